@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from tests.tables import for_each
 
-from bollard.mcp_bridge.translation import returned
+from bollard.mcp_bridge.translation import translate_result
 from bollard.protocol import ContentElement
 
 ELEMENT = TypeAdapter(ContentElement)
@@ -13,7 +13,7 @@ ELEMENT = TypeAdapter(ContentElement)
 
 def one(block: dict[str, Any]) -> dict[str, Any]:
     """The only element of an answer; it is one that the protocol knows."""
-    (element,) = returned(7, {"content": [block]}).content
+    (element,) = translate_result(7, {"content": [block]}).content
     ELEMENT.validate_python(element)
     return element
 
@@ -66,11 +66,11 @@ def test_what_cannot_be_read_is_said_and_not_passed_on(block: dict[str, Any]) ->
 
 
 def test_structured_content_is_an_object_whatever_the_server_made_of_it() -> None:
-    assert returned(7, {"content": [], "structuredContent": {"a": 1}}).structured == {"a": 1}
-    assert returned(7, {"content": [], "structuredContent": [1, 2]}).structured == {"result": [1, 2]}
-    assert returned(7, {"content": []}).structured is None
-    assert returned(7, {"content": [], "isError": True}).is_error
-    assert not returned(7, {"content": [], "isError": "maybe"}).is_error
+    assert translate_result(7, {"content": [], "structuredContent": {"a": 1}}).structured == {"a": 1}
+    assert translate_result(7, {"content": [], "structuredContent": [1, 2]}).structured == {"result": [1, 2]}
+    assert translate_result(7, {"content": []}).structured is None
+    assert translate_result(7, {"content": [], "isError": True}).is_error
+    assert not translate_result(7, {"content": [], "isError": "maybe"}).is_error
 
 
 def test_what_no_runner_could_be_given_is_an_error_that_says_so() -> None:
@@ -86,7 +86,7 @@ def test_what_no_runner_could_be_given_is_an_error_that_says_so() -> None:
         {"content": [{"type": "text", "text": "\ud800"}]},
         {"resultType": "input_required", "inputRequests": {}},
     ):
-        said = returned(7, answer)
+        said = translate_result(7, answer)
         assert said.is_error, answer
         assert said.structured is None
         assert len(said.content) == 1

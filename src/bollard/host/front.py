@@ -74,7 +74,7 @@ def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
         Plugins(fleet=parts.fleet, repository=saved.plugins, pages=pages),
         PluginLogs(fleet=parts.fleet, repository=saved.plugins),
         PluginDev(taking=saved.plugins.uploads, workbench=saved.workbench),
-        Skills(saved.skills.book, saved.skills.catalogue, pages),
+        Skills(saved.skills.repository, saved.skills.catalogue, pages),
         Files(parts.core.files, storage.blobs, parts.redactor, pages),
         *knowledge_resources(saved.library, storage.blobs, storage.clock, secret),
         McpServers(saved.mcp, pages),

@@ -23,7 +23,7 @@ from bollard.host.runs.skill_reach import LiveSkillReach
 from bollard.host.runtimes.remote_runtimes import RemoteRuntimes, build_runtimes
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
-from bollard.host.skills.source import SkillParts, open_skills
+from bollard.host.skills.source import SkillParts, build_skills
 from bollard.host.store.store import Store
 from bollard.protocol import RerankScore
 
@@ -44,7 +44,7 @@ class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
         await self.agents.load()  # before a runner brings an agent that a saved one overrides
         await self.bindings.load(store)
         await self.plugins.load()
-        await self.skills.book.load(store)
+        await self.skills.repository.load(store)
         await self.mcp.load(store)
         await self.library.book.load(store)
         await self.runtimes.load(store)
@@ -86,7 +86,7 @@ def open_saved(
         vault=vault,
     )
     folders = PluginSkillFolders(fleet)
-    skills = open_skills(
+    skills = build_skills(
         journal=journal,
         clock=clock,
         folder=data / "skills",

@@ -1,5 +1,5 @@
-"""`python -m bollard.mcp_bridge`: the process that speaks MCP. The host starts it with a channel on an inherited
-socket, and it ends with that channel."""
+"""`python -m bollard.mcp_bridge`: the MCP bridge process. The host starts it with an inherited socket; it ends when the
+socket closes."""
 
 import asyncio
 import gc
@@ -12,24 +12,24 @@ from bollard.helper.host_link import STOP_SIGNALS, host_socket
 from bollard.mcp_bridge.bridge import Bridge
 
 _COLLECT_AFTER = 20_000
-"""Objects more than before, after which the collector looks."""
+"""New objects before a garbage collection."""
 
 
 async def _serve(channel: socket.socket) -> None:
     bridge = Bridge(channel)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, bridge.end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    gc.freeze()  # what is loaded by now stays
-    gc.set_threshold(_COLLECT_AFTER, 20, 20)  # messages make much that goes by itself
+    gc.freeze()  # loaded modules live as long as the process
+    gc.set_threshold(_COLLECT_AFTER, 20, 20)  # most objects of a message are freed by reference counting
     await bridge.serve()
 
 
 def main() -> int:
-    """Serve until the host is gone."""
+    """Serve until the host closes the socket."""
     channel = host_socket()
-    # The SDK writes what servers send, and that may hold anything, into its log.
+    # The SDK logs messages of servers, which may contain secrets.
     logging.disable(logging.CRITICAL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host is asked, and asks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host decides when the bridge stops
     asyncio.run(_serve(channel))
     return 0
 

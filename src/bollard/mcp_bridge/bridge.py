@@ -1,4 +1,4 @@
-"""All connections of this process, and the frames between them and the host."""
+"""Executes the orders of the host: connections, calls and logins, and sends their events back."""
 
 import asyncio
 import socket
@@ -37,13 +37,13 @@ _TOO_LARGE: Final = "the answer of the server is too large"
 
 
 class Bridge:
-    """Obeys the host. One per process."""
+    """Owns the connections, calls and logins of this process."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._host = FrameLink(
             channel,
             decode=to_bridge,
-            heard=self._obey,
+            heard=self._execute,
             lost=self.end,
             limits=LinkLimits(
                 frame_bytes=BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
@@ -52,7 +52,7 @@ class Bridge:
         self._links: dict[int, tuple[Link, asyncio.Task[None]]] = {}
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._logins: dict[int, tuple[LoginFlow, asyncio.Task[None]]] = {}
-        self._sending = asyncio.Lock()
+        self._large_frames = asyncio.Lock()
         self._ended = asyncio.Event()
 
     def end(self) -> None:
@@ -60,19 +60,19 @@ class Bridge:
         self._ended.set()
 
     async def serve(self) -> None:
-        """Until the host is gone. Every server is ended before this returns."""
+        """Serve until `end`. Every server has ended when this returns."""
         await self._ended.wait()
         tasks = [task for _, task in (*self._links.values(), *self._logins.values())]
         for task in (*self._calls.values(), *tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # --- what is done ---
+    # --- orders ---
 
-    def _obey(self, order: ToBridge) -> None:
+    def _execute(self, order: ToBridge) -> None:
         match order:
             case OpenStdio() | OpenHttp():
-                link = Link(order, self._tell)
+                link = Link(order, self._send)
                 task = asyncio.create_task(link.run())
                 self._links[order.link] = link, task
                 task.add_done_callback(lambda _: self._links.pop(order.link, None))
@@ -92,16 +92,16 @@ class Bridge:
             case BeginLogin() | FinishLogin() | DropLogin():
                 self._log_in(order)
             case Ping():
-                self._tell(Pong(number=order.number))
+                self._send(Pong(number=order.number))
 
     def _log_in(self, order: BeginLogin | FinishLogin | DropLogin) -> None:
         if isinstance(order, BeginLogin):
-            flow = LoginFlow(order, self._tell)
+            flow = LoginFlow(order, self._send)
             task = asyncio.create_task(flow.run())
             self._logins[order.login] = flow, task
             task.add_done_callback(lambda _: self._logins.pop(order.login, None))
         elif (found := self._logins.get(order.login)) is None:
-            return  # it has ended, and told so
+            return  # it has ended and reported so
         elif isinstance(order, FinishLogin):
             found[0].finish(order)
         else:
@@ -110,19 +110,19 @@ class Bridge:
     async def _call(self, order: MakeCall) -> None:
         found = self._links.get(order.link)
         if found is None:
-            self._tell(Undone(call=order.call, problem="the server is not connected", sent=False))
+            self._send(Undone(call=order.call, problem="the server is not connected", sent=False))
             return
-        frame = _written(await found[0].call(order))
-        async with self._sending:  # one large answer after the other: the channel has a limit on what waits in it
+        frame = _encode_answer(await found[0].call(order))
+        async with self._large_frames:  # one large answer at a time: the channel limits its unsent bytes
             await self._host.drain()
             self._host.send(frame)
 
-    def _tell(self, message: ToHost) -> None:
+    def _send(self, message: ToHost) -> None:
         if not self._ended.is_set():
             self._host.send(encode_frame(message))
 
 
-def _written(answer: Returned | Undone) -> bytes:
+def _encode_answer(answer: Returned | Undone) -> bytes:
     try:
         frame = encode_frame(answer)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:

@@ -1,5 +1,5 @@
-"""The HTTP client for MCP servers: only the address that was configured and what a login needs, no proxy of the
-environment, and a limit on what comes back."""
+"""The HTTP client for MCP servers. It reaches only the configured address and those of a login, ignores proxies of the
+environment, and limits the size of answers."""
 
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
@@ -15,17 +15,12 @@ from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES
 __all__ = ["Departure", "departure", "for_login", "http_client", "mark_departed"]
 
 
-# Whether the request of a call has left for the server. A transport marks it; the call that made it reads it.
-#
-# The mark travels in the context of the task that makes the call, because the SDK has no place for it.
-
-
 class Departure:
-    """Of one call."""
+    """Whether the request of one call was sent. Travels in a context variable, because the SDK cannot carry it."""
 
     def __init__(self) -> None:
         self.left = False
-        """Whether the server may have begun with it."""
+        """Whether the server may have received the request."""
 
 
 _current: Final[ContextVar[Departure | None]] = ContextVar("departure", default=None)
@@ -33,7 +28,7 @@ _current: Final[ContextVar[Departure | None]] = ContextVar("departure", default=
 
 @contextmanager
 def departure() -> Generator[Departure]:
-    """Watch the request that is made inside."""
+    """Track the request that is made in this context."""
     watched = Departure()
     token = _current.set(watched)
     try:
@@ -43,7 +38,7 @@ def departure() -> Generator[Departure]:
 
 
 def mark_departed() -> None:
-    """Called by a transport right before the first byte of a request leaves."""
+    """Called by a transport right before it sends the first byte of a request."""
     if (watched := _current.get()) is not None:
         watched.left = True
 
@@ -51,20 +46,19 @@ def mark_departed() -> None:
 _CONNECT_S: Final = 10.0
 _WRITE_S: Final = 30.0
 _READ_S: Final = 24 * 3600.0
-"""Calls have their own time, and a stream of events may be silent for long."""
+"""Long, because calls have their own deadlines and an event stream may be silent."""
 _CONNECTIONS: Final = 64
 _FOR_LOGIN: Final = "bollard.login"
 _LOGIN_TIMES: Final = httpx2.Timeout(LOGIN_REQUEST_S).as_dict()
 
 
 def for_login(request: httpx2.Request) -> None:
-    """Mark a request that no MCP server answers but whoever knows about logins: it has less time and less room."""
+    """Mark a request of the OAuth flow: it has a shorter time-out and a smaller limit."""
     request.extensions = {**request.extensions, _FOR_LOGIN: True, "timeout": _LOGIN_TIMES}
 
 
 class _CappedStream(httpx2.AsyncByteStream):
-    """The body of one answer. A stream of events may go on for ever; each event has the limit then, which is the SDK's
-    to keep, so here it is only counted what is no stream of events."""
+    """The body of one answer, with a limit. An event stream has none here: the SDK limits each event."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, limit: int | None) -> None:
         self._inner = inner
@@ -83,8 +77,7 @@ class _CappedStream(httpx2.AsyncByteStream):
 
 
 class _CappedTransport(httpx2.AsyncHTTPTransport):
-    """Adds the limit, looks where a request goes, and takes no packed answers: a few bytes of those can be
-    gigabytes."""
+    """Limits answers, checks the target of each request, and refuses compressed answers (decompression bombs)."""
 
     def __init__(self, url: str, limits: httpx2.Limits) -> None:
         super().__init__(trust_env=False, limits=limits)
@@ -98,21 +91,21 @@ class _CappedTransport(httpx2.AsyncHTTPTransport):
         response = await super().handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            raise httpx2.RemoteProtocolError("the answer is packed, and nobody asked for that", request=request)
-        body = cast("httpx2.AsyncByteStream", response.stream)  # it came from an asynchronous transport
+            raise httpx2.RemoteProtocolError("the answer is compressed, against the request", request=request)
+        body = cast("httpx2.AsyncByteStream", response.stream)
         capped = _CappedStream(body, _limit(request, response))
         return httpx2.Response(
             response.status_code, headers=response.headers, stream=capped, extensions=response.extensions
         )
 
     def _check(self, request: httpx2.Request) -> None:
-        """What was configured was judged when it was saved; anything else is the word of a server."""
+        """Check an address that a server named. The configured address was checked when it was saved."""
         url = request.url
         if (url.scheme, url.host, url.port) == (self._server.scheme, self._server.host, self._server.port):
             return
         if (problem := named_address_problem(str(url), str(self._server))) is not None:
-            shown = url.copy_with(userinfo=b"", query=None, fragment=None)
-            raise httpx2.UnsupportedProtocol(f"the server leads to {shown}, which {problem}", request=request)
+            public = url.copy_with(userinfo=b"", query=None, fragment=None)
+            raise httpx2.UnsupportedProtocol(f"the server leads to {public}, which {problem}", request=request)
 
 
 async def _trace(event: str, info: object) -> None:
@@ -129,8 +122,8 @@ def _limit(request: httpx2.Request, response: httpx2.Response) -> int | None:
 
 
 def http_client(url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> httpx2.AsyncClient:
-    """For one server. Redirects are followed by the SDK, and only within the origin that was configured. The headers
-    are the server's: requests of a login do not have them."""
+    """A client for one server. The SDK follows redirects within the configured origin only. Requests of a login do not
+    get the headers."""
     limits = httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=8)
     return httpx2.AsyncClient(
         headers=dict(headers),

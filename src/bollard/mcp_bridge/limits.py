@@ -30,46 +30,46 @@ __all__ = [
 ]
 
 PROBE_S: Final = 10.0
-"""Time that a server has for one step of the greeting: one of the old era may not answer the question of the new."""
+"""Time for one step of the initialization: a legacy server may not answer the probe of the modern protocol."""
 LIST_S: Final = 30.0
 """Time that a server has to list its tools."""
 LIST_PAGES: Final = 32
-"""Pages of tools that are read of one server."""
+"""Pages of tools read from one server."""
 TOOLS_OF_SERVER: Final = 512
-"""Tools of one server; those beyond are left out."""
+"""Tools of one server; more are ignored."""
 TOOLS_BYTES: Final = 2 * MIB
-"""All definitions of one server together; those beyond are left out."""
+"""All definitions of one server; more are unusable."""
 DESCRIPTION_CHARACTERS: Final = 8 * KIB
-"""What a tool says about itself."""
+"""The description of a tool."""
 SCHEMA_BYTES: Final = 64 * KIB
 """One schema of a tool."""
 SCHEMA_DEPTH: Final = 24
-"""How deep a schema may be nested."""
+"""Nesting depth of a schema."""
 REFRESH_EVERY_S: Final = 300.0
-"""Time after which an idle server is asked for its tools again, whether it says that they changed or not."""
+"""Time between two listings of an idle server's tools, without a change notification."""
 REFRESH_PAUSE_S: Final = 1.0
-"""Time between two listings, however often a server says that its tools changed."""
+"""Minimum time between two listings."""
 PROGRESS_EVERY_S: Final = 0.2
-"""Time between two pieces of progress of one call that are passed on; what comes between is dropped."""
+"""Minimum time between two progress messages of one call; those between are dropped."""
 PROGRESS_CHARACTERS: Final = 500
-"""Words of one piece of progress."""
+"""The text of one progress message."""
 PROBLEM_CHARACTERS: Final = 1000
-"""What is passed on of the words of an error."""
+"""The text of an error."""
 LOGIN_REQUEST_S: Final = 10.0
-"""Time of each step of one request that a login needs."""
+"""Time for each step of a request of a login."""
 LOGIN_ANSWER_BYTES: Final = 256 * KIB
 """An answer to such a request."""
 LOGIN_VALUE_CHARACTERS: Final = 8 * KIB
-"""A token, and a secret of a client that was registered."""
+"""A token or a client secret."""
 LOG_LINE_BYTES: Final = 2 * KIB
 """One line of a server's stderr."""
 LOG_LINES_PER_S: Final = 50
-"""Lines of one server that are passed on in a second; the others are counted."""
+"""Lines of one server per second; more are dropped and counted."""
 WINDOW_S: Final = 0.1
-"""Time over which the messages of one server are counted."""
+"""The window for `MESSAGES_PER_WINDOW`."""
 MESSAGES_PER_WINDOW: Final = 500
-"""Messages of one server that are read in that time; the others wait in its pipe."""
+"""Messages read from one server per window; more wait in its pipe."""
 SERVER_END_S: Final = 2.0
-"""Time that a server has to end by itself once its stdin is closed."""
+"""Time that a server has to exit after its stdin is closed."""
 SERVER_KILL_S: Final = 2.0
-"""Time between asking its process group to end and killing it."""
+"""Time between SIGTERM and SIGKILL."""

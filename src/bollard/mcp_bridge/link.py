@@ -1,6 +1,6 @@
-"""One connection to one server: greeted, its tools listed and listed again when they change, its calls made.
+"""One connection to one MCP server: initializes it, lists its tools again when they change, and makes calls.
 
-Whether and when to connect again is the host's business.
+The host decides when to reconnect.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from bollard.mcp_bridge.limits import (
 )
 from bollard.mcp_bridge.login import RenewingAuth
 from bollard.mcp_bridge.stdio import ServerProcess
-from bollard.mcp_bridge.translation import judged, returned
+from bollard.mcp_bridge.translation import check_tools, translate_result
 from bollard.wire.bridge_frames import (
     Closed,
     Connected,
@@ -55,28 +55,28 @@ from bollard.wire.bridge_frames import (
 __all__ = ["Link"]
 
 _LOST: Final = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
-_NO_ANSWER: Final = "Server returned an error response"
-"""What the SDK makes of a status of 500 and more without a JSON-RPC error: a gateway may have said it."""
+_NO_ANSWER: Final = "Server translate_result an error response"
+"""The SDK's message for a status of 500 or more without a JSON-RPC error, perhaps from a gateway."""
 _NO_SESSION: Final = "Session terminated"
-"""What it makes of a server that does not know the session any more: the request was not looked at."""
+"""The SDK's message for a session that the server does not know; the request was not processed."""
 
 _LATE: Final = "the server did not answer in time"
 _FORGOTTEN: Final = "the server has forgotten this connection"
-_STDERR: Final = "what it wrote to stderr may say why"
+_STDERR: Final = "its stderr may say why"
 
-Tell = Callable[[ToHost], None]
+Send = Callable[[ToHost], None]
 
 
 class _Answer(BaseModel, extra="allow"):
-    """An answer as it came: the SDK has held it against the version that was agreed on."""
+    """An answer as it arrived; the SDK has validated it against the negotiated version."""
 
 
 class Link:
-    """Lives as long as `run`."""
+    """The connection; it is open while `run` runs."""
 
-    def __init__(self, order: OpenStdio | OpenHttp, tell: Tell) -> None:
+    def __init__(self, order: OpenStdio | OpenHttp, send: Send) -> None:
         self._order = order
-        self._tell = tell
+        self._send = send
         self._wake = asyncio.Event()
         self._client: Client | None = None
         self._process: ServerProcess | None = None
@@ -85,50 +85,50 @@ class Link:
         self._closed = False
 
     async def run(self) -> None:
-        """Until the server is gone, or the task is cancelled. Tells of the end in any case."""
+        """Serve until the server is lost or the task is cancelled. Always sends `Ended` last."""
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._order.start_s):
-                    client = await stack.enter_async_context(await self._made(stack))
-                    seen = await _listed(client)
+                    client = await stack.enter_async_context(await self._build_client(stack))
+                    seen = await _list_tools(client)
                 self._connected(client, seen)
                 await self._serve(client)
         except asyncio.CancelledError:
             self._close("it was closed")
             raise
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: what a server makes the SDK raise
-            self._close(*self._explained(error))
+            self._close(*self._explain(error))
         finally:
-            self._tell(Ended(link=self._order.link))
+            self._send(Ended(link=self._order.link))
 
     def refresh(self) -> None:
         """List the tools again, soon."""
         self._wake.set()
 
     def _close(self, problem: str, hint: str = "") -> None:
-        """No call is made from here on, and the host hears of it before what is left of the connection has ended."""
+        """Refuse calls from here on and send `Closed`, before the rest of the connection is cleaned up."""
         self._client = None
         self._wake.set()
         if self._closed:
             return
         self._closed = True
         needs_login = self._auth is not None and self._auth.needed != ""
-        self._tell(Closed(link=self._order.link, problem=problem, hint=hint, needs_login=needs_login))
+        self._send(Closed(link=self._order.link, problem=problem, hint=hint, needs_login=needs_login))
 
     async def call(self, order: MakeCall) -> Returned | Undone:
-        """One call. A task that is cancelled tells the server."""
+        """Call a tool. Cancelling the task cancels the call at the server."""
         with departure() as departing:
             try:
-                async with asyncio.timeout(order.timeout_s):  # the SDK's own begins when the request has left
-                    return await self._called(order)
+                async with asyncio.timeout(order.timeout_s):  # the SDK's own starts only after the request was sent
+                    return await self._call_tool(order)
             except TimeoutError:
                 return Undone(call=order.call, problem=_LATE, sent=departing.left)
             except MCPError as error:
                 return self._failed(order.call, error, sent=departing.left)
             except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: a call is always answered
-                return Undone(call=order.call, problem=_words(_root(error)), sent=departing.left)
+                return Undone(call=order.call, problem=_message(_root(error)), sent=departing.left)
 
-    async def _called(self, order: MakeCall) -> Returned | Undone:
+    async def _call_tool(self, order: MakeCall) -> Returned | Undone:
         client = self._client
         if client is None:
             return Undone(call=order.call, problem="the server is not connected", sent=False)
@@ -136,31 +136,31 @@ class Link:
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=order.tool, arguments=order.arguments, _meta=meta)
         )
-        progress = _Progress(order.call, self._tell)
+        progress = _Progress(order.call, self._send)
         self._calls += 1
         try:
-            # Not `call_tool`: that checks the answer with a schema of the server's, whose patterns may take for ever.
+            # Not `call_tool`: it validates with the server's schema, whose patterns may take exponential time.
             answer = await client.session.send_request(
                 request, _Answer, request_read_timeout_seconds=order.timeout_s, progress_callback=progress
             )
         except ValidationError as error:
-            return _told(order.call, f"the answer cannot be used: {_words(error)}")
+            return _told(order.call, f"the answer cannot be used: {_message(error)}")
         finally:
             self._calls -= 1
             progress.over = True
-        return returned(order.call, answer.model_extra or {})
+        return translate_result(order.call, answer.model_extra or {})
 
-    # --- the life of the connection ---
+    # --- the connection ---
 
-    async def _made(self, stack: AsyncExitStack) -> Client:
+    async def _build_client(self, stack: AsyncExitStack) -> Client:
         order = self._order
         if isinstance(order, OpenStdio):
             self._process = ServerProcess(
                 (order.command, *order.args),
                 environment=order.env,
                 cwd=order.cwd,
-                logged=lambda line: self._tell(Logged(link=order.link, line=line)),
-                group=lambda number: self._tell(Started(link=order.link, group=number)),
+                logged=lambda line: self._send(Logged(link=order.link, line=line)),
+                group=lambda number: self._send(Started(link=order.link, group=number)),
                 gone=self._server_gone,
             )
             transport: Any = self._process.connected()
@@ -173,7 +173,7 @@ class Link:
             transport,
             mode=order.protocol,
             read_timeout_seconds=min(PROBE_S, order.start_s / 2),
-            message_handler=self._heard,
+            message_handler=self._on_message,
             client_info=types.Implementation(name="bollard", version=__version__),
             cache=None,
         )
@@ -183,12 +183,12 @@ class Link:
             self._close(self._process.ended, _STDERR)
 
     def _renewed(self, login: Login) -> None:
-        self._tell(LoginChanged(link=self._order.link, login=login))
+        self._send(LoginChanged(link=self._order.link, login=login))
 
     def _connected(self, client: Client, seen: list[types.Tool]) -> None:
         self._client = client
         who = client.server_info
-        self._tell(
+        self._send(
             Connected(
                 link=self._order.link,
                 protocol=client.protocol_version,
@@ -199,10 +199,10 @@ class Link:
         self._offer(seen)
 
     def _offer(self, seen: list[types.Tool]) -> None:
-        self._tell(Tools(link=self._order.link, tools=judged(seen)))
+        self._send(Tools(link=self._order.link, tools=check_tools(seen)))
 
     async def _serve(self, client: Client) -> None:
-        hearing = asyncio.create_task(self._hear_changes(client))
+        hearing = asyncio.create_task(self._watch_changes(client))
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
@@ -211,20 +211,20 @@ class Link:
                 if self._closed:
                     return
                 if not self._wake.is_set() and self._calls:
-                    continue  # a server that does one thing at a time would not answer now
+                    continue  # a single-threaded server would not answer during a call
                 self._wake.clear()
                 with contextlib.suppress(TimeoutError):
-                    self._offer(await _listed(client))
+                    self._offer(await _list_tools(client))
                 await asyncio.sleep(REFRESH_PAUSE_S)
         finally:
             hearing.cancel()
 
-    async def _heard(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._wake.set()
 
-    async def _hear_changes(self, client: Client) -> None:
-        """A server of the new era tells of changes only to who asked."""
+    async def _watch_changes(self, client: Client) -> None:
+        """Subscribe to changes of the tools, as modern protocol versions require."""
         offered = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or offered is None or not offered.list_changed:
             return
@@ -233,7 +233,7 @@ class Link:
                 async for _ in changes:
                     self._wake.set()
 
-    def _explained(self, error: BaseException) -> tuple[str, str]:
+    def _explain(self, error: BaseException) -> tuple[str, str]:
         error = _root(error)
         if self._auth is not None and self._auth.needed:
             return self._auth.needed, ""
@@ -241,12 +241,12 @@ class Link:
             return self._process.ended, _STDERR
         if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT):
             return (
-                f"it did not greet within {self._order.start_s:g} s",
+                f"it did not initialize within {self._order.start_s:g} s",
                 "start the command by hand, or set `protocol` to `legacy` for an old server",
             )
         if isinstance(error, FileNotFoundError):
-            return "there is no such program", "name it with its path; the host's own PATH is searched"
-        return _words(error), ""
+            return "the program does not exist", "use its full path, or a program in the host's PATH"
+        return _message(error), ""
 
     def _failed(self, call: int, error: MCPError, *, sent: bool) -> Returned | Undone:
         if self._auth is not None and self._auth.needed and error.code not in _LOST:
@@ -256,11 +256,11 @@ class Link:
             return Undone(call=call, problem=_LATE, sent=sent)
         if error.code in _LOST or error.message == _NO_ANSWER:
             ended = self._process.ended if self._process is not None else ""
-            return Undone(call=call, problem=ended or _words(error), sent=sent)
+            return Undone(call=call, problem=ended or _message(error), sent=sent)
         if error.message == _NO_SESSION:
             self._close(_FORGOTTEN)
             return Undone(call=call, problem=_FORGOTTEN, sent=False)
-        return _told(call, f"{_words(error)} (MCP error {error.code})")
+        return _told(call, f"{_message(error)} (MCP error {error.code})")
 
 
 def _told(call: int, problem: str) -> Returned:
@@ -270,9 +270,9 @@ def _told(call: int, problem: str) -> Returned:
 class _Progress:
     """Passes progress on, seldom enough that a flood of it costs nobody anything."""
 
-    def __init__(self, call: int, tell: Tell) -> None:
+    def __init__(self, call: int, send: Send) -> None:
         self._call = call
-        self._tell = tell
+        self._send = send
         self._next = 0.0
         self.over = False
 
@@ -282,35 +282,35 @@ class _Progress:
             return
         self._next = now + PROGRESS_EVERY_S
         words = None if message is None else message[:PROGRESS_CHARACTERS]
-        self._tell(Progressed(call=self._call, done=float(progress), total=total, message=words))
+        self._send(Progressed(call=self._call, done=float(progress), total=total, message=words))
 
 
-async def _listed(client: Client) -> list[types.Tool]:
-    """Every tool, page by page. Raises `TimeoutError`, and what the SDK raises."""
-    found: list[types.Tool] = []
+async def _list_tools(client: Client) -> list[types.Tool]:
+    """Every tool, over all pages. Raises `TimeoutError`, and errors of the SDK."""
+    tools: list[types.Tool] = []
     cursor: str | None = None
     async with asyncio.timeout(LIST_S):
         for _ in range(LIST_PAGES):
             page = await client.list_tools(cursor=cursor)
-            found += page.tools
+            tools += page.tools
             cursor = page.next_cursor
-            if cursor is None or len(found) > TOOLS_OF_SERVER:
+            if cursor is None or len(tools) > TOOLS_OF_SERVER:
                 break
-    return found
+    return tools
 
 
 def _root(error: BaseException) -> BaseException:
-    """The first of those that a task group has put together."""
+    """The first error of a task group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        said = f"what it sent is not of the shape that MCP has: {where}: {first['msg']}"
+        text = f"its message is not valid MCP: {where}: {first['msg']}"
     else:
-        said = error.message if isinstance(error, MCPError) else f"{type(error).__name__}: {error}"
-    return said[:PROBLEM_CHARACTERS]
+        text = error.message if isinstance(error, MCPError) else f"{type(error).__name__}: {error}"
+    return text[:PROBLEM_CHARACTERS]

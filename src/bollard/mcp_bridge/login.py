@@ -1,4 +1,4 @@
-"""One login of one person for one server: where to go, and what came of it. The person is the host's business."""
+"""OAuth for MCP servers: `RenewingAuth` puts access tokens on requests and renews them, `LoginFlow` runs one login."""
 
 import asyncio
 import re
@@ -29,11 +29,7 @@ from bollard.wire.bridge_frames import BeginLogin, FinishLogin, Login, LoginAske
 __all__ = ["LoginFlow", "MarkedAuth", "RenewingAuth", "client_metadata", "known_client", "login_made"]
 
 
-# Access tokens on the requests of a connection, renewed when they expire, through the SDK's OAuth client.
-#
-# The SDK would send a person to the authorization server in the middle of a request. A connection has nobody to send:
-# it renews what it has, and otherwise says that somebody must log in.
-
+# --- tokens on requests ---
 
 _VALUE: Final = re.compile(r"[\x21-\x7e]+")
 _UNAUTHORIZED: Final = 401
@@ -41,27 +37,27 @@ _TOO_MANY: Final = 429
 _BROKEN: Final = 500
 _ISSUER: Final = frozenset({"issuer", "authorization_endpoint", "token_endpoint", "registration_endpoint"})
 _NOWHERE: Final = "http://127.0.0.1/"
-"""A connection sends nobody anywhere, and the SDK wants a place to come back to."""
+"""The redirect URI that the SDK requires; a connection never redirects a person."""
 
 
 class _LoginNeeded(OAuthFlowError):
-    """Nothing but a person helps."""
+    """A person must log in again."""
 
 
-class Kept:
-    """What the SDK asks for what was kept, and tells what to keep."""
+class TokenStore:
+    """The token storage of the SDK, in memory. `on_change` is called when tokens are set."""
 
     def __init__(self, tokens: OAuthToken | None, client: OAuthClientInformationFull | None) -> None:
         self.tokens = tokens
         self.client = client
-        self.told: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
 
     async def get_tokens(self) -> OAuthToken | None:
         return self.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         self.tokens = tokens
-        self.told()
+        self.on_change()
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self.client
@@ -71,7 +67,7 @@ class Kept:
 
 
 class _FixedScope(OAuthClientMetadata):
-    """The SDK writes over the scope with what a server names; what was configured stays."""
+    """Keeps the configured scope; the SDK would replace it with that of the server."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name != "scope":
@@ -79,7 +75,7 @@ class _FixedScope(OAuthClientMetadata):
 
 
 class MarkedAuth(OAuthClientProvider):
-    """Every request of its own is marked as one of a login."""
+    """Marks the requests of the OAuth flow with `for_login`."""
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         flow = super()._auth_flow(request)
@@ -97,17 +93,18 @@ class MarkedAuth(OAuthClientProvider):
 
 
 class RenewingAuth(MarkedAuth):
-    """For one connection."""
+    """Authorizes the requests of one connection and renews its tokens. Where the SDK would start a login in the middle
+    of a request, it sets `needed` instead."""
 
     def __init__(self, url: str, login: Login, changed: Callable[[Login], None]) -> None:
-        self._kept = Kept(_tokens(login), known_client(login.client, login.client_secret))
-        super().__init__(url, client_metadata([_NOWHERE], []), self._kept)
+        self._store = TokenStore(_tokens(login), known_client(login.client, login.client_secret))
+        super().__init__(url, client_metadata([_NOWHERE], []), self._store)
         self.needed = ""
-        """Why somebody must log in, once it is so."""
+        """Why a person must log in; empty while the login works."""
         self._changed = changed
-        self._kept.told = self._tell
+        self._store.on_change = self._tell
         context = self.context
-        context.current_tokens, context.client_info = self._kept.tokens, self._kept.client
+        context.current_tokens, context.client_info = self._store.tokens, self._store.client
         context.token_expiry_time = login.expires_at
         context.client_metadata.scope = login.scope
         if login.issuer is not None:
@@ -118,7 +115,7 @@ class RenewingAuth(MarkedAuth):
         self._initialized = True
 
     async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """While the token is good nobody waits for anybody: the SDK lets one request at a time go out."""
+        """Bypass the SDK while the token is valid, because the SDK sends one request at a time."""
         if self.context.is_token_valid():
             self._add_auth_header(request)
             response = yield request
@@ -133,29 +130,29 @@ class RenewingAuth(MarkedAuth):
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             if status == _UNAUTHORIZED:
-                self.needed = "the server does not take the login, though it was renewed"
+                self.needed = "the server rejects the renewed login"
             return
         except _LoginNeeded as error:
             self.needed = str(error)
         finally:
             await flow.aclose()
-        yield request  # it is refused again, and that is the answer: nothing was done
+        yield request  # the server refuses it again, and that is the answer
 
     async def _perform_authorization(self) -> httpx2.Request:
-        """The server takes the token no more, whatever was said about its time."""
+        """Refresh a token that the server rejects, even if it has not expired."""
         if not self.context.can_refresh_token():
-            raise _LoginNeeded("the server does not take the login any more")
+            raise _LoginNeeded("the server rejects the login")
         return await self._refresh_token()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         if not await self._handle_refresh_response(response):
-            raise _LoginNeeded("the login cannot be renewed any more")
+            raise _LoginNeeded("the login cannot be renewed")
 
     async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
         if response.status_code >= _BROKEN or response.status_code == _TOO_MANY:
             raise OAuthFlowError(f"the authorization server cannot renew the login now: HTTP {response.status_code}")
         if not await super()._handle_refresh_response(response):
-            self._kept.tokens = None  # or the SDK would take them for new ones
+            self._store.tokens = None  # or the SDK would treat them as new tokens
             return False
         return True
 
@@ -164,14 +161,14 @@ class RenewingAuth(MarkedAuth):
 
 
 def login_made(auth: OAuthClientProvider) -> Login:
-    """What is worth keeping. Raises `OAuthFlowError` for what cannot be kept."""
+    """The login to store. Raises `OAuthFlowError` if a value is not valid."""
     context = auth.context
     tokens, client = context.current_tokens, context.client_info
     if tokens is None or client is None:
         raise OAuthFlowError("there is no token")
     for value in (tokens.access_token, tokens.refresh_token, client.client_secret, client.client_id):
         if value is not None and (not _VALUE.fullmatch(value) or len(value) > LOGIN_VALUE_CHARACTERS):
-            raise OAuthFlowError("the authorization server gave a token or a client that cannot be sent")
+            raise OAuthFlowError("the authorization server issued a token or a client that is not valid")
     issuer, resource = context.oauth_metadata, context.protected_resource_metadata
     return Login(
         access_token=tokens.access_token,
@@ -196,7 +193,7 @@ def login_made(auth: OAuthClientProvider) -> Login:
 
 
 def client_metadata(redirect_uris: list[str], scopes: list[str]) -> OAuthClientMetadata:
-    """What a client is registered with."""
+    """The metadata for the registration of a client."""
     uris = [AnyUrl(uri) for uri in redirect_uris]
     if scopes:
         return _FixedScope(redirect_uris=uris, scope=" ".join(scopes), client_name="Bollard")
@@ -214,14 +211,16 @@ def _tokens(login: Login) -> OAuthToken:
     )
 
 
-_QUESTION: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-"""Anything that a server with a login answers with 401: only the status is looked at."""
+# --- one login ---
+
+_PROBE: Final = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+"""A request that a server with a login answers with 401. Only the status counts."""
 
 _NO_CHALLENGE_HINT: Final = "its metadata must list S256; a token can be given as a secret in `headers` instead"
 
 
 class LoginFlow:
-    """Lives as long as `run`."""
+    """One login of one person; it is in progress while `run` runs."""
 
     def __init__(self, order: BeginLogin, tell: Callable[[ToHost], None]) -> None:
         self._order = order
@@ -229,50 +228,53 @@ class LoginFlow:
         self._back: asyncio.Future[FinishLogin] = asyncio.get_running_loop().create_future()
 
     def finish(self, order: FinishLogin) -> None:
-        """The person came back; the first time counts."""
+        """Complete the login with the callback; later callbacks are ignored."""
         if not self._back.done():
             self._back.set_result(order)
 
     async def run(self) -> None:
-        """Until it is decided, or the task is cancelled. Tells what came of it unless it was."""
+        """Run the login and send `LoginEnded`. Sends nothing if the task is cancelled."""
         order = self._order
         try:
             async with asyncio.timeout(order.limit_s):
-                ended = await self._through()
+                ended = await self._log_in()
         except TimeoutError:
-            ended = LoginEnded(login=order.login, problem="nobody came back from the login in time")
+            ended = LoginEnded(login=order.login, problem="the login was not completed in time")
         except _NoChallenge as error:
             ended = LoginEnded(login=order.login, problem=str(error), hint=_NO_CHALLENGE_HINT)
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: what strangers make the SDK raise
-            ended = LoginEnded(login=order.login, problem=_words(error))
+            ended = LoginEnded(login=order.login, problem=_message(error))
         self._tell(ended)
 
-    async def _through(self) -> LoginEnded:
+    async def _log_in(self) -> LoginEnded:
         order = self._order
         auth = _LoginAuth(
             order.url,
             client_metadata([order.redirect_uri], order.scopes),
-            Kept(None, _client(order)),
+            TokenStore(None, _client(order)),
             redirect_handler=self._ask,
             callback_handler=self._answer,
         )
-        asked = {"accept": "application/json, text/event-stream", MCP_PROTOCOL_VERSION_HEADER: LATEST_PROTOCOL_VERSION}
+        headers = {
+            "accept": "application/json, text/event-stream",
+            MCP_PROTOCOL_VERSION_HEADER: LATEST_PROTOCOL_VERSION,
+        }
         async with http_client(order.url, order.headers, auth) as client:
-            request = client.build_request("POST", order.url, json=_QUESTION, headers=asked)
+            request = client.build_request("POST", order.url, json=_PROBE, headers=headers)
             request.extensions["timeout"] = httpx2.Timeout(LOGIN_REQUEST_S).as_dict()
             response = await client.send(request, stream=True, follow_redirects=False)
             await response.aclose()
         if auth.context.current_tokens is None:
             return LoginEnded(
                 login=order.login,
-                problem=f"the server asks for no login: it answered with {response.status_code}",
-                hint="look whether the address is right; without a login leave `auth` out",
+                problem=f"the server does not require a login: it answered with {response.status_code}",
+                hint="check the address; leave out `auth` for a server without a login",
             )
         return LoginEnded(login=order.login, made=login_made(auth))
 
     async def _ask(self, url: str) -> None:
         if (problem := named_address_problem(url, self._order.url)) is not None:
-            raise OAuthFlowError(f"the server would send people to an address that {problem}")
+            raise OAuthFlowError(f"the login page of the server has an address that {problem}")
         (state,) = parse_qs(urlsplit(url).query)["state"][-1:]
         self._tell(LoginAsked(login=self._order.login, url=url, state=state))
 
@@ -282,13 +284,13 @@ class LoginFlow:
 
 
 class _NoChallenge(OAuthFlowError):
-    """The authorization server does not promise to check that who brings a code is who asked for it."""
+    """The authorization server does not support PKCE with S256."""
 
 
 class _LoginAuth(MarkedAuth):
     async def _perform_authorization(self) -> httpx2.Request:
-        """PKCE with S256 is required, as MCP demands: a server that does not name it may ignore it. A client that was
-        registered by hand says itself how it is known at the token endpoint, if nobody did."""
+        """Require PKCE with S256, as MCP does: a server that does not list it may ignore it. Choose the authentication
+        method at the token endpoint for a client that was registered by hand."""
         client, issuer = self.context.client_info, self.context.oauth_metadata
         if issuer is None or "S256" not in (issuer.code_challenge_methods_supported or ()):
             raise _NoChallenge("the authorization server does not support PKCE with S256")
@@ -307,8 +309,8 @@ def _client(order: BeginLogin) -> OAuthClientInformationFull | None:
     return None
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, ValidationError):
-        return "the authorization server sent what is not of the shape that OAuth has"
-    said = (str(error) or type(error).__name__)[:PROBLEM_CHARACTERS]
-    return "".join(each if each.isprintable() else " " for each in said)  # a stranger's words, shown in a terminal
+        return "the answer of the authorization server is not valid OAuth"
+    text = (str(error) or type(error).__name__)[:PROBLEM_CHARACTERS]
+    return "".join(each if each.isprintable() else " " for each in text)  # untrusted text, shown in a terminal

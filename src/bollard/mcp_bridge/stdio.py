@@ -1,7 +1,7 @@
-"""An MCP server as a child process: one JSON-RPC message in a line of its stdin and stdout, both with limits.
+"""An MCP server as a child process, with one JSON-RPC message per line on stdin and stdout, and limits on both.
 
-The SDK has a transport of this kind too. It keeps a line of any length, lets the caller have stderr only as a file, and
-passes on a part of the environment that it chooses itself.
+Replaces the stdio transport of the SDK, which accepts lines of any length, offers stderr only as a file, and chooses
+itself which environment variables the server gets.
 """
 
 import asyncio
@@ -45,13 +45,13 @@ _ID_FIRST: Final = re.compile(rb"\s*\{\s*" + _MAYBE_VERSION + _ID + rb"\s*,\s*" 
 _RESULT_FIRST: Final = re.compile(rb"\s*\{\s*" + _MAYBE_VERSION + _RESULT)
 _ID_LAST: Final = re.compile(rb",\s*" + _ID + rb"\s*(?:,\s*" + _VERSION + rb"\s*)?\}\s*\Z")
 _ENVELOPE_BYTES: Final = 256
-"""The end of an answer, where its id stands if it does not come first."""
+"""Bytes at the end of an answer that may hold its id, if the id does not come first."""
 _Incoming = SessionMessage | Exception
 _Pipe = TypeVar("_Pipe", asyncio.StreamReader, asyncio.StreamWriter)
 
 
 class ServerProcess:
-    """Starts one server, carries its messages, and ends it with everything that it started."""
+    """Starts one server, carries its messages, and ends its whole process group."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class ServerProcess:
         group: Callable[[int | None], None],
         gone: Callable[[], None],
     ) -> None:
-        """`logged` hears of each line of stderr, `group` of the process group: its number, and nothing once it is
-        gone; `gone` is told once when nothing comes any more."""
+        """`logged` gets each line of stderr; `group` the process group, and `None` when it has ended; `gone` is called
+        once when the output of the server ends."""
         self._argv = argv
         self._environment = environment
         self._cwd = cwd
@@ -72,13 +72,13 @@ class ServerProcess:
         self._group = group
         self._gone = gone
         self.ended = ""
-        """Why nothing comes from it any more, once it is so."""
+        """Why its output ended; empty while it runs."""
 
     @asynccontextmanager
     async def connected(
         self,
     ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[_Incoming], "_Input"]]:
-        """The streams that the SDK's client wants. Raises `OSError` when there is no such program."""
+        """The streams for the SDK's client. Raises `OSError` if the program cannot be started."""
         process = await asyncio.create_subprocess_exec(
             *self._argv,
             stdin=PIPE,
@@ -90,10 +90,10 @@ class ServerProcess:
         )
         self._group(process.pid)
         to_session, from_server = anyio.create_memory_object_stream[_Incoming](0)
-        to_server = _Input(_there(process.stdin))
+        to_server = _Input(_require(process.stdin))
         tasks = [
             asyncio.create_task(self._read(process, to_session, to_server)),
-            asyncio.create_task(self._listen(process)),
+            asyncio.create_task(self._read_stderr(process)),
         ]
         try:
             yield from_server, to_server
@@ -107,13 +107,13 @@ class ServerProcess:
             self._group(None)
 
     async def _read(self, process: Process, to_session: MemoryObjectSendStream[_Incoming], to_server: "_Input") -> None:
-        stdout, framer, pace = _there(process.stdout), LineFramer(MCP_MESSAGE_BYTES), _Pace()
+        stdout, framer, pace = _require(process.stdout), LineFramer(MCP_MESSAGE_BYTES), _Pace()
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             while not self.ended and (data := await stdout.read(_READ_BYTES)):
                 await self._deliver(framer.feed(data), pace, to_session)
-        if not self.ended:  # it closed its stdout: it is about to end, or of no use
+        if not self.ended:  # it closed its stdout, so it is ending or unusable
             await _wait(process, SERVER_END_S)
-            self.ended = _how_it_ended(process.returncode)
+            self.ended = _describe_exit(process.returncode)
         self._gone()
         to_server.abort()
         to_session.close()
@@ -127,10 +127,10 @@ class ServerProcess:
                 return
             if line.strip():
                 await pace.step()
-                await to_session.send(_parsed(line))
+                await to_session.send(_parse(line))
 
-    async def _listen(self, process: Process) -> None:
-        stderr, framer, quota = _there(process.stderr), LineFramer(LOG_LINE_BYTES), _Quota()
+    async def _read_stderr(self, process: Process) -> None:
+        stderr, framer, quota = _require(process.stderr), LineFramer(LOG_LINE_BYTES), _Quota()
         while data := await stderr.read(_READ_BYTES):
             for line in framer.feed(data):
                 if left_out := quota.left_out():
@@ -140,8 +140,7 @@ class ServerProcess:
 
 
 class _Input:
-    """The server's stdin, as the stream that the SDK writes to. Messages leave one at a time, and none leaves once the
-    server is lost."""
+    """The server's stdin as the SDK's write stream. Sends one message at a time, and none after the server is lost."""
 
     def __init__(self, stdin: asyncio.StreamWriter) -> None:
         self._stdin = stdin
@@ -152,7 +151,7 @@ class _Input:
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         async with self._turn:
             try:
-                await self._stdin.drain()  # a sender that gave up may have left its message in the way
+                await self._stdin.drain()  # a cancelled sender may have left its message in the buffer
                 if self._closed or self._stdin.is_closing():
                     raise anyio.ClosedResourceError
                 mark_departed()
@@ -162,7 +161,7 @@ class _Input:
                 raise anyio.BrokenResourceError from error
 
     def abort(self) -> None:
-        """Send nothing more, not even what waits in the pipe of a server that does not read."""
+        """Send nothing more, not even buffered messages."""
         self._closed = True
         self._stdin.transport.abort()
 
@@ -177,7 +176,7 @@ class _Input:
 
 
 class _Pace:
-    """Lets so many messages pass in a window, and then waits for the next: one server must not have the whole loop."""
+    """Limits the messages per window, so that one server cannot occupy the event loop."""
 
     def __init__(self) -> None:
         self._since = 0.0
@@ -193,14 +192,14 @@ class _Pace:
 
 
 class _Quota:
-    """How many lines may be passed on in this second."""
+    """Limits the log lines per second."""
 
     def __init__(self) -> None:
         self._second = 0
         self._count = 0
 
     def left_out(self) -> int:
-        """Lines of an earlier second that nobody saw; asked once for each line."""
+        """The number of dropped lines when a new second begins, otherwise 0."""
         now = int(asyncio.get_running_loop().time())
         if now == self._second:
             return 0
@@ -213,19 +212,19 @@ class _Quota:
         return self._count <= LOG_LINES_PER_S
 
 
-def _there(pipe: _Pipe | None) -> _Pipe:
+def _require(pipe: _Pipe | None) -> _Pipe:
     if pipe is None:
         raise RuntimeError("a server is always started with its three pipes")
     return pipe
 
 
-def _parsed(line: bytes) -> _Incoming:
-    """A message. One that cannot be read, because it is nested too deep or broken, is an error answer to the request
-    whose id it has: nobody waits for an answer that was there."""
+def _parse(line: bytes) -> _Incoming:
+    """Parse a message. An unreadable answer (broken, or nested too deep) becomes an error answer to its request, so the
+    caller does not wait for the time-out."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValidationError as error:
-        answered = _answered(line)
+        answered = _request_id(line)
         if answered is None:
             return error
         reason = error.errors(include_url=False, include_input=False, include_context=False)[0]["msg"]
@@ -233,24 +232,24 @@ def _parsed(line: bytes) -> _Incoming:
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=answered, error=problem))
 
 
-def _answered(line: bytes) -> int | None:
-    """The id of the request that an unreadable line answers. Only the keys of the message itself count: the result may
-    hold the same keys, and its numbers may be the ids of other requests."""
-    found = _ID_FIRST.match(line)
-    if found is None and _RESULT_FIRST.match(line) is not None:
-        found = _ID_LAST.search(line, max(0, len(line) - _ENVELOPE_BYTES))
-    return None if found is None else int(found[1])
+def _request_id(line: bytes) -> int | None:
+    """The request id of an unreadable answer. Looks only at the envelope: an `id` inside the result may be that of
+    another request."""
+    match = _ID_FIRST.match(line)
+    if match is None and _RESULT_FIRST.match(line) is not None:
+        match = _ID_LAST.search(line, max(0, len(line) - _ENVELOPE_BYTES))
+    return None if match is None else int(match[1])
 
 
-def _how_it_ended(code: int | None) -> str:
+def _describe_exit(code: int | None) -> str:
     if code is None:
         return "it closed its stdout and still runs"
     return f"its process ended with code {code}" if code >= 0 else f"its process was ended by signal {-code}"
 
 
 async def _end(process: Process) -> None:
-    """As the specification of MCP has it: close stdin, wait, ask, kill. What the server started goes with it."""
-    _there(process.stdin).close()
+    """End the process group as MCP specifies: close stdin, wait, SIGTERM, SIGKILL."""
+    _require(process.stdin).close()
     if process.returncode is None:
         await _wait(process, SERVER_END_S)
     if process.returncode is None:
@@ -258,15 +257,15 @@ async def _end(process: Process) -> None:
         await _wait(process, SERVER_KILL_S)
     _signal(process.pid, signal.SIGKILL)
     await _wait(process, SERVER_KILL_S)
-    # asyncio closes a pipe at its end only, which nobody reads to here.
+    # asyncio closes a pipe only when it was read to its end.
     cast("asyncio.SubprocessTransport", vars(process)["_transport"]).close()
 
 
 async def _wait(process: Process, limit_s: float) -> None:
-    """Not for its pipes: a process that inherited them may hold them open for ever."""
+    """Wait for the exit of the process, but not for its pipes: a child that inherited them may keep them open."""
     loop = asyncio.get_running_loop()
     until = loop.time() + limit_s
-    # asyncio's own wait is for the pipes too, and nothing else tells of the end of a process alone.
+    # asyncio's own `wait` also waits for the pipes.
     while process.returncode is None and loop.time() < until:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 

@@ -1,4 +1,4 @@
-"""An answer of an MCP server in the words of our protocol (§4). Pure."""
+"""Translates answers of MCP servers into content elements of our protocol (§4), and checks their tools. Pure."""
 
 import base64
 import binascii
@@ -22,17 +22,17 @@ from bollard.wire.bridge_frames import Returned, ToolSeen
 from bollard.wire.errors import FrameError
 from bollard.wire.strict_json import encode_frame
 
-__all__ = ["judged", "returned"]
+__all__ = ["check_tools", "translate_result"]
 
 
 _Json = dict[str, Any]
-_NOT_SHOWN: Final = "[the server sent {what}, which cannot be read]"
+_UNREADABLE: Final = "[the server sent {what}, which cannot be read]"
 
 
-def returned(call: int, answer: _Json) -> Returned:
-    """What a tool answered. What no runner could be given becomes an error that says so."""
+def translate_result(call: int, answer: _Json) -> Returned:
+    """The result of a tool call. Content that cannot be passed on becomes an error result."""
     if answer.get("resultType", "complete") == "input_required":
-        return _refused(call, "the server asks for input during the call, which this host does not give")
+        return _refused(call, "the server asks for input during the call, which this host does not support")
     content = [element for block in _list(answer.get("content")) for element in _elements(block)]
     structured = answer.get("structuredContent")
     if structured is not None and not isinstance(structured, dict):
@@ -60,7 +60,7 @@ def _elements(block: _Json) -> list[_Json]:
         case "image":
             data = _base64(block.get("data"))
             if data is None:
-                return [_text(_NOT_SHOWN.format(what="an image"))]
+                return [_text(_UNREADABLE.format(what="an image"))]
             return [{"type": "image_base64", "image_base64": f"data:{_mime(block, 'image/png')};base64,{data}"}]
         case "audio":
             return [_file(block.get("data"), f"audio.{_mime(block, 'audio/wav').partition('/')[2]}")]
@@ -70,7 +70,7 @@ def _elements(block: _Json) -> list[_Json]:
         case "resource":
             return [_embedded(cast("_Json", block.get("resource") or {}))]
         case other:
-            return [_text(_NOT_SHOWN.format(what=f"content of the type {other!r}"))]
+            return [_text(_UNREADABLE.format(what=f"content of the type {other!r}"))]
 
 
 def _embedded(resource: _Json) -> _Json:
@@ -86,13 +86,13 @@ def _text(text: str) -> _Json:
 def _file(data: object, name: str) -> _Json:
     checked = _base64(data)
     if checked is None:
-        return _text(_NOT_SHOWN.format(what="a file"))
+        return _text(_UNREADABLE.format(what="a file"))
     return {"type": "file_base64", "file_base64": checked, "file_name": name or "file"}
 
 
 def _mime(block: _Json, otherwise: str) -> str:
-    given = str(block.get("mimeType", ""))
-    return given if given.isascii() and given.count("/") == 1 and not set(given) & set(" ;,\r\n") else otherwise
+    mime = str(block.get("mimeType", ""))
+    return mime if mime.isascii() and mime.count("/") == 1 and not set(mime) & set(" ;,\r\n") else otherwise
 
 
 def _base64(data: object) -> str | None:
@@ -109,38 +109,36 @@ def _list(value: object) -> list[_Json]:
     return [each for each in cast("list[Any]", value) if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-# What a server says that it offers, judged: only tools that can be named, checked and called without surprise are
-# passed on as such. The others keep their place with the reason. Pure.
-
+# --- tools ---
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SHOWN_NAME: Final = 64
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def judged(tools: Sequence[Tool]) -> list[ToolSeen]:
-    """In the order of their names, so that the same offer is the same list."""
-    often = Counter(tool.name for tool in tools)
-    found: list[ToolSeen] = []
+def check_tools(tools: Sequence[Tool]) -> list[ToolSeen]:
+    """The tools in the order of their names; an unusable tool has a `problem` instead of a definition."""
+    counts = Counter(tool.name for tool in tools)
+    checked: list[ToolSeen] = []
     room = TOOLS_BYTES
     for tool in sorted(tools, key=lambda tool: tool.name)[:TOOLS_OF_SERVER]:
-        problem = _problem(tool, often[tool.name])
+        problem = _problem(tool, counts[tool.name])
         size = 0 if problem else _size(tool)
         if problem is None and size > room:
-            problem = f"the definitions of this server have more than {TOOLS_BYTES} bytes together"
+            problem = f"the definitions of this server have more than {TOOLS_BYTES} bytes in total"
         if problem is None:
             room -= size
-            found.append(_seen(tool))
-        elif not found or found[-1].name != _shown(tool.name):
-            found.append(ToolSeen(name=_shown(tool.name), problem=problem))
-    return found
+            checked.append(_seen(tool))
+        elif not checked or checked[-1].name != _escape_name(tool.name):
+            checked.append(ToolSeen(name=_escape_name(tool.name), problem=problem))
+    return checked
 
 
-def _problem(tool: Tool, often: int) -> str | None:
+def _problem(tool: Tool, count: int) -> str | None:
     if not _NAME.fullmatch(tool.name):
         return "its name has other characters than letters, digits, `_`, `-` and `.`, or more than 64"
-    if often > 1:
-        return f"the server lists {often} tools of this name, and none of them is taken"
+    if count > 1:
+        return f"the server lists {count} tools with this name; none of them is used"
     if len(tool.description or "") > DESCRIPTION_CHARACTERS:
         return f"its description has more than {DESCRIPTION_CHARACTERS} characters"
     return _schema_problem("input", tool.input_schema, needs_object=True) or (
@@ -152,7 +150,7 @@ def _schema_problem(which: str, schema: dict[str, Any], *, needs_object: bool) -
     try:
         size = len(_encode(schema))
     except (ValueError, OverflowError, RecursionError, UnicodeEncodeError):
-        return f"its {which} schema is no JSON that can be kept"
+        return f"its {which} schema is not valid JSON"
     if size > SCHEMA_BYTES:
         return f"its {which} schema has more than {SCHEMA_BYTES} bytes"
     if _is_deeper(schema, SCHEMA_DEPTH):
@@ -160,7 +158,7 @@ def _schema_problem(which: str, schema: dict[str, Any], *, needs_object: bool) -
     if needs_object and schema.get("type") != "object":
         return f"its {which} schema is not of type object"
     try:
-        # Nothing is fetched, and patterns are those of an engine that takes linear time.
+        # Offline, and with a regex engine that takes linear time.
         jsonschema_rs.validator_for(schema, offline=True, pattern_options=jsonschema_rs.RegexOptions())
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         return f"its {which} schema is not valid: {str(error).splitlines()[0][:200]}"
@@ -183,8 +181,8 @@ def _size(tool: Tool) -> int:
     return len(_encode([tool.name, tool.description, tool.input_schema, tool.output_schema]))
 
 
-def _shown(name: str) -> str:
-    """A name that cannot be used, such that it can be shown."""
+def _escape_name(name: str) -> str:
+    """An invalid name, truncated and escaped for display."""
     return name[:_SHOWN_NAME].encode("ascii", "backslashreplace").decode()
 
 

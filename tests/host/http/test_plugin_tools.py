@@ -225,7 +225,7 @@ def test_a_skill_that_was_revoked_is_not_activated_any_more(kit: Any) -> None:
     assert kit.post(f"/api/v1/approvals/{asked['approval_id']}/decide", answer).status == 200
     told = said(kit, run_id)
     assert told["is_error"]
-    assert told["text"].startswith("an operator took this skill away from the run")
+    assert told["text"].startswith("an operator revoked the skill")
 
 
 def test_a_run_acts_on_a_platform_through_the_executor_and_learns_what_came_of_it(kit: Any, program: Program) -> None:

@@ -38,10 +38,10 @@ def test_a_skill_is_saved_read_changed_and_removed(api: Any) -> None:
 @for_each(
     ("sent", "problem"),
     [
-        (body("other"), "and its folder otherwise"),
+        (body("other"), "but its folder is"),
         ({"files": [{"path": "SKILL.md", "text": "nothing"}]}, "does not begin"),
-        ({"files": [{"path": "../SKILL.md", "text": ""}]}, "is not taken"),
-        ({"files": [*body()["files"], {"path": "a/../../b", "text": ""}]}, "is not taken"),
+        ({"files": [{"path": "../SKILL.md", "text": ""}]}, "is not allowed"),
+        ({"files": [*body()["files"], {"path": "a/../../b", "text": ""}]}, "is not allowed"),
         ({"files": [*body()["files"], {"path": "a"}]}, "needs text or content_base64"),
         ({"files": [*body()["files"], {"path": "a", "content_base64": "?"}]}, "is no base64"),
         ({"files": [*body()["files"], *body()["files"]]}, "is there twice"),

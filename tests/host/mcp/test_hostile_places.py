@@ -58,7 +58,7 @@ async def test_an_endless_answer_a_packed_one_and_one_of_an_error_end_the_try(se
     json = "200 OK\r\ncontent-type: application/json"
     answers = {
         "endless": (endless, "more than 4194304 bytes"),
-        "packed": (answering(f"{json}\r\ncontent-encoding: gzip", bomb), "packed"),
+        "packed": (answering(f"{json}\r\ncontent-encoding: gzip", bomb), "compressed"),
         "broken": (answering("500 Oh no", b"<html>"), "error response"),
         "no-json": (answering(json, b"{{{{"), "parse"),
     }

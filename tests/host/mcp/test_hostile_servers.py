@@ -35,7 +35,7 @@ async def test_only_tools_that_can_be_named_checked_and_called_are_taken(servers
         "../../etc/passwd": "characters",
         "\\u202etxt.exe": "characters",
         "x" * 64: "more than 64",
-        "twice": "2 tools of this name",
+        "twice": "2 tools with this name",
         "wrong_type": "not valid",
         "deep": "nested deeper",
         "elsewhere": "not valid",
@@ -47,7 +47,7 @@ async def test_only_tools_that_can_be_named_checked_and_called_are_taken(servers
     for name, words in expected.items():
         assert words in problems[name], name
     absent = servers.source.absent("w")
-    assert "2 tools of this name" in absent["mcp:odd/twice"]
+    assert "2 tools with this name" in absent["mcp:odd/twice"]
     yes = {"tools": [{"name": "twice", "definition_sha256": "0" * 64}]}
     with pytest.raises(Conflict, match="cannot be used"):
         await servers.source.consent("w", "odd", ConsentMcpTools.from_wire(yes), "ann")
@@ -156,13 +156,13 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_absent_with_the_rea
     shape = await servers.add("misshapen", "hostile", "misshapen")
     await servers.until(lambda: all(each.problem for each in (nowhere, refused, unset, shape)))
     absent = servers.source.absent("w")
-    assert "no such program" in absent["mcp:nowhere/"]
+    assert "the program does not exist" in absent["mcp:nowhere/"]
     assert "ConnectError" in absent["mcp:refused/"]
-    assert "switched off" in absent["mcp:off/"]
+    assert "is disabled" in absent["mcp:off/"]
     assert "tools.1.inputSchema.type: Input should be 'object'" in absent["mcp:misshapen/"]
     assert "there is no secret unset" in absent["mcp:unset/"]
     assert off.status == "disabled"
-    with pytest.raises(Conflict, match="switched off"):
+    with pytest.raises(Conflict, match="is disabled"):
         await servers.source.refresh("w", "off")
     await good(servers)
     for name in ("nowhere", "refused", "unset", "deaf", "misshapen"):

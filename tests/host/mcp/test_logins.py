@@ -277,13 +277,13 @@ async def test_a_server_without_a_login_says_so(desk: Desk, guarded: Guarded, ht
     plain = await desk.servers.add("open", url=http_server)
     await desk.servers.until(lambda: plain.connected)
     await desk.servers.add("open", url=http_server, auth="oauth")
-    with pytest.raises(Conflict, match="asks for no login"):
+    with pytest.raises(Conflict, match="does not require a login"):
         await desk.source.begin_login("w", "open", BACK, "ann")
     await desk.servers.add("plain", url=guarded.url)
     with pytest.raises(Conflict, match="has no login"):
         await desk.source.begin_login("w", "plain", BACK, "ann")
     await desk.servers.add("off", url=guarded.url, auth="oauth", enabled=False)
-    with pytest.raises(Conflict, match="switched off"):
+    with pytest.raises(Conflict, match="is disabled"):
         await desk.source.begin_login("w", "off", BACK, "ann")
 
 

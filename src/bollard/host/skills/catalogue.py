@@ -1,4 +1,4 @@
-"""Every skill that a workspace has now, whoever brought it: what each is, and the content of its files."""
+"""The skills of a workspace, both saved ones and those of its plugins, and the content of their files."""
 
 import asyncio
 import contextlib
@@ -18,58 +18,57 @@ from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILLS_OF_PLUGIN
 from bollard.host.skills.repository import SkillRepository
 from bollard.host.skills.skill import FileEntry, OfferedSkill, Unusable, read_content
 
-# The skills that plugins bring in their folder `skills`, one folder each. A bad one is a warning and hides no other.
-#
-# All calls block. Files are reached through a confined folder: a link is no file of a skill, and nothing leads out.
+# --- skills of plugins, read through a confined folder that follows no links; all calls block ---
 
-
-_AGAIN: Final = "restart the plugin, or install it again"
+_REINSTALL: Final = "restart the plugin, or install it again"
 _ENTRIES: Final = 4 * SKILL_FILES
-"""What is looked at of one skill, folders included."""
+"""Entries read of one skill, folders included."""
 
 
 class PluginSkillFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """The skills of one plugin in one workspace."""
+    """The `skills` folder of one plugin in one workspace."""
 
     plugin_id: str
     folder: Path
     digest: str
-    """Of the plugin's code: other code is read again."""
+    """The digest of the plugin's code; other code is read again."""
 
 
 PluginSkills = Callable[[str], Sequence[PluginSkillFolder]]
-"""What the plugins of a workspace bring now."""
+"""The skill folders of the plugins of a workspace."""
 
 
 class FolderSkills(msgspec.Struct, frozen=True, kw_only=True):
-    """What one plugin's folder holds."""
+    """The skills of one folder, and why others cannot be used."""
 
     skills: tuple[OfferedSkill, ...] = ()
     unusable: tuple[Unusable, ...] = ()
 
 
-def read_brought(place: PluginSkillFolder) -> FolderSkills:
-    """Every skill of a plugin. A folder that is not there, or is a link, holds none."""
-    found: list[OfferedSkill] = []
+def read_plugin_skills(plugin: PluginSkillFolder) -> FolderSkills:
+    """Every skill of a plugin. An invalid skill does not affect the others. A missing folder or a link has none."""
+    skills: list[OfferedSkill] = []
     unusable: list[Unusable] = []
-    with contextlib.suppress(OSError, ConfineError), Folder(place.folder) as folder:
+    with contextlib.suppress(OSError, ConfineError), Folder(plugin.folder) as folder:
         names = [entry.path for entry in folder.entries() if entry.kind == "folder"]
         for name in names[:SKILLS_OF_PLUGIN]:
             try:
-                found.append(_skill(folder, name, place.plugin_id))
+                skills.append(_read_skill(folder, name, plugin.plugin_id))
             except (HostError, ConfineError, OSError) as error:
-                unusable.append(Unusable(skill_id=f"{place.plugin_id}/{name}", reason=str(error)))
-    return FolderSkills(skills=tuple(found), unusable=tuple(unusable))
+                unusable.append(Unusable(skill_id=f"{plugin.plugin_id}/{name}", reason=str(error)))
+    return FolderSkills(skills=tuple(skills), unusable=tuple(unusable))
 
 
-def _skill(folder: Folder, name: str, plugin_id: str) -> OfferedSkill:
+def _read_skill(folder: Folder, name: str, plugin_id: str) -> OfferedSkill:
     files: dict[str, bytes] = {}
     left = SKILL_BYTES
     for entry in folder.walk(name, limit=_ENTRIES):
         if entry.kind != "file":
             continue
         if len(files) == SKILL_FILES:
-            raise InvalidRequest(f"it has more than {SKILL_FILES} files")
+            raise InvalidRequest(
+                f"the skill has more than {SKILL_FILES} files", reason="skill_too_many_files", limit=SKILL_FILES
+            )
         content = files[entry.path.removeprefix(f"{name}/")] = folder.read(entry.path, limit=left)
         left -= len(content)
     content = read_content(files, name)
@@ -83,48 +82,63 @@ def _skill(folder: Folder, name: str, plugin_id: str) -> OfferedSkill:
     )
 
 
-def read_file(place: PluginSkillFolder, name: str, path: str, sha256: str) -> bytes:
-    """One file of a skill, as it was when the skill was read. Raises `StorageUnavailable`."""
+def read_file(plugin: PluginSkillFolder, name: str, path: str, sha256: str) -> bytes:
+    """One file of a skill, if it is unchanged since the skill was read. Raises `StorageUnavailable`."""
     try:
-        with Folder(place.folder) as folder:
+        with Folder(plugin.folder) as folder:
             content = folder.read(f"{name}/{path}", limit=SKILL_BYTES)
     except (ConfineError, OSError) as error:
-        raise StorageUnavailable(f"a file of the skill cannot be read: {error}", hint=_AGAIN) from error
+        raise StorageUnavailable(
+            f"the file {path} of the skill {name} cannot be read: {error}",
+            reason="skill_file_unreadable",
+            hint=_REINSTALL,
+            skill=name,
+            file=path,
+            problem=str(error),
+        ) from error
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise StorageUnavailable("a file of the skill was changed after the plugin came", hint=_AGAIN)
+        raise StorageUnavailable(
+            f"the file {path} of the skill {name} was changed after the plugin was installed",
+            reason="skill_file_changed",
+            hint=_REINSTALL,
+            skill=name,
+            file=path,
+        )
     return content
 
 
+# --- the catalogue ---
+
 _log = structlog.get_logger("bollard.skills")
 _FOLDERS: Final = 256
-"""Plugins whose folders are remembered as they were read."""
+"""Cached plugin folders."""
 
 
 class Revised(Protocol):
-    """Something that says when it changed."""
+    """Returns a number that grows with every change."""
 
     def __call__(self) -> int: ...
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _WorkspaceSkills(msgspec.Struct, frozen=True):
     revision: int
     skills: dict[str, tuple[OfferedSkill, PluginSkillFolder | None]]
     unusable: tuple[Unusable, ...]
 
 
 class SkillCatalogue:
-    """One per host."""
+    """Finds the skills of a workspace, cached until something changes. One per host."""
 
-    def __init__(self, book: SkillRepository, plugins: PluginSkills, plugins_revision: Revised) -> None:
-        self._book = book
+    def __init__(self, repository: SkillRepository, plugins: PluginSkills, plugins_revision: Revised) -> None:
+        self._repository = repository
         self._plugins = plugins
         self._plugins_revision = plugins_revision
-        self._read: OrderedDict[tuple[Path, str], FolderSkills] = OrderedDict()
-        self._known: dict[str, _Known] = {}
+        self._folders: OrderedDict[tuple[Path, str], FolderSkills] = OrderedDict()
+        self._workspaces: dict[str, _WorkspaceSkills] = {}
 
     @property
     def revision(self) -> int:
-        return self._book.revision + self._plugins_revision()
+        return self._repository.revision + self._plugins_revision()
 
     def all(self, workspace: str) -> list[OfferedSkill]:
         return [skill for skill, _ in self._of(workspace).skills.values()]
@@ -133,43 +147,43 @@ class SkillCatalogue:
         return self._of(workspace).unusable
 
     def find(self, workspace: str, skill_id: str) -> OfferedSkill | None:
-        found = self._of(workspace).skills.get(skill_id)
-        return None if found is None else found[0]
+        entry = self._of(workspace).skills.get(skill_id)
+        return None if entry is None else entry[0]
 
     async def content(self, workspace: str, skill: OfferedSkill, entry: FileEntry) -> bytes:
-        """Of one of its files. Raises `StorageUnavailable`."""
-        found = self._of(workspace).skills.get(skill.skill_id)
-        place = None if found is None else found[1]
-        if place is None:
-            return await self._book.read(workspace, entry.sha256)
-        name = skill.skill_id.removeprefix(f"{place.plugin_id}/")
-        return await asyncio.to_thread(read_file, place, name, entry.path, entry.sha256)
+        """The content of one of its files. Raises `StorageUnavailable`."""
+        known = self._of(workspace).skills.get(skill.skill_id)
+        plugin = None if known is None else known[1]
+        if plugin is None:
+            return await self._repository.read(workspace, entry.sha256)
+        name = skill.skill_id.removeprefix(f"{plugin.plugin_id}/")
+        return await asyncio.to_thread(read_file, plugin, name, entry.path, entry.sha256)
 
-    def _of(self, workspace: str) -> _Known:
-        known, revision = self._known.get(workspace), self.revision
-        if known is None or known.revision != revision:
-            known = self._known[workspace] = self._look(workspace, revision)
-        return known
+    def _of(self, workspace: str) -> _WorkspaceSkills:
+        cached, revision = self._workspaces.get(workspace), self.revision
+        if cached is None or cached.revision != revision:
+            cached = self._workspaces[workspace] = self._load(workspace, revision)
+        return cached
 
-    def _look(self, workspace: str, revision: int) -> _Known:
+    def _load(self, workspace: str, revision: int) -> _WorkspaceSkills:
         skills: dict[str, tuple[OfferedSkill, PluginSkillFolder | None]] = {}
         unusable: list[Unusable] = []
-        for saved in self._book.all(workspace):
+        for saved in self._repository.all(workspace):
             skills[saved.id] = (saved.thing.offered(), None)
-        for place in self._plugins(workspace):
-            brought = self._brought(place)
-            skills |= {skill.skill_id: (skill, place) for skill in brought.skills}
-            unusable += brought.unusable
-        return _Known(revision, skills, tuple(unusable))
+        for plugin in self._plugins(workspace):
+            folder = self._folder_skills(plugin)
+            skills |= {skill.skill_id: (skill, plugin) for skill in folder.skills}
+            unusable += folder.unusable
+        return _WorkspaceSkills(revision, skills, tuple(unusable))
 
-    def _brought(self, place: PluginSkillFolder) -> FolderSkills:
-        """Read once for each version of a plugin: a few small files, while nothing else waits for them."""
-        key = (place.folder, place.digest)
-        found = self._read.get(key)
-        if found is None:
-            found = self._read[key] = read_brought(place)
-            for each in found.unusable:
+    def _folder_skills(self, plugin: PluginSkillFolder) -> FolderSkills:
+        """The skills of a plugin. Blocks for the first read of each version: a few small files."""
+        key = (plugin.folder, plugin.digest)
+        skills = self._folders.get(key)
+        if skills is None:
+            skills = self._folders[key] = read_plugin_skills(plugin)
+            for each in skills.unusable:
                 _log.warning("a skill of a plugin cannot be used", skill=each.skill_id, problem=each.reason)
-            if len(self._read) > _FOLDERS:
-                self._read.popitem(last=False)
-        return found
+            if len(self._folders) > _FOLDERS:
+                self._folders.popitem(last=False)
+        return skills

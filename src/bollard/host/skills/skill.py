@@ -1,4 +1,4 @@
-"""A skill as it is offered and as it is saved. Values only."""
+"""A skill: its `SKILL.md`, its files, and its offered and stored forms. Pure."""
 
 import hashlib
 import re
@@ -15,25 +15,22 @@ from bollard.protocol import Digest, Flag, Int, JsonObject, Strict, first_proble
 from bollard.trust import canonical_sha256
 from bollard.wire.manifest_text import YamlError, load_plain_yaml
 
-# `SKILL.md`: a block of YAML between two lines of `---`, and the text that an agent gets when it activates the skill.
-#
-# Pure. What it says about tools that it wants is a wish that people are shown, and grants nothing.
-
+# --- SKILL.md: YAML front matter between two lines of `---`, then the text for the agent ---
 
 SKILL_FILE: Final = "SKILL.md"
 NAME_CHARACTERS: Final = 64
 DESCRIPTION_CHARACTERS: Final = 1024
 _OTHER_CHARACTERS: Final = 500
-"""Of what else it may say of itself: the licence, what it is compatible with."""
+"""Characters of the other front matter fields: licence and compatibility."""
 _WISHES: Final = 64
-"""Tools that it may want."""
+"""Tools that a skill may request."""
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONT: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _HINT: Final = "a skill begins with `---`, `name: …`, `description: …`, `---`; see docs/guides/skills.md"
 
 
 class SkillText(msgspec.Struct, frozen=True, kw_only=True):
-    """What `SKILL.md` says."""
+    """The content of `SKILL.md`."""
 
     name: str
     description: str
@@ -41,88 +38,93 @@ class SkillText(msgspec.Struct, frozen=True, kw_only=True):
     license: str | None = None
     compatibility: str | None = None
     wishes: tuple[str, ...] = ()
-    """Tools that it asks for: `allowed-tools`."""
+    """Tools that it requests (`allowed-tools`). Shown to people; grants nothing."""
 
 
 def read_skill_text(data: bytes, called: str | None = None) -> SkillText:
-    """Raises `InvalidRequest`. `called` is the name that its folder has."""
+    """Read a `SKILL.md`. `called` is the name of its folder. Raises `InvalidRequest`."""
     if len(data) > SKILL_TEXT_BYTES:
-        raise _wrong_text(
-            f"it is larger than {SKILL_TEXT_BYTES} bytes", "move what is rarely needed to files of their own"
-        )
-    found = _FRONT.match(data)
-    if found is None:
-        raise _wrong_text("it does not begin with a block of YAML between two lines of ---", _HINT)
+        problem = f"it is larger than {SKILL_TEXT_BYTES} bytes"
+        raise _invalid_text("size", problem, "move rarely needed text to other files", limit=SKILL_TEXT_BYTES)
+    match = _FRONT.match(data)
+    if match is None:
+        raise _invalid_text("no_front_matter", "it does not begin with YAML between two lines of ---", _HINT)
     try:
-        front = load_plain_yaml(found[1])
-        body = data[found.end() :].decode("utf-8")
+        front = load_plain_yaml(match[1])
+        body = data[match.end() :].decode("utf-8")
     except YamlError as error:
-        raise _wrong_text(f"{error.place} of its front matter: {error.problem}", _HINT) from error
+        problem = f"{error.place} of its front matter: {error.problem}"
+        raise _invalid_text("front_matter", problem, _HINT, at=error.place, problem=error.problem) from error
     except UnicodeDecodeError as error:
-        raise _wrong_text("it is not UTF-8", "save it as UTF-8") from error
+        raise _invalid_text("not_utf8", "it is not UTF-8", "save it as UTF-8") from error
     if not isinstance(front, dict):
-        raise _wrong_text("its front matter is no mapping", _HINT)
-    said = cast("dict[str, object]", front)
-    name = _text(said, "name", NAME_CHARACTERS)
+        raise _invalid_text("not_mapping", "its front matter is not a mapping", _HINT)
+    fields = cast("dict[str, object]", front)
+    name = _text(fields, "name", NAME_CHARACTERS)
     if _NAME.fullmatch(name) is None:
-        raise _wrong_text(
-            f"its name {name[:64]!a} is none", "use small letters, digits and single hyphens: report-writer"
-        )
+        name = ascii(name[:64])
+        hint = "use lower-case letters, digits and single hyphens, like report-writer"
+        raise _invalid_text("name", f"its name {name} is not valid", hint, name=name)
     if called is not None and called != name:
-        raise _wrong_text(f"it is called {name}, and its folder otherwise", "give both the same name")
+        problem = f"its name is {name}, but its folder is {called}"
+        raise _invalid_text("folder_name", problem, "give both the same name", name=name, folder=called)
     return SkillText(
         name=name,
-        description=_text(said, "description", DESCRIPTION_CHARACTERS),
+        description=_text(fields, "description", DESCRIPTION_CHARACTERS),
         body=body,
-        license=_maybe(said, "license"),
-        compatibility=_maybe(said, "compatibility"),
-        wishes=_wishes(said.get("allowed-tools")),
+        license=_optional_text(fields, "license"),
+        compatibility=_optional_text(fields, "compatibility"),
+        wishes=_wishes(fields.get("allowed-tools")),
     )
 
 
 def compose_skill_text(name: str, description: str, body: str) -> bytes:
-    """A `SKILL.md` that says this. Whoever reads it judges it."""
+    """Write a `SKILL.md`. Validates nothing; `read_skill_text` does."""
     return f"---\nname: {_quoted(name)}\ndescription: {_quoted(description)}\n---\n{body}".encode("utf-8", "replace")
 
 
 def _quoted(text: str) -> str:
-    """In single quotes a text stands for itself, on one line."""
+    """A YAML string in single quotes, on one line."""
     return "'" + " ".join(text.split()).replace("'", "''") + "'"
 
 
-def _text(said: dict[str, object], field: str, most: int) -> str:
-    value = said.get(field)
+def _text(fields: dict[str, object], key: str, limit: int) -> str:
+    value = fields.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise _wrong_text(f"it has no {field}", _HINT)
-    if len(value) > most:
-        raise _wrong_text(f"its {field} has {len(value)} characters", f"{most} are allowed")
+        raise _invalid_text("missing_field", f"it has no {key}", _HINT, key=key)
+    if len(value) > limit:
+        problem = f"its {key} has {len(value)} characters"
+        raise _invalid_text(
+            "field_length", problem, f"use at most {limit} characters", key=key, count=len(value), limit=limit
+        )
     return value
 
 
-def _maybe(said: dict[str, object], field: str) -> str | None:
-    return None if said.get(field) is None else _text(said, field, _OTHER_CHARACTERS)
+def _optional_text(fields: dict[str, object], key: str) -> str | None:
+    return None if fields.get(key) is None else _text(fields, key, _OTHER_CHARACTERS)
 
 
 def _wishes(value: object) -> tuple[str, ...]:
-    """As words of one text, or as a list. What is neither is no wish."""
+    """The words of a text, or the items of a list. Empty for anything else."""
     words = value.split() if isinstance(value, str) else cast("list[object]", value) if isinstance(value, list) else []
     return tuple(word[:_OTHER_CHARACTERS] for word in words if isinstance(word, str))[:_WISHES]
 
 
-def _wrong_text(problem: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(f"{SKILL_FILE} cannot be used: {problem}", hint=hint, field=SKILL_FILE)
+def _invalid_text(reason: str, problem: str, hint: str, /, **details: str | int) -> InvalidRequest:
+    return InvalidRequest(
+        f"{SKILL_FILE} is invalid: {problem}", reason=f"skill_text_{reason}", hint=hint, field=SKILL_FILE, **details
+    )
 
 
-# The files of a skill: which names they may have, and the digest that names the version they make. Pure.
-
+# --- files ---
 
 _DEPTH: Final = 8
 _FORBIDDEN: Final = frozenset('\\:*?"<>|')
-"""What some file system would take for something else."""
+"""Characters that are special on some file systems."""
 
 
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One file: how large, and of which content."""
+    """The path, size and digest of one file."""
 
     path: str
     size: int
@@ -130,30 +132,33 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkillContent(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill as its files say it."""
+    """A skill read from its files."""
 
     text: SkillText
     files: tuple[FileEntry, ...]
-    """By path; `SKILL.md` among them."""
+    """Sorted by path, with `SKILL.md`."""
     digest: str
-    """Of every file with its name: the version."""
+    """The version: a digest of all paths and contents."""
 
 
 def read_content(files: Mapping[str, bytes], called: str | None = None) -> SkillContent:
-    """What these files make. Raises `InvalidRequest`."""
+    """Read and validate the files of a skill. Raises `InvalidRequest`."""
     if len(files) > SKILL_FILES:
-        raise _wrong_files(f"it has {len(files)} files", f"a skill has at most {SKILL_FILES}")
+        problem, hint = f"it has {len(files)} files", f"a skill has at most {SKILL_FILES} files"
+        raise _invalid_files("count", problem, hint, count=len(files), limit=SKILL_FILES)
     size = sum(map(len, files.values()))
     if size > SKILL_BYTES:
-        raise _wrong_files(f"its files have {size} bytes together", f"a skill has at most {SKILL_BYTES}")
+        problem, hint = f"its files have {size} bytes in total", f"a skill has at most {SKILL_BYTES} bytes"
+        raise _invalid_files("size", problem, hint, size=size, limit=SKILL_BYTES)
     seen: dict[str, str] = {}
     for path in files:
         check_path(path)
         other = seen.setdefault(unicodedata.normalize("NFKC", path).casefold(), path)
         if other != path:
-            raise _wrong_files(f"{path!a} and {other!a} are one name on some machines", "give them different names")
+            problem = f"{path!a} and {other!a} are the same name on some systems"
+            raise _invalid_files("same_name", problem, "rename one of them", file=ascii(path), other=ascii(other))
     if SKILL_FILE not in files:
-        raise _wrong_files(f"it has no {SKILL_FILE}", f"the folder of a skill has {SKILL_FILE} at its top")
+        raise _invalid_files("no_text", f"it has no {SKILL_FILE}", f"put {SKILL_FILE} at the top of its folder")
     text = read_skill_text(files[SKILL_FILE], called)
     entries = tuple(
         FileEntry(path=path, size=len(files[path]), sha256=hashlib.sha256(files[path]).hexdigest())
@@ -163,33 +168,41 @@ def read_content(files: Mapping[str, bytes], called: str | None = None) -> Skill
 
 
 def check_path(path: str) -> None:
-    """Refuse whatever is not the plain name of a file inside a folder. Raises `InvalidRequest`."""
+    """Raise `InvalidRequest` unless the path is a portable relative path inside a folder."""
     parts = path.split("/")
     if not path or len(path) > SKILL_PATH_CHARACTERS or len(parts) > _DEPTH:
-        raise _name(path, f"it has more than {SKILL_PATH_CHARACTERS} characters or {_DEPTH} folders, or is empty")
+        problem = f"it has more than {SKILL_PATH_CHARACTERS} characters or {_DEPTH} folders, or is empty"
+        raise _invalid_name("length", path, problem, limit=SKILL_PATH_CHARACTERS, depth=_DEPTH)
     for part in parts:
         if part in ("", ".", "..") or part != part.strip() or part.endswith("."):
-            raise _name(path, "each part must be a plain name")
+            raise _invalid_name("component", path, "a component is empty, '.', '..', or ends with a dot or a space")
         if any(not char.isprintable() or char in _FORBIDDEN for char in part):
-            raise _name(path, "it has a character that names do not have")
+            raise _invalid_name("character", path, "it contains a character that is not allowed")
     if unicodedata.normalize("NFC", path) != path:
-        raise _name(path, "it is not in Unicode's form NFC")
+        raise _invalid_name("not_nfc", path, "it is not in Unicode normal form NFC")
 
 
-def _name(path: str, problem: str) -> InvalidRequest:
-    return _wrong_files(f"the name {path[:80]!a} of a file is not taken: {problem}", "rename the file")
+def _invalid_name(reason: str, path: str, problem: str, /, **details: str | int) -> InvalidRequest:
+    file = ascii(path[:80])
+    return _invalid_files(
+        f"name_{reason}", f"the file name {file} is not allowed: {problem}", "rename the file", file=file, **details
+    )
 
 
-def _wrong_files(problem: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(f"the skill is not taken: {problem}", hint=hint, field="files")
+def _invalid_files(reason: str, problem: str, hint: str, /, **details: str | int) -> InvalidRequest:
+    return InvalidRequest(
+        f"the skill is rejected: {problem}", reason=f"skill_files_{reason}", hint=hint, field="files", **details
+    )
 
+
+# --- offered and stored skills ---
 
 Origin = Literal["workspace", "plugin"]
 _MINE: Final = "workspace"
 
 
 class OfferedSkill(msgspec.Struct, frozen=True, kw_only=True):
-    """One skill that a workspace has now."""
+    """One skill of a workspace, with its current files."""
 
     skill_id: str
     """`report-writer`, or `author/plugin/report-writer` for that of a plugin."""
@@ -200,15 +213,15 @@ class OfferedSkill(msgspec.Struct, frozen=True, kw_only=True):
     source: str = _MINE
     """`workspace`, or `plugin:author/name`."""
     authored: bool = False
-    """Whether a run wrote it: what it says is no more trustworthy than what that run read."""
+    """Whether a run wrote it. Its text is then as untrusted as what that run read."""
 
     def file(self, path: str) -> FileEntry | None:
-        """Only a file that was there when the skill was taken has a name here."""
+        """The file at this path, if the skill has it."""
         return next((each for each in self.files if each.path == path), None)
 
 
 class Unusable(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill that is there and cannot be used, and why."""
+    """A skill that cannot be used, and why."""
 
     skill_id: str
     reason: str
@@ -221,7 +234,7 @@ class _File(Strict):
 
 
 class KeptVersion(Strict):
-    """One version: what it says of itself, and which content its files have."""
+    """One stored version of a skill: its description and the digests of its files."""
 
     digest: Digest
     description: str
@@ -245,7 +258,7 @@ class KeptVersion(Strict):
 
 
 class KeptSkill(Strict):
-    """One skill of a workspace, as it is saved."""
+    """One skill of a workspace, as stored."""
 
     name: str
     current: KeptVersion
@@ -254,27 +267,27 @@ class KeptSkill(Strict):
 
     @property
     def contents(self) -> frozenset[str]:
-        """The digests of the files that must stay."""
+        """The digests of all file contents that its versions need."""
         return frozenset(file.sha256 for version in (self.current, *self.earlier) for file in version.files)
 
     def offered(self) -> OfferedSkill:
-        now = self.current
+        current = self.current
         return OfferedSkill(
             skill_id=self.name,
-            description=now.description,
-            digest=now.digest,
-            files=tuple(FileEntry(path=each.path, size=each.size, sha256=each.sha256) for each in now.files),
-            wishes=now.wishes,
-            authored=now.authored,
+            description=current.description,
+            digest=current.digest,
+            files=tuple(FileEntry(path=each.path, size=each.size, sha256=each.sha256) for each in current.files),
+            wishes=current.wishes,
+            authored=current.authored,
         )
 
 
 def kept_from_store(body: JsonObject, workspace: str) -> KeptSkill:
-    """What `to_wire` gave to the store. Raises `HostError`."""
+    """Read a stored skill. Raises `HostError`."""
     del workspace
     try:
         return KeptSkill.from_wire(body)
     except ValidationError as error:
         field, problem = first_problem(error)
-        raised: HostError = InvalidRequest(f"{field}: {problem}", field=field)
+        raised: HostError = InvalidRequest(f"{field}: {problem}", reason="skill_stored", field=field, problem=problem)
         raise raised from error

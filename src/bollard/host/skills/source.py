@@ -1,4 +1,9 @@
-"""Everything about skills, put together."""
+"""Offers skills to runs as capabilities, in three steps: their names and descriptions are in the run's resources, the
+text of a skill comes when it is activated, and its files when the run reads them.
+
+A granted skill is a capability of its own; `activate` and `skill_file` reach granted skills by name. The text of a
+skill grants nothing.
+"""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
@@ -26,38 +31,31 @@ from bollard.host.skills.skill import (
 )
 from bollard.protocol import JsonObject, JsonValue
 
-# Skills as what a run can do, in three steps: their names and descriptions are in the run's resources, the text of one
-# comes when it is activated, its files when they are asked for.
-#
-# A skill that is granted can be called by itself; `activate` and `skill_file` reach those that are granted by name.
-# Text of a skill grants nothing, whatever it says.
-
-
 ACTIVATE: Final = "tool:builtin/activate"
 READ_FILE: Final = "tool:builtin/skill_file"
 REGISTER: Final = "tool:builtin/register_skill"
-_BY_A_RUN: Final = Flow(reads_private=True, brings_untrusted=True, sends_out=False)
-"""A skill that a run wrote may hold whatever that run had seen."""
+_AUTHORED_FLOW: Final = Flow(reads_private=True, brings_untrusted=True, sends_out=False)
+"""The flow of a skill that a run wrote: it may contain anything that the run had read."""
 
 
 class RunSkills(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run may do with skills."""
+    """The skills that one run may use."""
 
     granted: frozenset[str] = frozenset()
     revoked: frozenset[str] = frozenset()
-    """Those of them that an operator took away since."""
+    """Granted skills that were revoked during the run."""
     versions: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """The version of each when the run began: another one is not what was granted."""
+    """The version of each skill when the run began. The grant does not cover other versions."""
     authoring: bool = False
-    """Whether its runner says that it writes skills."""
+    """Whether its runner declares `skill_authoring`."""
 
 
 SkillReach = Callable[[str], RunSkills]
-"""By run id. A run that nobody knows has nothing."""
+"""The skills of a run, by run id. An unknown run has none."""
 
 
-def _text(description: str, most: int) -> JsonObject:
-    return {"type": "string", "minLength": 1, "maxLength": most, "description": description}
+def _text(description: str, limit: int) -> JsonObject:
+    return {"type": "string", "minLength": 1, "maxLength": limit, "description": description}
 
 
 _OFFSET: Final[JsonObject] = {"type": "integer", "minimum": 0, "default": 0, "description": "The first byte."}
@@ -77,13 +75,13 @@ def _schema(required: Sequence[str], **properties: JsonValue) -> JsonObject:
 
 
 class Skills:
-    """Implements `CapabilitySource` and `Adapter`."""
+    """Implements `CapabilitySource` and `Adapter` for skills."""
 
     def __init__(
-        self, catalogue: SkillCatalogue, book: SkillRepository, reach: SkillReach, *, host_version: str
+        self, catalogue: SkillCatalogue, repository: SkillRepository, reach: SkillReach, *, host_version: str
     ) -> None:
         self._catalogue = catalogue
-        self._book = book
+        self._repository = repository
         self._reach = reach
         self._tools = _tools(host_version)
 
@@ -104,89 +102,114 @@ class Skills:
             for each in self._catalogue.unusable(workspace)
         }
 
-    # --- carrying out ---
+    # --- calls ---
 
     async def invoke(self, order: CallOrder) -> CallResult:
         try:
-            return await self._do(order)
+            return await self._execute(order)
+        except ToolFailed:
+            raise
         except HostError as error:
             if isinstance(error, InvalidRequest | NotFound | Revoked):
-                return _said(f"{error.message}. {error.hint}", is_error=True)
-            raise ToolFailed(error.message, hint=error.hint) from error
+                return _result(f"{error.message}. {error.hint}", is_error=True)
+            raise ToolFailed(error.message, reason="skill", hint=error.hint, problem=error.message) from error
 
-    async def _do(self, order: CallOrder) -> CallResult:
-        wanted = order.capability
+    async def _execute(self, order: CallOrder) -> CallResult:
+        capability = order.capability
         reach = self._reach(order.context.run_id)
-        if wanted.kind == "skill":
-            skill_id = wanted.id.removeprefix("skill:")
-            _refuse_revoked(reach, skill_id)
-            return await self._show(order, _same(self._find(order, skill_id), wanted.version))
-        if wanted.id == REGISTER:
+        if capability.kind == "skill":
+            skill_id = capability.id.removeprefix("skill:")
+            _check_revoked(reach, skill_id)
+            return await self._read(order, _check_version(self._find(order, skill_id), capability.version))
+        if capability.id == REGISTER:
             return await self._register(order)
         skill_id = str(order.arguments["skill"])
         if skill_id not in reach.granted:
-            raise _no_such_skill()
-        _refuse_revoked(reach, skill_id)
+            raise _no_such_skill(skill_id)
+        _check_revoked(reach, skill_id)
         skill = self._find(order, skill_id)
-        return await self._show(order, _same(skill, reach.versions.get(skill_id, skill.digest)))
+        return await self._read(order, _check_version(skill, reach.versions.get(skill_id, skill.digest)))
 
     def _find(self, order: CallOrder, skill_id: str) -> OfferedSkill:
         skill = self._catalogue.find(order.context.workspace, skill_id)
         if skill is None:
-            raise _no_such_skill()
+            raise _no_such_skill(skill_id)
         return skill
 
-    async def _show(self, order: CallOrder, skill: OfferedSkill) -> CallResult:
-        """Its text, or a part of one of its files."""
-        said, workspace = order.arguments, order.context.workspace
-        path = str(said.get("file") or SKILL_FILE)
+    async def _read(self, order: CallOrder, skill: OfferedSkill) -> CallResult:
+        """The text of a skill, or a part of one of its files."""
+        arguments, workspace = order.arguments, order.context.workspace
+        path = str(arguments.get("file") or SKILL_FILE)
         entry = skill.file(path)
         if entry is None:
-            raise NotFound(f"the skill {skill.skill_id} has no such file", hint="activate it: that lists its files")
+            raise NotFound(
+                f"the skill {skill.skill_id} has no file {path[:80]!a}",
+                reason="skill_file",
+                hint="activate the skill to list its files",
+                skill=skill.skill_id,
+                file=ascii(path[:80]),
+            )
         content = await self._catalogue.content(workspace, skill, entry)
-        flow = _BY_A_RUN if skill.authored else NO_FLOW
-        if "file" not in said:
-            return _activated(skill, read_skill_text(content).body, flow)
-        offset, length = _number(said, "offset", 0), _number(said, "length", SKILL_READ_BYTES)
+        flow = _AUTHORED_FLOW if skill.authored else NO_FLOW
+        if "file" not in arguments:
+            return _activation(skill, read_skill_text(content).body, flow)
+        offset, length = _number(arguments, "offset", 0), _number(arguments, "length", SKILL_READ_BYTES)
         return _piece(skill, path, content, offset, min(length, SKILL_READ_BYTES), flow)
 
     async def _register(self, order: CallOrder) -> CallResult:
-        context, said = order.context, order.arguments
+        context, arguments = order.context, order.arguments
         if not self._reach(context.run_id).authoring:
             raise ToolFailed(
-                "this run's runner does not write skills", hint="its manifest must have the capability skill_authoring"
+                "the runner of this run does not write skills",
+                reason="skill_authoring",
+                hint="add the capability skill_authoring to its manifest",
             )
-        name = str(said["name"])
-        files = {SKILL_FILE: compose_skill_text(name, str(said["description"]), str(said["body"]))}
-        for each in _entries(said.get("files")):
+        name = str(arguments["name"])
+        files = {SKILL_FILE: compose_skill_text(name, str(arguments["description"]), str(arguments["body"]))}
+        for each in _entries(arguments.get("files")):
             files[str(each["path"])] = str(each["text"]).encode("utf-8", "replace")
-        saved = await self._book.save(
+        saved = await self._repository.save(
             context.workspace, files, by=f"agent:{context.agent_id}", called=name, authored=True
         )
         digest = saved.thing.current.digest
-        return _said(
-            f"The skill {name} is kept as version {digest[:12]}. Agents have it when their policy names it.",
+        return _result(
+            f"The skill {name} is saved as version {digest[:12]}. Agents can use it when their policy names it.",
             structured={"skill": name, "version": digest, "revision": saved.revision},
         )
 
 
-def _same(skill: OfferedSkill, version: str) -> OfferedSkill:
+def _check_version(skill: OfferedSkill, version: str) -> OfferedSkill:
     if skill.digest != version:
-        raise ToolFailed(f"the skill {skill.skill_id} was changed since this run began", hint="start another run")
+        raise ToolFailed(
+            f"the skill {skill.skill_id} was changed since this run began",
+            reason="skill_changed",
+            hint="start another run",
+            skill=skill.skill_id,
+        )
     return skill
 
 
-def _refuse_revoked(reach: RunSkills, skill_id: str) -> None:
+def _check_revoked(reach: RunSkills, skill_id: str) -> None:
     if skill_id in reach.revoked:
-        raise Revoked("an operator took this skill away from the run", hint="begin a new run")
+        raise Revoked(
+            f"an operator revoked the skill {skill_id} for this run",
+            reason="skill",
+            hint="start another run",
+            skill=skill_id,
+        )
 
 
-def _no_such_skill() -> NotFound:
-    return NotFound("this run has no such skill", hint="use a name of the skills in the run's resources")
+def _no_such_skill(skill_id: str) -> NotFound:
+    return NotFound(
+        "this run has no such skill",
+        reason="run_skill",
+        hint="use the name of a skill in the run's resources",
+        skill=skill_id,
+    )
 
 
-def _number(said: JsonObject, name: str, otherwise: int) -> int:
-    value = said.get(name)
+def _number(arguments: JsonObject, name: str, otherwise: int) -> int:
+    value = arguments.get(name)
     return value if isinstance(value, int) else otherwise
 
 
@@ -194,23 +217,23 @@ def _entries(value: JsonValue) -> list[JsonObject]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _said(
+def _result(
     text: str, *, is_error: bool = False, structured: JsonObject | None = None, flow: Flow = NO_FLOW
 ) -> CallResult:
     content: JsonObject = {"type": "text", "text": text}
     return CallResult(content=(content,), structured=structured, is_error=is_error, flow=flow)
 
 
-def _activated(skill: OfferedSkill, body: str, flow: Flow) -> CallResult:
+def _activation(skill: OfferedSkill, body: str, flow: Flow) -> CallResult:
     files: list[JsonValue] = [{"path": each.path, "size": each.size} for each in skill.files if each.path != SKILL_FILE]
-    told: JsonObject = {"skill": skill.skill_id, "version": skill.digest, "files": files}
+    structured: JsonObject = {"skill": skill.skill_id, "version": skill.digest, "files": files}
     if skill.wishes:
-        told["requested_tools"] = [*skill.wishes]
-    return _said(body, structured=told, flow=flow)
+        structured["requested_tools"] = [*skill.wishes]
+    return _result(body, structured=structured, flow=flow)
 
 
 def _piece(skill: OfferedSkill, path: str, content: bytes, offset: int, length: int, flow: Flow) -> CallResult:
-    """As text where the file is text, and never half a character."""
+    """A part of a file: text that ends at a character boundary, or Base64 for a binary file."""
     try:
         content.decode("utf-8")
         start, end = _boundary(content, offset), _boundary(content, offset + length)
@@ -218,7 +241,7 @@ def _piece(skill: OfferedSkill, path: str, content: bytes, offset: int, length: 
         text, (start, end) = None, (min(offset, len(content)), min(offset + length, len(content)))
     else:
         text = content[start:end].decode("utf-8")
-    told: JsonObject = {
+    structured: JsonObject = {
         "skill": skill.skill_id,
         "file": path,
         "offset": start,
@@ -227,12 +250,12 @@ def _piece(skill: OfferedSkill, path: str, content: bytes, offset: int, length: 
         "has_more": end < len(content),
     }
     if text is None:
-        told["content_base64"] = base64.b64encode(content[start:end]).decode("ascii")
-    return _said(text if text is not None else f"{path} is no text.", structured=told, flow=flow)
+        structured["content_base64"] = base64.b64encode(content[start:end]).decode("ascii")
+    return _result(text if text is not None else f"{path} is not text.", structured=structured, flow=flow)
 
 
 def _boundary(content: bytes, at: int) -> int:
-    """The beginning of the character at this byte."""
+    """The start of the character at this byte."""
     at = min(at, len(content))
     while 0 < at < len(content) and content[at] & 0xC0 == 0x80:
         at -= 1
@@ -247,7 +270,7 @@ def _capability(skill: OfferedSkill) -> Capability:
         description=skill.description,
         input_schema=_schema((), file=_PATH, offset=_OFFSET, length=_LENGTH),
         risk="low",
-        flow=_BY_A_RUN if skill.authored else NO_FLOW,
+        flow=_AUTHORED_FLOW if skill.authored else NO_FLOW,
         effects="none",
         source=skill.source,
         version=skill.digest,
@@ -303,14 +326,14 @@ def _tools(version: str) -> tuple[Capability, ...]:
 
 
 class SkillParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the surface and the runs ask about skills."""
+    """The parts that serve skills."""
 
-    book: SkillRepository
+    repository: SkillRepository
     catalogue: SkillCatalogue
     source: Skills
 
 
-def open_skills(
+def build_skills(
     *,
     journal: Journal,
     clock: Clock,
@@ -320,7 +343,8 @@ def open_skills(
     reach: SkillReach,
     host_version: str,
 ) -> SkillParts:
-    """Built, and not filled yet."""
-    book = SkillRepository(SavedChanges(journal, clock), ContentFiles(folder), clock)
-    catalogue = SkillCatalogue(book, plugins, plugins_revision)
-    return SkillParts(book=book, catalogue=catalogue, source=Skills(catalogue, book, reach, host_version=host_version))
+    """Build the parts, not loaded yet."""
+    repository = SkillRepository(SavedChanges(journal, clock), ContentFiles(folder), clock)
+    catalogue = SkillCatalogue(repository, plugins, plugins_revision)
+    source = Skills(catalogue, repository, reach, host_version=host_version)
+    return SkillParts(repository=repository, catalogue=catalogue, source=source)

@@ -196,4 +196,59 @@ _RUNTIMES: Final[dict[str, tuple[str, str]]] = {
         "请查看 `bollard runtimes`；在它的机器上须运行 `bollard runtime … --connect`",
     ),
 }
-REASONS: Final[dict[str, tuple[str, str]]] = {**_ARCHIVES, **_PLUGINS, **_MCP, **_RUNTIMES}
+_FRONT_MATTER: Final = "技能以 `---`、`name: …`、`description: …`、`---` 开头；见 docs/guides/skills.md"
+_RENAME: Final = "请重命名该文件"
+_SKILLS: Final[dict[str, tuple[str, str]]] = {
+    "invalid_argument.skill_too_many_files": ("技能的文件超过 {limit} 个", ""),
+    "invalid_argument.skill_stored": ("{field}：{problem}", ""),
+    "storage_unavailable.skill_file_unreadable": (
+        "无法读取技能 {skill} 的文件 {file}：{problem}",
+        "请重启插件，或重新安装",
+    ),
+    "storage_unavailable.skill_file_changed": (
+        "技能 {skill} 的文件 {file} 在插件安装后被改动",
+        "请重启插件，或重新安装",
+    ),
+    "invalid_argument.skill_text_size": ("SKILL.md 无效：超过 {limit} 字节", "请把不常用的内容移到其他文件"),
+    "invalid_argument.skill_text_no_front_matter": (
+        "SKILL.md 无效：开头不是两行 --- 之间的 YAML",
+        _FRONT_MATTER,
+    ),
+    "invalid_argument.skill_text_front_matter": ("SKILL.md 无效：头部 {at}：{problem}", _FRONT_MATTER),
+    "invalid_argument.skill_text_not_utf8": ("SKILL.md 无效：不是 UTF-8", "请保存为 UTF-8"),
+    "invalid_argument.skill_text_not_mapping": ("SKILL.md 无效：头部不是键值结构", _FRONT_MATTER),
+    "invalid_argument.skill_text_name": (
+        "SKILL.md 无效：名称 {name} 不合规",
+        "请用小写字母、数字和单个连字符，例如 report-writer",
+    ),
+    "invalid_argument.skill_text_folder_name": (
+        "SKILL.md 无效：名称是 {name}，而文件夹是 {folder}",
+        "请让两者同名",
+    ),
+    "invalid_argument.skill_text_missing_field": ("SKILL.md 无效：没有 {key}", _FRONT_MATTER),
+    "invalid_argument.skill_text_field_length": ("SKILL.md 无效：{key} 有 {count} 个字符", "最多 {limit} 个字符"),
+    "invalid_argument.skill_files_count": ("技能被拒绝：有 {count} 个文件", "一个技能最多有 {limit} 个文件"),
+    "invalid_argument.skill_files_size": ("技能被拒绝：文件共 {size} 字节", "一个技能最多 {limit} 字节"),
+    "invalid_argument.skill_files_same_name": (
+        "技能被拒绝：{file} 与 {other} 在某些系统上是同一个名称",
+        "请重命名其中一个",
+    ),
+    "invalid_argument.skill_files_no_text": ("技能被拒绝：没有 SKILL.md", "请把 SKILL.md 放在文件夹的顶层"),
+    "invalid_argument.skill_files_name_length": (
+        "技能被拒绝：文件名 {file} 为空，或超过 {limit} 个字符或 {depth} 层文件夹",
+        _RENAME,
+    ),
+    "invalid_argument.skill_files_name_component": (
+        "技能被拒绝：文件名 {file} 中有一段为空、为“.”或“..”，或以点或空格结尾",
+        _RENAME,
+    ),
+    "invalid_argument.skill_files_name_character": ("技能被拒绝：文件名 {file} 含有不允许的字符", _RENAME),
+    "invalid_argument.skill_files_name_not_nfc": ("技能被拒绝：文件名 {file} 不是 Unicode NFC 形式", _RENAME),
+    "not_found.skill_file": ("技能 {skill} 没有文件 {file}", "激活该技能会列出它的文件"),
+    "not_found.run_skill": ("本次运行没有这个技能", "请使用运行资源中列出的技能名称"),
+    "tool_failed.skill": ("无法使用技能：{problem}", ""),
+    "tool_failed.skill_authoring": ("本次运行的运行器不能编写技能", "请在它的清单中加上能力 skill_authoring"),
+    "tool_failed.skill_changed": ("技能 {skill} 在本次运行开始后已改变", "请开始新的运行"),
+    "revoked.skill": ("管理员已撤销本次运行的技能 {skill}", "请开始新的运行"),
+}
+REASONS: Final[dict[str, tuple[str, str]]] = {**_ARCHIVES, **_PLUGINS, **_MCP, **_RUNTIMES, **_SKILLS}
