@@ -82,8 +82,8 @@ def test_a_model_that_does_not_answer_says_why_and_what_to_do(ask: Any) -> None:
     assert ask("models", "add", "dead", *where).code == 0
     tried = ask("models", "test", "dead", "--text", BOLLARD_LANG="zh_Hans")
     assert tried.code == 1
-    assert "没有回答（unreachable）：http://127.0.0.1:1：10 秒内没有连上：" in tried.out
-    assert "提示：请检查 base_url，以及从这里能否连到提供方" in tried.out
+    assert "没有回答（unreachable）：无法连接模型提供方 (http://127.0.0.1:1: no connection within 10 s: " in tried.out
+    assert "提示：请检查 base_url，以及主机到提供方的网络" in tried.out
 
 
 @pytest.mark.parametrize(
@@ -121,18 +121,19 @@ SAVED = {"style": "openai-chat", "base_url": "https://example.org/v1", "model": 
 def test_what_cannot_work_is_refused_in_the_readers_language(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as refused:
         model_from_wire({"model_id": "x", **SAVED, **change})
-    error, text = refused.value, load_text("zh_Hans")
-    for sentence in (error.message, error.hint):
-        said = text.of_host(sentence, error.code)
-        assert re.search(r"[\u4e00-\u9fff]", said), said
-        assert sentence not in said
-    assert str(error.details["field"]) in text.of_host(error.message, error.code)
+    error = refused.value
+    message, hint = load_text("zh_Hans").host_error(error.code, error.details, error.message, error.hint)
+    for english, chinese in ((error.message, message), (error.hint, hint)):
+        assert re.search(r"[\u4e00-\u9fff]", chinese), chinese
+        assert english not in chinese
+    assert str(error.details["field"]) in message
 
 
 @for_each("reason", get_args(Reason))
 def test_what_to_do_about_a_provider_is_said_in_the_readers_language(reason: Reason) -> None:
-    hint = failed(reason, "no").hint
-    assert re.search(r"[\u4e00-\u9fff]", load_text("zh_Hans").of_host(hint)), hint
+    error = failed(reason, "no")
+    message, hint = load_text("zh_Hans").host_error(error.code, error.details, error.message, error.hint)
+    assert (error.message in message, error.hint in hint) == (False, False)
 
 
 def test_a_host_takes_its_model_from_the_environment_and_never_shows_the_key(

@@ -207,11 +207,11 @@ def test_a_process_that_loses_the_extension_makes_way_for_the_next(vector_databa
     tables.open_base()
     fill(tables, seed=3, batches=1)
     vector_database.run("DROP EXTENSION vector CASCADE")
-    with pytest.raises(WriterLost, match="lost pgvector"):
+    with pytest.raises(WriterLost, match="pgvector was removed"):
         tables.vectors.nearest(tables.base, some_vectors(3, 1)[0], 3, None)
-    with pytest.raises(WriterLost, match="lost pgvector"):
+    with pytest.raises(WriterLost, match="pgvector was removed"):
         fill(tables, seed=5, batches=1)
-    with pytest.raises(WriterLost, match="lost pgvector"), tables.database.writing():
+    with pytest.raises(WriterLost, match="pgvector was removed"), tables.database.writing():
         tables.chunks.make(2)
 
 

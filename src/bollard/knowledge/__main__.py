@@ -18,7 +18,7 @@ def main() -> int:
         with host_socket() as connection:
             live_with_host()
             logging.disable(logging.CRITICAL)  # libraries set up logging of their own
-            gc.freeze()  # what is loaded by now stays
+            gc.freeze()  # keeps the loaded modules out of garbage collection
             gc.set_threshold(_COLLECT_AFTER, 20, 20)
             return serve(HostLink(connection, decode_from_host, FRAME_BYTES))
     except HostGone:

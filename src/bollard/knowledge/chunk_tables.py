@@ -1,5 +1,4 @@
-"""Chunks with their words, in their tables, and their vectors beside them. Writing is part of somebody else's
-transaction."""
+"""Stores chunks, their words and their vectors. Writes are part of the caller's transaction."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,13 +14,13 @@ from bollard.segments import segment
 __all__ = ["ChunkTables", "index_text"]
 
 _REMOVE_ROWS: Final = 1000
-"""Chunks that are in memory while a document is taken away."""
+"""Chunks in memory while a document is deleted."""
 _GENERATION_CHUNKS: Final = 4096
-"""Chunks that may come before what was counted is counted again."""
+"""New chunks after which cached counts are invalid."""
 
 
 def index_text(headings: Sequence[str], body: str) -> str:
-    """What a chunk is found by: its words, and those of the headings above it."""
+    """The words of a chunk and of the headings above it."""
     return "\n".join((*headings, body))
 
 
@@ -35,7 +34,7 @@ class ChunkTables:
         self.vectors = vectors
 
     def open(self) -> None:
-        """After the database is."""
+        """Called after the database is open."""
         self._last = self._database.read("SELECT coalesce(max(number), 0) FROM knowledge_chunks")[0][0]
 
     def generation(self, base: int) -> int:
@@ -45,12 +44,12 @@ class ChunkTables:
     # --- writing ---
 
     def make(self, base: int) -> None:
-        """What the chunks of a new base need."""
+        """Create the tables of a new base."""
         self._database.make_words(base)
         self.vectors.make(base)
 
     def add(self, base: int, document: int, pieces: Sequence[tuple[Piece, str]], vectors: bytes | None) -> None:
-        """One batch: its chunks have numbers that follow each other, larger than all before."""
+        """Add one batch. Its chunks have consecutive numbers, larger than all before."""
         first = self._last + 1
         self._last += len(pieces)
         rows = [
@@ -63,7 +62,7 @@ class ChunkTables:
             self.vectors.add(base, document, first, vectors)
 
     def remove(self, base: int, document: int) -> None:
-        """All of one document. What the index still holds of them is to be cleared away."""
+        """Delete all chunks of a document. The index still contains their words until it is purged."""
         database = self._database
         while rows := database.fetch(
             "SELECT number, headings, body FROM knowledge_chunks WHERE document = ? ORDER BY number LIMIT ?",
@@ -78,7 +77,7 @@ class ChunkTables:
             self._removals[base] += 1
 
     def remove_all(self, base: int) -> None:
-        """Those of every document of a base."""
+        """Delete the chunks of every document of a base."""
         database = self._database
         database.drop_words(base)
         self.vectors.remove_all(base)
@@ -91,7 +90,7 @@ class ChunkTables:
     # --- reading ---
 
     def rows(self, numbers: Sequence[int]) -> dict[int, Row]:
-        """Number, document_id, name, source, headings, page, start, end, text and metadata of those that are there."""
+        """Number, document_id, name, source, headings, page, start, end, text and metadata of the chunks that exist."""
         rows = self._database.read(
             "SELECT chunk.number, document_id, name, source, headings, page, first_character, last_character, body, "  # noqa: S608
             "metadata FROM knowledge_chunks AS chunk JOIN knowledge_documents AS document "

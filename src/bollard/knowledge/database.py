@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL do differently for knowledge, as a boundary. Statements use `?` for parameters.
+"""The interface of both knowledge databases, SQLite and PostgreSQL. Statements use `?` for parameters.
 
 One transaction is written at a time, by whichever thread holds `writing`; any thread may read what is committed.
 Drivers' errors become `OutOfService`.
@@ -19,7 +19,7 @@ class Database(Protocol):
     """The tables of one installation. Opened by one process at a time."""
 
     def open(self) -> None:
-        """Make the tables, or find them. Raises `OutOfService`, also when a newer version made them."""
+        """Open or create the tables. Raises `OutOfService`, also if a newer version created them."""
         ...
 
     def close(self) -> None: ...
@@ -77,22 +77,22 @@ class Database(Protocol):
         """Numbers of chunks that hold all of the terms, or one of them, best first; of these documents where given."""
         ...
 
-    # --- clearing away, outside of a transaction ---
+    # --- erasing, outside of a transaction ---
 
     def purge(self, base: int) -> bool:
-        """One step of making room where something was deleted, until no file holds it any more. Whether that is all."""
+        """One step of erasing deleted data from the files. Returns whether it is complete."""
         ...
 
     def settle(self) -> bool:
-        """Have what was written in the main file, and what was deleted in none. Whether that could be done now."""
+        """Move written data to the main file and deleted data out of all files. Returns whether that was possible."""
         ...
 
 
-# The tables of knowledge, once for both databases. What a base's index by words needs is made with the base.
+# --- schema of both databases; the word index of a base is created with the base ---
 
 
 SCHEMA: Final = 1
-"""Is in the tables too; a larger one is refused. Another way of cutting words (`bollard.segments`) needs another."""
+"""Stored in the tables; a larger one is refused. Increase it when `bollard.segments` splits words differently."""
 
 CHUNK_COLUMNS: Final = "number, document, first_character, last_character, page, headings, body"
 

@@ -28,7 +28,7 @@ _GROUP_WORDS: Final = WORDS_KEPT // 2
 
 
 class Embedder:
-    """Any thread may ask; one is answered at a time."""
+    """Thread-safe; embeds one request at a time."""
 
     def __init__(self) -> None:
         self._tokenizer, self._weights = _loaded()

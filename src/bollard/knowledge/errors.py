@@ -1,12 +1,12 @@
-"""What this process refuses, as one tree. Each has the code of an error of the host, a sentence and a hint.
+"""Errors of the knowledge process, as one tree. Each has the code and reason of an error of the host.
 
 KnowledgeError
-├── Absent           there is no such base or document
-├── TooLarge         a document, a question or what is said of it is larger than its limit
-├── Unusable         a question that cannot be one
-├── OutOfService     the tables cannot be had, or not now
-│   └── WriterLost   this process cannot write any more, and the next can
-└── Unreadable       a document from which no text can be taken; it stays, with this sentence
+├── Absent           an unknown base or document
+├── TooLarge         a document, its metadata or a question is larger than its limit
+├── Unusable         an invalid question
+├── OutOfService     the tables are unavailable
+│   └── WriterLost   this process can no longer write; the next one can
+└── Unreadable       no text can be extracted from a document; its row keeps this sentence
 """
 
 from typing import ClassVar
@@ -15,41 +15,43 @@ __all__ = ["Absent", "KnowledgeError", "OutOfService", "TooLarge", "Unreadable",
 
 
 class KnowledgeError(Exception):
-    """Something that was asked for is not done."""
+    """Root of the tree. `details` holds the values in the sentence and the hint."""
 
     code: ClassVar[str] = "knowledge_unavailable"
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", reason: str = "", **details: str | int) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.reason = reason
+        self.details = details
 
 
 class Absent(KnowledgeError):
-    """There is no such base or document."""
+    """An unknown base or document."""
 
     code = "not_found"
 
 
 class TooLarge(KnowledgeError):
-    """More than a limit allows."""
+    """Larger than a limit."""
 
     code = "payload_too_large"
 
 
 class Unusable(KnowledgeError):
-    """What was asked cannot be answered."""
+    """An invalid question."""
 
     code = "invalid_request"
 
 
 class OutOfService(KnowledgeError):
-    """The tables cannot be written or read."""
+    """The tables cannot be read or written."""
 
 
 class WriterLost(OutOfService):
-    """The connection is gone that this process may write over."""
+    """The connection that holds the write lock is gone."""
 
 
 class Unreadable(KnowledgeError):
-    """No text can be taken from a document."""
+    """No text can be extracted from a document."""

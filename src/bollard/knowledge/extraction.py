@@ -1,5 +1,5 @@
-"""Takes the text from documents. What strangers' formats need runs in a process of its own, which is ended when it
-takes too long, and whose end costs one document its text and nobody anything else."""
+"""Extracts text from documents. Untrusted formats are parsed in a child process with a time limit; if it dies, only
+the current document fails."""
 
 import os
 import select
@@ -18,7 +18,7 @@ from bollard.knowledge.plain_text import Extracted, Order, Problem, plain_text
 __all__ = ["Extractor", "Kind", "charset_of", "kind_of"]
 
 
-# Which kind of document something is, by what its giver says of it. Pure.
+# --- document kinds ---
 
 
 Kind = Literal["text", "markdown", "html", "pdf", "docx"]
@@ -56,11 +56,11 @@ _SUFFIXES: Final[dict[str, Kind]] = {
     "log": "text",
 }
 _VAGUE: Final = frozenset({"", "text/plain", "application/octet-stream", "binary/octet-stream", "application/zip"})
-"""Types that say nothing which the name does not say better."""
+"""Types that are less specific than the file name."""
 
 
 def kind_of(mime_type: str, name: str) -> Kind | None:
-    """What to read it as; `None` for what nobody reads here."""
+    """The kind of a document; `None` if it is not supported."""
     plain = mime_type.partition(";")[0].strip().lower()
     if plain in _VAGUE:
         named = _SUFFIXES.get(name.rpartition(".")[2].lower()) if "." in name else None
@@ -69,7 +69,7 @@ def kind_of(mime_type: str, name: str) -> Kind | None:
 
 
 def charset_of(mime_type: str) -> str:
-    """What follows `charset=`; empty where nothing does."""
+    """The value of `charset=`; empty if missing."""
     for parameter in mime_type.split(";")[1:]:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":
@@ -81,16 +81,16 @@ _MODULE: Final = "bollard.knowledge.extraction_child"
 _LENGTH: Final = struct.Struct(">I")
 _READ_BYTES: Final = 1 << 20
 _ANSWER_BYTES: Final = 5 * EXTRACTED_CHARACTERS
-"""Text takes at most four bytes for a character, and something around it."""
+"""At most four bytes per character, plus the frame."""
 _decode: Final = msgspec.msgpack.Decoder(Extracted | Problem).decode
 
 
 class _Ended(Exception):
-    """The process is gone."""
+    """The child process died."""
 
 
 class Extractor:
-    """Used by one thread. `interrupt` may be called by another, and ends what is under way."""
+    """Extracts the text of one document at a time, in one thread. Another thread may call `interrupt` to stop it."""
 
     def __init__(self, patience_s: float = EXTRACT_S) -> None:
         self._patience_s = patience_s

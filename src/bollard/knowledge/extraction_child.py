@@ -30,14 +30,14 @@ from bollard.knowledge.plain_text import Extracted, Order, Problem
 __all__ = ["confine", "main", "pdf_text"]
 
 
-# PDF as text, page by page. Runs in the process that reads documents: what a file makes a library do ends there.
+# --- PDF ---
 
 
 _BREAK = "\n\n"
 
 
 def pdf_text(content: bytes) -> Extracted:
-    """Raises `Unreadable`, and whatever a broken file makes the library raise."""
+    """The text of a PDF. Raises `Unreadable`, and any error of the library for a broken file."""
     try:
         reader = PdfReader(BytesIO(content), strict=False)
         if reader.is_encrypted and not reader.decrypt(""):
@@ -90,8 +90,8 @@ def _read(order: Order) -> Extracted | Problem:
 
 
 def confine() -> None:
-    """Take away from this process what reading a document does not need. The kernel of some machines has less to offer;
-    the limits hold everywhere."""
+    """Drop privileges that parsing does not need. Resource limits apply everywhere, Landlock and seccomp if the kernel
+    has them."""
     resource.setrlimit(resource.RLIMIT_AS, (CHILD_MEMORY_BYTES, CHILD_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_NOFILE, (CHILD_FILES, CHILD_FILES))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -111,13 +111,13 @@ def _heard(stream: BinaryIO, size: int) -> bytes | None:
 
 
 def main() -> int:
-    """Serve until nobody asks."""
+    """Serve until standard input ends."""
     confine()
-    logging.disable(logging.CRITICAL)  # libraries complain about files, with words of theirs
+    logging.disable(logging.CRITICAL)  # libraries log parts of the documents
     sys.dont_write_bytecode = True  # no file may grow
     decode, encode = msgspec.msgpack.Decoder(Order).decode, msgspec.msgpack.Encoder().encode
     incoming = sys.stdin.buffer
-    # What a library prints must not be taken for an answer.
+    # Output of a library must not look like an answer.
     outgoing = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     while (head := _heard(incoming, _LENGTH.size)) is not None:

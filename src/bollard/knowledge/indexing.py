@@ -1,7 +1,6 @@
-"""The thread that indexes what waits, moves vectors to where the database searches them, and clears away what was
-deleted, one thing at a time, in small transactions.
+"""The indexing thread: indexes waiting documents, migrates vectors, and erases deleted data, in small transactions.
 
-What was begun and not ended goes on with the next process: the tables say how far it was.
+The tables record the progress, so that the next process continues unfinished work.
 """
 
 import contextlib
@@ -28,9 +27,8 @@ from bollard.wire.knowledge_frames import UNFINISHED
 __all__ = ["Indexer", "Job", "Jobs"]
 
 
-# What is to be indexed and cleared away, and how far that is, in the tables: the next process needs no more.
-#
-# Every step looks again whether its document is still to be indexed: people may take it away or change it meanwhile.
+# --- jobs ---
+# Every step checks again that its document must still be indexed: it may be deleted or changed meanwhile.
 
 
 _NEXT: Final = (
@@ -43,7 +41,7 @@ _NEXT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A document that is to be indexed, from `done` on when an earlier process had begun."""
+    """A document to index, starting at chunk `done` if an earlier process began it."""
 
     number: int
     base: Base
@@ -62,8 +60,8 @@ class Jobs:
         self._now_ms = now_ms
 
     def next(self) -> Job | None:
-        """What was begun, then what waits longest; it is `indexing` from here on. `None` when there is nothing, or when
-        the next was given up: `is_waiting` tells."""
+        """The next document, already begun or waiting longest; its status becomes `indexing`. `None` if there is none,
+        or if the next one was given up: see `is_waiting`."""
         database = self._database
         with database.writing():
             rows = database.fetch(_NEXT)
@@ -90,12 +88,12 @@ class Jobs:
         )
 
     def content(self, job: Job) -> bytes | None:
-        """Its bytes; `None` when it is gone."""
+        """The content; `None` if the document was deleted."""
         rows = self._database.read("SELECT body FROM knowledge_contents WHERE document = ?", (job.number,))
         return bytes(rows[0][0]) if rows else None
 
     def plan(self, job: Job, chunks: int) -> int | None:
-        """Say how many chunks it has. How many are there already; `None` when it is not to be indexed any more."""
+        """Set the number of chunks. Returns how many are stored; `None` if the document changed or is gone."""
         done = job.done if job.chunks == chunks else 0
         with self._database.writing():
             if not self._is_wanted(job):
@@ -106,7 +104,7 @@ class Jobs:
         return done
 
     def add(self, job: Job, pieces: Sequence[tuple[Piece, str]], vectors: bytes | None, done: int, chunks: int) -> bool:
-        """One batch. False when the document is not to be indexed any more."""
+        """Store one batch. False if the document must not be indexed any more."""
         with self._database.writing():
             if not self._is_wanted(job):
                 return False
@@ -123,13 +121,13 @@ class Jobs:
                 )
 
     def fail(self, job: Job, problem: str) -> None:
-        """It stays, with the reason; nothing of it is found."""
+        """Mark the document as failed with the reason, and delete its chunks."""
         with self._database.writing():
             if self._is_wanted(job):
                 self._fail(job.base.number, job.number, problem)
 
     def put_back(self, job: Job) -> None:
-        """This process ends in good order: that was no attempt."""
+        """Undo the attempt count, because the process stops in order."""
         with self._database.writing():
             self._database.run(
                 "UPDATE knowledge_documents SET attempts = attempts - 1 WHERE number = ? AND attempts > 0",
@@ -137,12 +135,12 @@ class Jobs:
             )
 
     def to_purge(self) -> tuple[int, int] | None:
-        """A base of which something is to be cleared away, and how often something was deleted."""
+        """A base with deleted data to erase, and its number of deletions."""
         rows = self._database.read("SELECT number, purge FROM knowledge_bases WHERE purge > 0 ORDER BY number LIMIT 1")
         return rows[0] if rows else None
 
     def purged(self, base: int, purge: int) -> None:
-        """Unless more was deleted since."""
+        """Mark the base as erased, unless more was deleted since."""
         with self._database.writing():
             self._database.run("UPDATE knowledge_bases SET purge = 0 WHERE number = ? AND purge = ?", (base, purge))
 
@@ -169,11 +167,11 @@ class Jobs:
 
 
 _RETRY_S: Final = 0.5
-"""Time after which something that could not be done is tried again."""
+"""Delay before a failed step is retried."""
 
 
 class Indexer:
-    """`wake` says that there may be work; `busy` is told whether there is."""
+    """Does the work in one thread. `wake` signals new work; `busy` is called with whether there is work."""
 
     def __init__(
         self,
@@ -199,14 +197,14 @@ class Indexer:
         self._thread.start()
 
     def announce(self) -> None:
-        """Before something is written that makes work: a process that dies in between leaves the mark."""
+        """Write the marker before work is committed, so that a crash in between leaves it behind."""
         self._mark.touch(mode=0o600)
 
     def wake(self) -> None:
         self._work.set()
 
     def stop(self, patience_s: float) -> None:
-        """End at the next batch."""
+        """Stop at the next batch."""
         self._ending.set()
         self._work.set()
         self._extractor.interrupt()
@@ -214,7 +212,7 @@ class Indexer:
         self._extractor.close()
 
     def _serve(self) -> None:
-        """What nobody foresaw ends the process: it is started again, and counts against the document at hand."""
+        """An unexpected error ends the process; it restarts, and the attempt counts for the current document."""
         try:
             self._serve_until_told()
         except BaseException:  # noqa: BLE001 -- a boundary: the thread must not end alone
@@ -238,7 +236,7 @@ class Indexer:
                 self._work.set()
 
     def _rest(self) -> None:
-        """Nothing is left to do, unless something came while that was found out."""
+        """Remove the marker if there is still no work."""
         self._mark.unlink(missing_ok=True)
         if self._work.is_set():
             self._mark.touch(mode=0o600)
@@ -246,7 +244,7 @@ class Indexer:
             self._tell_busy(False)
 
     def _step(self) -> bool:
-        """One document, or one step of moving vectors or of clearing away. False when there is nothing."""
+        """Index one document, or do one step of migrating or erasing. False if there is nothing to do."""
         if (job := self._jobs.next()) is not None:
             try:
                 self._index(job)

@@ -1,4 +1,4 @@
-"""Bases and documents in their tables: what is kept and taken away. Every method that writes is one transaction."""
+"""Stores knowledge bases and documents. Every writing method is one transaction."""
 
 import hashlib
 import time
@@ -17,7 +17,7 @@ from bollard.wire.knowledge_frames import DOCUMENT_BYTES, DocumentRow, OpenBase,
 __all__ = ["INDEX_ANEW", "Base", "Library", "Now", "system_now_ms"]
 
 INDEX_ANEW: Final = "UPDATE knowledge_documents SET status = 'waiting', attempts = 0, error = NULL WHERE base = ?"
-"""What has every document of a base wait again."""
+"""Queues every document of a base for indexing again."""
 
 _COLUMNS: Final = (
     "document_id, name, mime_type, size_bytes, sha256, status, chunks, done_chunks, error, source, metadata, "
@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """A base as it is saved."""
+    """A saved base."""
 
     number: int
     embedding: str
@@ -43,7 +43,7 @@ def system_now_ms() -> int:
 
 
 class Library:
-    """Bases and documents."""
+    """The tables of bases and documents."""
 
     def __init__(self, database: Database, chunks: ChunkTables, now_ms: Now = system_now_ms) -> None:
         self._database = database
@@ -53,7 +53,7 @@ class Library:
         self._last_document = 0
 
     def open(self) -> None:
-        """After the database is."""
+        """Called after the database is open."""
         read = self._database.read
         self._last_base = read("SELECT coalesce(max(number), 0) FROM knowledge_bases")[0][0]
         self._last_document = read("SELECT coalesce(max(number), 0) FROM knowledge_documents")[0][0]
@@ -85,7 +85,7 @@ class Library:
                 database.run(INDEX_ANEW, (found[0][0],))
 
     def drop_base(self, workspace: str, kb_id: str) -> int | None:
-        """Its number, when it was there."""
+        """The number of the deleted base; `None` if it did not exist."""
         database = self._database
         with database.writing():
             found = database.fetch(_BASE, (workspace, kb_id))
@@ -105,10 +105,15 @@ class Library:
     # --- documents ---
 
     def put(self, order: PutDocument) -> DocumentRow:
-        """Keep it, in the place of an earlier one, and have it wait for being indexed."""
+        """Save the document in place of an earlier one, and queue it for indexing."""
         metadata = msgspec.json.encode(order.metadata).decode()
         if len(order.content) > DOCUMENT_BYTES or len(metadata) > METADATA_BYTES:
-            raise TooLarge("the document or its metadata is too large", hint=f"at most {DOCUMENT_BYTES} bytes")
+            raise TooLarge(
+                "the document or its metadata is too large",
+                hint=f"use at most {DOCUMENT_BYTES} bytes",
+                reason="document_or_metadata_too_large",
+                most=DOCUMENT_BYTES,
+            )
         digest, now_ms = hashlib.sha256(order.content).hexdigest(), self._now_ms()
         database = self._database
         with database.writing():
@@ -193,13 +198,23 @@ _DOCUMENT: Final = f"SELECT {_COLUMNS} FROM knowledge_documents WHERE base = ? A
 
 def _one_base(rows: list[Row], kb_id: str) -> Base:
     if not rows:
-        raise Absent(f"there is no knowledge base {kb_id[:100]}", hint="make it first")
+        raise Absent(
+            f"knowledge base {kb_id[:100]} does not exist",
+            hint="create it first",
+            reason="no_knowledge_base",
+            kb_id=kb_id[:100],
+        )
     number, embedding, chunk_tokens, overlap_tokens = rows[0]
     return Base(number=number, embedding=embedding, chunk_tokens=chunk_tokens, overlap_tokens=overlap_tokens)
 
 
 def _absent(document_id: str) -> Absent:
-    return Absent(f"there is no document {document_id[:150]}", hint="list the documents of the base")
+    return Absent(
+        f"document {document_id[:150]} does not exist",
+        hint="list the documents of the knowledge base",
+        reason="no_document",
+        document_id=document_id[:150],
+    )
 
 
 def _document(row: Row) -> DocumentRow:

@@ -1,5 +1,5 @@
-"""Vectors of bases in memory, a byte for each number, and the chunks nearest to one. Bounded: what does not fit is read
-for each question, which takes longer and finds the same."""
+"""Vector search in memory, with one byte per component. Memory is bounded: vectors that do not fit are read for each
+question, which is slower and finds the same."""
 
 import threading
 from collections import OrderedDict
@@ -42,7 +42,7 @@ class _Kept:
 
 
 class Matrices:
-    """Implements `VectorTables` over batches. Any thread may ask."""
+    """Implements `VectorTables` over batches. Thread-safe."""
 
     searched_by: Literal["process", "database"] = "process"
 

@@ -155,12 +155,16 @@ def merged(some: list[Near], others: list[Near], limit: int) -> list[Near]:
 
 @contextmanager
 def _noticing_loss() -> Generator[None]:
-    """Somebody dropped the extension: this process ends, and the next finds out what is left."""
+    """If the extension was dropped, this process ends, and the next one checks what is left."""
     try:
         yield
     except (psycopg.Error, OutOfService) as error:
         if isinstance(error, _GONE) or isinstance(error.__cause__, _GONE):
-            raise WriterLost("the server has lost pgvector", hint="ask again; documents are indexed anew") from error
+            raise WriterLost(
+                "pgvector was removed from the server",
+                hint="retry; the documents are indexed again",
+                reason="pgvector_removed",
+            ) from error
         raise
 
 

@@ -13,7 +13,7 @@ from bollard.segments import cjk_characters
 __all__ = ["Extracted", "Order", "Problem", "decoded", "plain_text"]
 
 
-# The text of a document, and what is known of its shape: the same for every format. Values only.
+# --- values of all formats ---
 
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -26,7 +26,7 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process that reads documents is asked."""
+    """A request to the extraction process."""
 
     kind: str
     content: bytes
@@ -34,7 +34,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Why there is no text."""
+    """Why no text was extracted."""
 
     message: str
 
@@ -69,7 +69,7 @@ def plain_text(content: bytes, charset: str, *, structured: bool) -> Extracted:
 
 
 def decoded(content: bytes, charset: str) -> str:
-    """Never raises: what fits nothing has replacement characters."""
+    """Never raises: undecodable bytes become replacement characters."""
     for mark, name in _MARKS:
         if content.startswith(mark):
             return content[len(mark) :].decode(name, "replace")

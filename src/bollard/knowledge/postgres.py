@@ -63,8 +63,8 @@ class PostgresKnowledge:
             with self._lock, translated(), self._writer.transaction():
                 yield
         except OutOfService as error:
-            if self._writer.closed:  # and not made anew here: the lock that says who writes went with it
-                raise WriterLost(error.message, hint=error.hint) from error
+            if self._writer.closed:  # not reopened here: the write lock is gone with it
+                raise WriterLost(error.message, hint=error.hint, reason=error.reason, **error.details) from error
             raise
 
     def run(self, statement: str, values: Values = ()) -> None:
@@ -166,8 +166,8 @@ class PostgresKnowledge:
         until = time.monotonic() + LOCK_WAIT_S
         while not self.fetch("SELECT pg_try_advisory_lock(?)", (_OWNER,))[0][0]:
             if time.monotonic() > until:
-                message = "another host's process writes the knowledge of this database"
-                raise OutOfService(message, hint="ask that host, or stop it")
+                message = "another host uses the knowledge tables of this database"
+                raise OutOfService(message, hint="use that host, or stop it", reason="database_in_use")
             time.sleep(_POLL_S)
 
     def _check_version(self) -> None:
@@ -176,13 +176,14 @@ class PostgresKnowledge:
         found = self.fetch("SELECT value FROM knowledge_meta WHERE name = 'schema'")
         if found and int(found[0][0]) > SCHEMA:
             raise OutOfService(
-                "the tables of knowledge were made by a newer version of Bollard",
-                hint="start that version, or a newer one",
+                "a newer version of Bollard created the knowledge tables",
+                hint="start that version or a newer one",
+                reason="schema_too_new",
             )
 
 
 def vector_table(base: int) -> str:
-    """Where the vectors of one base are, where the server searches them."""
+    """Table of the vectors of one base, if the server searches them."""
     return f"knowledge_vectors_{base:d}"
 
 
@@ -191,28 +192,28 @@ def _text(statement: str) -> LiteralString:
 
 
 def _storable(values: Values) -> Values:
-    """PostgreSQL keeps no zero in a text."""
+    """Remove NUL, which PostgreSQL does not store in text."""
     return [value.replace("\0", "") if isinstance(value, str) else value for value in values]
 
 
 def _base_word(base: int) -> str:
-    return f"base/{base:d}"  # no word has a slash, so nobody can ask for it
+    return f"base/{base:d}"  # no word contains a slash, so no question can match it
 
 
 def _quoted(term: str) -> str:
-    said = term.replace("\\", "\\\\").replace("'", "''").replace("\0", " ")
-    return f"'{said}'"
+    escaped = term.replace("\\", "\\\\").replace("'", "''").replace("\0", " ")
+    return f"'{escaped}'"
 
 
 def _query(base: int, terms: Sequence[str], *, every: bool) -> str:
-    """Chunks of one base that have all of the words, or one of them."""
+    """Query for chunks of one base that contain all of the words, or any of them."""
     wanted = (" & " if every else " | ").join(_quoted(term) + (":*" if is_prefix(term) else "") for term in terms)
     return f"{_quoted(_base_word(base))} & ({wanted})"
 
 
 def _vector(base: int, words: str) -> str:
-    """Our own words as a text search vector: the server's parser would cut them its own way. It puts the places of the
-    same word together, so that how often it is there counts."""
+    """Our own words as a text search vector, because the server's parser would split them differently. Repeated words
+    keep all their positions, so that their frequency counts."""
     quoted = words.replace("\\", "\\\\").replace("'", "''").split()[:_PLACES]
     places = " ".join([f"'{word}':{place}" for place, word in enumerate(quoted, start=1)])
     return f"{_quoted(_base_word(base))} {places}"
@@ -220,10 +221,13 @@ def _vector(base: int, words: str) -> str:
 
 @contextmanager
 def translated() -> Generator[None]:
-    """The driver's errors as ours."""
+    """Translate errors of the driver."""
     try:
         yield
     except psycopg.Error as error:
         raise OutOfService(
-            f"the database of knowledge cannot be used: {type(error).__name__}", hint="look at the server"
+            f"the knowledge database failed: {type(error).__name__}",
+            hint="check the database server",
+            reason="database_failed",
+            problem=type(error).__name__,
         ) from error

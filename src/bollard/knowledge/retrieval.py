@@ -1,4 +1,4 @@
-"""Answers questions: by words, by meaning, and both orders put into one.
+"""Answers questions by words and by meaning, and fuses both rankings.
 
 By words, a question is as good as its rarest words: those that half of a base has would have to be weighed everywhere,
 and say nothing. By meaning, every chunk of a base is compared.
@@ -22,7 +22,7 @@ from bollard.wire.knowledge_frames import TOP_K, Chunk
 __all__ = ["Retrieval", "chosen_terms", "fused", "matches"]
 
 
-# Which documents a question is narrowed to, by what they were given with. Pure.
+# --- filters by metadata ---
 
 
 def matches(metadata: Mapping[str, Any], filters: Mapping[str, Any]) -> bool:
@@ -38,11 +38,11 @@ def _agrees(value: Any, wanted: Any) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """`1` is not `True` here, whatever Python says."""
+    """Unlike in Python, `1` does not equal `True` here."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
-# Puts several orders of the same things into one: reciprocal rank fusion. Pure.
+# --- reciprocal rank fusion ---
 
 
 _DAMPING: Final = 60
@@ -50,7 +50,7 @@ _DAMPING: Final = 60
 
 
 def fused(orders: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
-    """Best first, with a score: 1 for what is first everywhere, and near 0 for what is last in one order only."""
+    """Best first. The score is 1 for the first of every ranking, and near 0 for the last of one ranking only."""
     scores: dict[int, float] = {}
     for order in orders:
         for place, number in enumerate(order):
@@ -70,7 +70,7 @@ class Retrieval:
     def __init__(
         self, database: Database, library: Library, chunks: ChunkTables, embedder: Callable[[], Embedder]
     ) -> None:
-        """`embedder` is called when a question is first asked by meaning."""
+        """`embedder` is called for the first question by meaning."""
         self._library = library
         self._database = database
         self._chunks = chunks
@@ -80,7 +80,13 @@ class Retrieval:
     def answer(self, base: Base, query: str, top_k: int, filters: Mapping[str, Any]) -> list[Chunk]:
         """Best first. Raises `Unusable`."""
         if not 0 < top_k <= TOP_K:
-            raise Unusable(f"top_k is {top_k}", hint=f"ask for 1 to {TOP_K} chunks")
+            raise Unusable(
+                f"top_k is {top_k}",
+                hint=f"ask for 1 to {TOP_K} chunks",
+                reason="top_k_out_of_range",
+                top_k=top_k,
+                most=TOP_K,
+            )
         documents = None
         if filters:
             documents = [number for number, said in self._library.metadata(base.number) if matches(said, filters)]
@@ -92,7 +98,7 @@ class Retrieval:
             if vector.any():
                 near = self._chunks.vectors.nearest(base.number, vector, CANDIDATES, documents)
                 orders.append([number for number, _ in near])
-        ranked = fused(orders)[: 2 * top_k]  # some may have been taken away since
+        ranked = fused(orders)[: 2 * top_k]  # some may have been deleted since
         rows = self._chunks.rows([number for number, _ in ranked])
         return [_chunk(rows[number], score) for number, score in ranked if number in rows][:top_k]
 

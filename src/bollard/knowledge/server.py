@@ -1,4 +1,4 @@
-"""The conversation with the host: what it asks is done by a few threads, and answered in whatever order it is done."""
+"""Serves the calls of the host with a few threads. Answers are sent in order of completion."""
 
 import contextlib
 import os
@@ -50,13 +50,13 @@ from bollard.wire.knowledge_frames import (
 __all__ = ["serve"]
 
 _STOP_S: Final = 10.0
-"""Time that a batch has which is being written when the host leaves."""
+"""Time limit for the current batch when the host disconnects."""
 _Read = AskDocuments | AskDocument | AskContent | Retrieve
 _Write = OpenBase | DropBase | PutDocument | DropDocument
 
 
 def serve(link: HostLink[FromHost]) -> int:
-    """Answer until the host says `Close`; 0 after an orderly end. Raises `HostGone`."""
+    """Serve until the host sends `Close`; returns 0 after an orderly end. Raises `HostGone`."""
     begin = link.expect(Begin)
     try:
         database, vectors = _opened(begin)
@@ -65,24 +65,29 @@ def serve(link: HostLink[FromHost]) -> int:
         library.open()
         chunks.open()
     except OutOfService as error:
-        link.say(encode_frame(Refused(message=error.message, hint=error.hint)))
+        link.say(encode_frame(_refused(error)))
         return 1
     except OSError as error:
-        problem = f"the data directory cannot be used: {error.strerror}"
-        link.say(encode_frame(Refused(message=problem, hint="look at its rights")))
+        unusable = OutOfService(
+            f"the data directory cannot be used: {error.strerror}",
+            hint="check its permissions",
+            reason="data_unusable",
+            problem=error.strerror or "",
+        )
+        link.say(encode_frame(_refused(unusable)))
         return 1
-    desk = _Desk(link, library, chunks, database, Path(begin.data))
+    service = _Service(link, library, chunks, database, Path(begin.data))
     link.say(encode_frame(Opened(vectors=vectors.searched_by)))
     try:
-        desk.serve()
+        service.serve()
     finally:
-        desk.close()
+        service.close()
         database.close()
     return 0
 
 
 def _opened(begin: Begin) -> tuple[Database, VectorTables]:
-    """The tables, and where vectors are. Raises `OutOfService` and `OSError`."""
+    """Open the database and the vector tables. Raises `OutOfService` and `OSError`."""
     if not begin.database:
         sqlite = SqliteKnowledge(Path(begin.data))
         sqlite.open()
@@ -96,8 +101,8 @@ def _opened(begin: Begin) -> tuple[Database, VectorTables]:
     return postgres, open_vectors(postgres)
 
 
-class _Desk:
-    """Reads are done beside each other, writes one after the other."""
+class _Service:
+    """Runs reads concurrently and writes one after the other."""
 
     def __init__(
         self, link: HostLink[FromHost], library: Library, chunks: ChunkTables, database: Database, data: Path
@@ -134,18 +139,18 @@ class _Desk:
         try:
             answer = work()
         except WriterLost as error:
-            self._say(Failed(call=call, code=error.code, message=error.message, hint=error.hint))
-            os._exit(1)  # the next process can
+            self._say(_failed(call, error))
+            os._exit(1)  # the next process can write
         except KnowledgeError as error:
-            answer = Failed(call=call, code=error.code, message=error.message, hint=error.hint)
-        except Exception as error:  # noqa: BLE001 -- a boundary: a call that goes wrong has an answer too
-            answer = Failed(
-                call=call, code="knowledge_unavailable", message=f"it went wrong: {type(error).__name__}", hint=""
-            )
+            answer = _failed(call, error)
+        except Exception as error:  # noqa: BLE001 -- a boundary: every call gets an answer
+            problem = type(error).__name__
+            failure = OutOfService(f"the knowledge process failed: {problem}", reason="internal", problem=problem)
+            answer = _failed(call, failure)
         self._say(answer)
 
     def _say(self, message: FromKnowledge) -> None:
-        """Nothing happens when the host is gone: the thread that hears notices."""
+        """Ignores that the host is gone: the reading thread notices."""
         with contextlib.suppress(HostGone):
             self._link.say(encode_frame(message))
 
@@ -194,3 +199,18 @@ def _once(make: Callable[[], Embedder]) -> Callable[[], Embedder]:
             return made()
 
     return get
+
+
+def _failed(call: int, error: KnowledgeError) -> Failed:
+    return Failed(
+        call=call,
+        code=error.code,
+        message=error.message,
+        hint=error.hint,
+        reason=error.reason,
+        details=error.details,
+    )
+
+
+def _refused(error: OutOfService) -> Refused:
+    return Refused(message=error.message, hint=error.hint, reason=error.reason, details=error.details)

@@ -34,7 +34,7 @@ _SETTINGS: Final = (
     "PRAGMA journal_size_limit=67108864",
 )
 _MERGE_ALL: Final = -16
-"""Begin to merge every part of an index with the others, however few there are."""
+"""FTS5 merge command that merges all segments of an index."""
 
 
 class SqliteKnowledge:
@@ -197,7 +197,9 @@ class SqliteKnowledge:
         found = self.fetch("SELECT value FROM knowledge_meta WHERE name = 'schema'")
         if found and int(found[0][0]) > SCHEMA:
             raise OutOfService(
-                f"{self._path.name} was made by a newer version of Bollard", hint="start that version, or a newer one"
+                "a newer version of Bollard created the knowledge tables",
+                hint="start that version or a newer one",
+                reason="schema_too_new",
             )
 
 
@@ -206,12 +208,12 @@ def _table(base: int) -> str:
 
 
 def _quoted(term: str) -> str:
-    said = term.replace('"', '""').replace("\0", " ")
-    return f'"{said}"*' if is_prefix(term) else f'"{said}"'
+    escaped = term.replace('"', '""').replace("\0", " ")
+    return f'"{escaped}"*' if is_prefix(term) else f'"{escaped}"'
 
 
 def _locked(path: Path) -> int:
-    """One process for a data directory: one that was just killed may need a moment to be gone."""
+    """Take the lock of the data directory. Waits a moment for a process that was just killed."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + LOCK_WAIT_S
     while True:
@@ -220,8 +222,9 @@ def _locked(path: Path) -> int:
         except BlockingIOError:
             if time.monotonic() > until:
                 os.close(descriptor)
-                message = "another process writes the knowledge of this data directory"
-                raise OutOfService(message, hint="stop the other host, or use another directory") from None
+                message = "another process uses the knowledge file of this data directory"
+                hint = "stop the other host, or use another directory"
+                raise OutOfService(message, hint=hint, reason="data_in_use") from None
             time.sleep(_POLL_S)
         else:
             return descriptor
@@ -233,5 +236,8 @@ def _translated() -> Generator[None]:
         yield
     except sqlite3.Error as error:
         raise OutOfService(
-            f"the knowledge file cannot be used: {error}", hint="look at the disk, its space and its rights"
+            f"the knowledge file failed: {error}",
+            hint="check the disk, its space and its permissions",
+            reason="file_failed",
+            problem=str(error),
         ) from error

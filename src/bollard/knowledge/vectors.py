@@ -1,4 +1,4 @@
-"""Vectors as both databases can keep them: those of one batch in one row, as bytes that only this process reads."""
+"""Vectors in batches, one row per batch, for both databases, and the interface of vector search."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -85,8 +85,7 @@ def _row(base: int, first_chunk: int, document: int, body: bytes) -> VectorRow:
     return VectorRow(base=base, first_chunk=first_chunk, document=document, body=bytes(body))
 
 
-# Where the vectors of chunks are and who finds the nearest, as a boundary: this process (`matrices`), or a PostgreSQL
-# that has pgvector (`pgvector`). Both find the same.
+# --- the interface of vector search: in memory (`matrices`) or in PostgreSQL (`pgvector`), with the same results ---
 
 
 Near = tuple[int, float]

@@ -164,10 +164,12 @@ class Opened(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class Refused(_Frame, frozen=True, kw_only=True, tag=True):
-    """The process cannot start. No message follows."""
+    """The process cannot serve and ends."""
 
     message: str
     hint: str
+    reason: str = ""
+    details: dict[str, str | int] = msgspec.field(default_factory=dict[str, str | int])
 
 
 class Busy(_Frame, frozen=True, kw_only=True, tag=True):
@@ -245,12 +247,14 @@ class Found(_Frame, frozen=True, kw_only=True, tag=True):
 
 
 class Failed(_Frame, frozen=True, kw_only=True, tag=True):
-    """A call that failed. `code` is an error code of the host."""
+    """A call that was not carried out. `code`, `reason` and `details` are those of an error of the host."""
 
     call: int
     code: str
     message: str
     hint: str
+    reason: str = ""
+    details: dict[str, str | int] = msgspec.field(default_factory=dict[str, str | int])
 
 
 FromHost = (

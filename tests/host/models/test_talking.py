@@ -260,7 +260,7 @@ async def test_what_a_model_of_one_kind_cannot_do_is_said(opened: Open) -> None:
         with pytest.raises(ModelFailed) as told:
             await refused
         assert told.value.details["reason"] == "not_supported"
-    with pytest.raises(ModelFailed, match="does not talk"):
+    with pytest.raises(ModelFailed, match="does not chat"):
         await gathered(embedder.stream(call(), KEY))
 
 

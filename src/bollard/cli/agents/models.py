@@ -73,12 +73,12 @@ class ModelOptions:
 
 
 def _marked_id(model: dict[str, Any], text: Text) -> str:
-    """The id, with a mark on the one that `default` stands for."""
+    """The id, with a mark on the default model."""
     return model["model_id"] + (f" ({text('models.default')})" if model["is_default"] else "")
 
 
 def model_lines(item: dict[str, Any], text: Text) -> Iterator[str]:
-    """Everything about one."""
+    """The details of one model."""
     yield text("models.head", model=printable(item["model_id"]), type=item["model_type"], style=item["style"])
     if "alias_of" in item:
         yield text("models.alias", model=printable(item["alias_of"]))
@@ -95,10 +95,12 @@ def model_lines(item: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def tried_lines(tried: dict[str, Any], text: Text) -> Iterator[str]:
-    """What came of a test."""
+    """The outcome of a test."""
     model, took = printable(tried["model_id"]), f"{tried['latency_ms']:.0f}"
     if not tried["ok"]:
-        problem, hint = text.of_host(tried["message"], tried["reason"]), text.of_host(tried["hint"])
+        message = tried["message"]
+        problem, hint = text.host_error("model_failed", {"reason": tried["reason"]}, message, tried["hint"])
+        problem = problem if message in problem else f"{problem} ({message})"
         yield text("models.failed", model=model, reason=printable(tried["reason"]), problem=printable(problem))
         if hint:
             yield text("models.hint", hint=printable(hint))

@@ -1,4 +1,4 @@
-"""What the rest of the host knows of knowledge: bases that people edit, documents in them, and questions to them."""
+"""Knowledge bases, documents and questions, as the host sees them, and the interface of the engine."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, Protocol
@@ -39,19 +39,19 @@ class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A document as it was given. The same id again replaces it."""
+    """A document to save. It replaces the document with the same id."""
 
     document_id: str
     name: str
     mime_type: str
     content: bytes
     source: str = ""
-    """Where it comes from, as people should cite it; its name where empty."""
+    """The source to cite; empty for the name of the document."""
     metadata: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A document as it stands."""
+    """A saved document with its index status."""
 
     document_id: str
     name: str
@@ -78,30 +78,29 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnowledgeEngine(Protocol):
-    """Documents, their chunks and vectors, in a process of its own that starts when it is first needed.
+    """Stores documents with their chunks and vectors, in a separate process that starts on first use.
 
-    All methods raise `KnowledgeUnavailable` when that process cannot be had, and `NotFound` for a document that is not
-    there.
+    All methods raise `KnowledgeUnavailable` if the process is unavailable, and `NotFound` for an unknown document.
     """
 
     async def resume(self) -> None:
-        """Go on with what an earlier process left undone, where there is something."""
+        """Continue work that an earlier process left unfinished, if there is any."""
         ...
 
     async def open_base(self, spec: BaseSpec) -> None:
-        """Make it, or take over what changed; documents are indexed anew where chunks would differ."""
+        """Create or change the base. Documents are indexed again if their chunks would differ."""
         ...
 
     async def drop_base(self, workspace: str, kb_id: str) -> None:
-        """With all that was made of its documents, on disk too."""
+        """Delete the base with its documents, chunks and vectors, also on disk."""
         ...
 
     async def put(self, workspace: str, kb_id: str, document: NewDocument) -> Document:
-        """On disk when it returns; indexing goes on behind it."""
+        """Save the document; it is on disk when this returns. Indexing continues in the background."""
         ...
 
     async def documents(self, workspace: str, kb_id: str, after: str, limit: int) -> Sequence[Document]:
-        """In order of their ids."""
+        """A page of documents, ordered by id."""
         ...
 
     async def document(self, workspace: str, kb_id: str, document_id: str) -> Document: ...
@@ -111,29 +110,37 @@ class KnowledgeEngine(Protocol):
     async def drop(self, workspace: str, kb_id: str, document_id: str) -> None: ...
 
     async def retrieve(self, workspace: str, kb_id: str, question: Question) -> Sequence[KnowledgeChunk]:
-        """Best first. `source` names document and heading; `metadata` has `document_id`, `headings`, `position`, and
-        what the document was given with."""
+        """Matching chunks, best first. `source` names document and heading; `metadata` has `document_id`, `headings`,
+        `position`, and the metadata of the document."""
         ...
 
     async def close(self) -> None: ...
 
 
-# Questions and what is found: what may be asked, and how much of the answer leaves the host. Pure.
+# --- questions and results ---
 
 
 CUT: Final = " […]"
-"""Stands where text of a chunk was cut off."""
+"""Marks the end of a truncated chunk."""
 
 
 def checked_question(query: str, top_k: int, filters: JsonObject | None) -> Question:
-    """Raises `InvalidRequest` for what cannot be asked."""
+    """Validate a question. Raises `InvalidRequest`."""
     if not query.strip():
-        raise _wrong("query", "there is no question in it", "say what to look for")
+        raise _invalid("query", "the question is empty", "write a question", reason="question_empty")
     if len(query) > QUESTION_CHARACTERS:
-        raise _wrong("query", f"is longer than {QUESTION_CHARACTERS} characters", "ask for less at once")
+        raise _invalid(
+            "query",
+            f"the question is longer than {QUESTION_CHARACTERS} characters",
+            "shorten it",
+            reason="question_too_long",
+            most=QUESTION_CHARACTERS,
+        )
     narrowed = filters or {}
     if len(narrowed) > FILTERS:
-        raise _wrong("filters", f"there are more than {FILTERS}", "leave some out")
+        raise _invalid(
+            "filters", f"there are more than {FILTERS} filters", "remove some", reason="too_many_filters", most=FILTERS
+        )
     for name, value in narrowed.items():
         _check_filter(name, value)
     return Question(query=query, top_k=top_k, filters=narrowed)
@@ -143,36 +150,59 @@ def _check_filter(name: str, value: JsonValue) -> None:
     where = f"filters.{name[:64]}"
     values = value if isinstance(value, list) else [value]
     if not values or len(values) > FILTER_VALUES:
-        raise _wrong(where, f"has no value, or more than {FILTER_VALUES}", "give a value, or a list of those that fit")
+        raise _invalid(
+            where,
+            f"has no value, or more than {FILTER_VALUES}",
+            "give one value or a list of allowed values",
+            reason="filter_values",
+            most=FILTER_VALUES,
+        )
     long = len(name) > FILTER_CHARACTERS or any(
         isinstance(each, str) and len(each) > FILTER_CHARACTERS for each in values
     )
     if long or not all(isinstance(each, str | int | float | bool) for each in values):
-        raise _wrong(
-            where, "is no text, number or switch", f"compare with values of at most {FILTER_CHARACTERS} characters"
+        raise _invalid(
+            where,
+            "is not a text, number or boolean",
+            f"use values of at most {FILTER_CHARACTERS} characters",
+            reason="filter_value_type",
+            most=FILTER_CHARACTERS,
         )
 
 
 def check_metadata(metadata: JsonObject) -> JsonObject:
-    """What a document is given along: names with a value or a list of values, so that questions can be narrowed by it.
+    """Validate the metadata of a document: names with a value or a list of values, so that questions can filter by it.
     Raises `InvalidRequest`."""
     count = 0
     for name, value in metadata.items():
         values = value if isinstance(value, list) else [value]
         count += max(1, len(values))
         if not 0 < len(name) <= METADATA_KEY_CHARACTERS:
-            raise _wrong("metadata", f"a name is not 1 to {METADATA_KEY_CHARACTERS} characters", "call it otherwise")
+            raise _invalid(
+                "metadata",
+                f"a name does not have 1 to {METADATA_KEY_CHARACTERS} characters",
+                "choose another name",
+                reason="metadata_name",
+                most=METADATA_KEY_CHARACTERS,
+            )
         if not all(each is None or isinstance(each, str | int | float | bool) for each in values):
-            raise _wrong(f"metadata.{name}", "is neither a value nor a list of values", "make it flat")
+            raise _invalid(
+                f"metadata.{name}", "is neither a value nor a list of values", "make it flat", reason="metadata_nested"
+            )
     if count > METADATA_VALUES or len(encode(metadata)) > METADATA_BYTES:
-        raise _wrong(
-            "metadata", f"is more than {METADATA_VALUES} values or {METADATA_BYTES} bytes", "keep it in the document"
+        raise _invalid(
+            "metadata",
+            f"has more than {METADATA_VALUES} values or {METADATA_BYTES} bytes",
+            "put it into the document",
+            reason="metadata_too_large",
+            most=METADATA_VALUES,
+            most_bytes=METADATA_BYTES,
         )
     return metadata
 
 
 def reordered(chunks: Sequence[KnowledgeChunk], scores: Sequence[RerankScore]) -> list[KnowledgeChunk]:
-    """As a rerank model would have them, with its scores. Those that it says nothing of come behind, as they were."""
+    """The chunks in the order of the rerank model, with its scores. Chunks without a score come last."""
     best = sorted(
         {each.index: each for each in scores if each.index < len(chunks)}.values(), key=lambda each: -each.score
     )
@@ -182,7 +212,7 @@ def reordered(chunks: Sequence[KnowledgeChunk], scores: Sequence[RerankScore]) -
 
 
 def fitted(chunks: Sequence[KnowledgeChunk], top_k: int) -> list[KnowledgeChunk]:
-    """The best of them that one answer has room for; a text that is too long ends with a mark."""
+    """The best chunks that fit into one answer. A text that is too long is truncated and marked."""
     kept: list[KnowledgeChunk] = []
     room = ANSWER_BYTES
     for chunk in chunks[:top_k]:
@@ -199,5 +229,5 @@ def _cut(chunk: KnowledgeChunk) -> KnowledgeChunk:
     return chunk.model_copy(update={"text": text, "metadata": {**chunk.metadata, "cut": True}})
 
 
-def _wrong(where: str, problem: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(f"{where}: {problem}", hint=hint, field=where)
+def _invalid(field: str, message: str, hint: str, *, reason: str, **details: int) -> InvalidRequest:
+    return InvalidRequest(f"{field}: {message}", hint=hint, reason=reason, field=field, **details)

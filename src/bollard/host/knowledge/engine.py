@@ -1,8 +1,8 @@
-"""The knowledge process as the host sees it: started when somebody asks, started again when it dies, ended when nobody
-has asked for a while. What is said to it is in `bollard.wire.knowledge_frames`.
+"""Runs the knowledge process: starts it on the first call, restarts it when it dies, and stops it when it is idle. The
+frames are in `bollard.wire.knowledge_frames`.
 
-A call that was under way when the process died raises `KnowledgeUnavailable`: it may have been carried out. Documents
-that were being indexed go on with the next process, which is started for them too.
+A call in progress when the process dies raises `KnowledgeUnavailable`; its outcome is unknown. The next process
+continues unfinished indexing, and is started for that too.
 """
 
 import asyncio
@@ -56,25 +56,25 @@ from bollard.wire.knowledge_frames import (
 )
 
 START_S: Final = 60.0
-"""Time that the process has to open its tables: a machine may be slow, and an earlier process may have to go first."""
+"""Time limit for opening the tables; an earlier process may have to end first."""
 CALL_S: Final = 120.0
-"""Time that one call may take; then the process is taken for dead and killed."""
+"""Time limit of one call; then the process is killed."""
 IDLE_S: Final = 300.0
-"""Time after which a process that nobody asked and that has nothing to do is ended."""
+"""Time after which an idle process is stopped."""
 CALLS: Final = 64
-"""Calls under way at once; more wait."""
+"""Concurrent calls; more wait."""
 PUTS: Final = 2
-"""Documents on their way at once: each may be as large as one may be."""
+"""Concurrent document transfers; each may have the maximum size."""
 BACK_OFF_S: Final = 0.25
-"""Time before a process that died is started again; it doubles with each that ends before it answered."""
+"""Delay before a restart; doubles with each process that dies before its first answer."""
 BACK_OFF_MOST_S: Final = 30.0
-"""The longest such time."""
+"""The longest delay before a restart."""
 STOP_S: Final = 15.0
-"""Time that the process has to end in good order."""
-_AGAIN: Final = "ask again; it is started anew"
+"""Time limit for an orderly stop."""
+_AGAIN: Final = "retry; the process restarts"
 _MODULE: Final = "bollard.knowledge"
 _OPENING: Final = 0
-"""The first request. Calls are numbered from 1."""
+"""Number of the opening request. Calls are numbered from 1."""
 _NEEDED: Final = ("numpy", "wordllama", "pypdf")
 
 _log = structlog.get_logger("bollard.host.knowledge")
@@ -88,7 +88,7 @@ _ERRORS: Final[dict[str, type[HostError]]] = {
 
 
 class ProcessEngine:
-    """Implements `KnowledgeEngine`. One per host."""
+    """Implements `KnowledgeEngine` with the knowledge process. One per host."""
 
     def __init__(self, *, data: Path, database: str, idle_s: float = IDLE_S, back_off_s: float = BACK_OFF_S) -> None:
         self._data = data
@@ -97,32 +97,32 @@ class ProcessEngine:
         self._back_off_s = back_off_s
         self._helper: _Helper | None = None
         self._last: _Helper | None = None
-        """The newest process, also while it starts or ends: the next one starts when it has gone."""
+        """The newest process, also while it starts or ends. The next one starts after its end."""
         self._busy = False
         self._changing = asyncio.Lock()
         self._numbers = itertools.count(1)
         self._calls = asyncio.Semaphore(CALLS)
         self._puts = asyncio.Semaphore(PUTS)
         self._deaths = 0
-        """Processes in a row that died before they answered anything."""
+        """Consecutive processes that died before their first answer."""
         self._rest_until = 0.0
-        self._problem = "the knowledge process has died several times"
+        self._problem = "the knowledge process died several times"
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
         self._closed = False
 
     @property
     def pid(self) -> int | None:
-        """Of the process, while there is one."""
+        """The process id, if the process runs."""
         return None if self._helper is None else self._helper.pid
 
     @property
     def busy(self) -> bool:
-        """Whether something is being indexed or cleared away."""
+        """Whether the process is indexing or erasing."""
         return self._helper is not None and self._busy
 
     async def resume(self) -> None:
-        """Start the process when an earlier one has left something undone."""
+        """Start the process if an earlier one left unfinished work."""
         if await asyncio.to_thread((self._data / UNFINISHED).exists):
             await self._started()
 
@@ -151,10 +151,13 @@ class ProcessEngine:
         if len(document.content) > DOCUMENT_BYTES:
             raise PayloadTooLarge(
                 f"the document has {len(document.content)} bytes",
-                hint=f"{DOCUMENT_BYTES} are the most; cut it into several",
+                hint=f"split it; the limit is {DOCUMENT_BYTES} bytes",
+                reason="document_too_large",
+                size=len(document.content),
+                most=DOCUMENT_BYTES,
             )
         async with self._puts:
-            said = await self._ask(
+            answer = await self._ask(
                 lambda call: PutDocument(
                     call=call,
                     workspace=workspace,
@@ -168,26 +171,26 @@ class ProcessEngine:
                 ),
                 Shown,
             )
-        return _document(said.document)
+        return _document(answer.document)
 
     async def documents(self, workspace: str, kb_id: str, after: str, limit: int) -> Sequence[Document]:
-        said = await self._ask(
+        answer = await self._ask(
             lambda call: AskDocuments(call=call, workspace=workspace, kb_id=kb_id, after=after, limit=limit), Listed
         )
-        return [_document(row) for row in said.documents]
+        return [_document(row) for row in answer.documents]
 
     async def document(self, workspace: str, kb_id: str, document_id: str) -> Document:
-        said = await self._ask(
+        answer = await self._ask(
             lambda call: AskDocument(call=call, workspace=workspace, kb_id=kb_id, document_id=document_id), Shown
         )
-        return _document(said.document)
+        return _document(answer.document)
 
     async def content(self, workspace: str, kb_id: str, document_id: str) -> bytes:
         async with self._puts:
-            said = await self._ask(
+            answer = await self._ask(
                 lambda call: AskContent(call=call, workspace=workspace, kb_id=kb_id, document_id=document_id), Body
             )
-        return said.content
+        return answer.content
 
     async def drop(self, workspace: str, kb_id: str, document_id: str) -> None:
         await self._ask(
@@ -199,10 +202,23 @@ class ProcessEngine:
     async def retrieve(self, workspace: str, kb_id: str, question: Question) -> Sequence[KnowledgeChunk]:
         """Raises `InvalidRequest` too."""
         if not 0 < question.top_k <= TOP_K:
-            raise InvalidRequest(f"top_k is {question.top_k}", hint=f"ask for 1 to {TOP_K} chunks", field="top_k")
+            raise InvalidRequest(
+                f"top_k is {question.top_k}",
+                hint=f"ask for 1 to {TOP_K} chunks",
+                reason="top_k_out_of_range",
+                field="top_k",
+                top_k=question.top_k,
+                most=TOP_K,
+            )
         if len(msgspec.msgpack.encode((question.query, question.filters))) > QUESTION_BYTES:
-            raise InvalidRequest("the question is too long", hint=f"at most {QUESTION_BYTES} bytes", field="query")
-        said = await self._ask(
+            raise InvalidRequest(
+                "the question is too long",
+                hint=f"use at most {QUESTION_BYTES} bytes",
+                reason="question_too_large",
+                field="query",
+                most=QUESTION_BYTES,
+            )
+        answer = await self._ask(
             lambda call: Retrieve(
                 call=call,
                 workspace=workspace,
@@ -213,7 +229,7 @@ class ProcessEngine:
             ),
             Found,
         )
-        return [_chunk(kb_id, chunk) for chunk in said.chunks]
+        return [_chunk(kb_id, chunk) for chunk in answer.chunks]
 
     async def close(self) -> None:
         self._closed = True
@@ -226,10 +242,10 @@ class ProcessEngine:
             if helper is not None:
                 await helper.stop(STOP_S, encode_frame(Close()))
 
-    # --- asking ---
+    # --- calls ---
 
     async def _ask(self, order: Callable[[int], FromHost], kind: type[_A]) -> _A:
-        """One call. Raises what the process says, or `KnowledgeUnavailable`."""
+        """Send one call. Raises the error of the process, or `KnowledgeUnavailable`."""
         async with self._calls:
             self._cancel_idle()
             helper = await self._started()
@@ -241,15 +257,21 @@ class ProcessEngine:
                 raise _gone() from None
             except TimeoutError:
                 helper.kill()
-                raise KnowledgeUnavailable("the knowledge process did not answer in time", hint=_AGAIN) from None
+                raise KnowledgeUnavailable(
+                    "the knowledge process did not answer in time", hint=_AGAIN, reason="no_answer"
+                ) from None
             finally:
                 self._watch_idle()
             self._deaths = 0
         if isinstance(answer, Failed):
-            raise _ERRORS.get(answer.code, KnowledgeUnavailable)(answer.message, hint=answer.hint)
+            raise _ERRORS.get(answer.code, KnowledgeUnavailable)(
+                answer.message, hint=answer.hint, reason=answer.reason, **answer.details
+            )
         if not isinstance(answer, kind):
             helper.kill()
-            raise KnowledgeUnavailable("the knowledge process answered something else", hint=_AGAIN)
+            raise KnowledgeUnavailable(
+                "the knowledge process sent an unexpected answer", hint=_AGAIN, reason="unexpected_answer"
+            )
         return answer
 
     # --- the process ---
@@ -257,17 +279,24 @@ class ProcessEngine:
     async def _started(self) -> _Helper:
         async with self._changing:
             if self._closed:
-                raise KnowledgeUnavailable("the host stops", hint="ask when it is up again")
+                raise KnowledgeUnavailable("the host is stopping", hint="retry when it is back", reason="host_stopping")
             if self._helper is not None:
                 return self._helper
             left_s = self._rest_until - asyncio.get_running_loop().time()
             if left_s > self._back_off_s:
-                raise KnowledgeUnavailable(self._problem, hint=f"it is started again in {left_s:.0f} s")
+                raise KnowledgeUnavailable(
+                    self._problem,
+                    hint=f"retry in {left_s:.0f} s, when the process restarts",
+                    reason="restarting",
+                    problem=self._problem,
+                    seconds=round(left_s),
+                )
             await asyncio.sleep(max(0.0, left_s))
             if any(importlib.util.find_spec(name) is None for name in _NEEDED):
                 raise KnowledgeUnavailable(
-                    "what knowledge bases need is not installed on the host",
-                    hint="pip install 'bollard[knowledge]', and start the host again",
+                    "the packages for knowledge bases are not installed on the host",
+                    hint="pip install 'bollard[knowledge]', and restart the host",
+                    reason="not_installed",
                 )
             if self._last is not None:
                 await self._last.end()
@@ -281,7 +310,7 @@ class ProcessEngine:
                 raise
             self._helper = helper
             self._watch_idle()
-            _log.info("the knowledge process is started", pid=helper.pid, vectors_searched_by=vectors)
+            _log.info("the knowledge process started", pid=helper.pid, vectors_searched_by=vectors)
             return helper
 
     def _spawned(self) -> _Helper:
@@ -292,37 +321,41 @@ class ProcessEngine:
                 _MODULE,
                 environment={**environment, "OPENBLAS_NUM_THREADS": "1"},
                 decode=decode_from_knowledge,
-                heard=self._heard,
+                heard=self._receive,
                 lost=self._lost,
                 limits=LinkLimits(frame_bytes=FRAME_BYTES),
             )
         except OSError as error:
-            raise KnowledgeUnavailable(f"the knowledge process cannot be started: {error}", hint=_AGAIN) from error
+            raise KnowledgeUnavailable(
+                f"the knowledge process cannot start: {error}", hint=_AGAIN, reason="cannot_start", problem=str(error)
+            ) from error
 
     async def _opened(self, helper: _Helper) -> str:
-        """What searches vectors. Raises `KnowledgeUnavailable`."""
+        """Open the tables; the name of the vector search in use. Raises `KnowledgeUnavailable`."""
         try:
             async with asyncio.timeout(START_S):
-                said = await helper.request(_OPENING, encode_frame(self._begin))
+                answer = await helper.request(_OPENING, encode_frame(self._begin))
         except TimeoutError:
-            raise KnowledgeUnavailable("the knowledge process did not start in time", hint=_AGAIN) from None
+            raise KnowledgeUnavailable(
+                "the knowledge process did not start in time", hint=_AGAIN, reason="start_timeout"
+            ) from None
         except HelperEnded:
             raise _gone() from None
-        if isinstance(said, Refused):
-            raise KnowledgeUnavailable(said.message, hint=said.hint)
-        return said.vectors if isinstance(said, Opened) else ""
+        if isinstance(answer, Refused):
+            raise KnowledgeUnavailable(answer.message, hint=answer.hint, reason=answer.reason, **answer.details)
+        return answer.vectors if isinstance(answer, Opened) else ""
 
-    def _heard(self, helper: _Helper, said: FromKnowledge) -> None:
-        match said:
+    def _receive(self, helper: _Helper, frame: FromKnowledge) -> None:
+        match frame:
             case Opened() | Refused():
-                helper.settle(_OPENING, said)
+                helper.settle(_OPENING, frame)
             case Busy():
-                self._busy = said.busy
+                self._busy = frame.busy
             case _:
-                helper.settle(said.call, said)
+                helper.settle(frame.call, frame)
 
     def _lost(self, helper: _Helper) -> None:
-        """The process ended, and nobody stopped it."""
+        """Called when the process ends without being stopped."""
         was_busy, self._busy = self._busy, False
         if self._helper is helper:
             self._helper = None
@@ -337,7 +370,7 @@ class ProcessEngine:
 
     async def _resume_after(self, delay_s: float) -> None:
         await asyncio.sleep(delay_s)
-        with contextlib.suppress(KnowledgeUnavailable):  # the next that asks hears of it
+        with contextlib.suppress(KnowledgeUnavailable):  # the next call reports it
             await self._started()
 
     def _begin_task(self, work: Coroutine[None, None, None]) -> None:
@@ -402,4 +435,4 @@ def _chunk(kb_id: str, chunk: Chunk) -> KnowledgeChunk:
 
 
 def _gone() -> KnowledgeUnavailable:
-    return KnowledgeUnavailable("the knowledge process has ended", hint=_AGAIN, outcome="unknown")
+    return KnowledgeUnavailable("the knowledge process died", hint=_AGAIN, reason="process_died", outcome="unknown")

@@ -1,5 +1,5 @@
-"""Documents that came with a backup or an import: files that wait for an engine to take them, one for each document.
-The first line says what it is, the rest is its content."""
+"""Documents from a backup or an import that wait for the engine: one file per document, with a header line and the
+content."""
 
 import os
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadedDocument:
-    """A document, and where it belongs."""
+    """A document with its workspace and knowledge base."""
 
     workspace: str
     kb_id: str
@@ -52,7 +52,7 @@ _decode: Final = msgspec.json.Decoder(_Head).decode
 def head_of(
     *, workspace: str, kb_id: str, document_id: str, name: str, mime_type: str, source: str, metadata: dict[str, Any]
 ) -> bytes:
-    """The first line."""
+    """The header line of a file."""
     head = _Head(
         workspace=workspace,
         kb_id=kb_id,
@@ -66,12 +66,11 @@ def head_of(
 
 
 def read_head(line: bytes) -> UploadedDocument:
-    """What the first line says, without a content. Raises `InvalidRequest`: whoever made the file could write
-    anything."""
+    """Parse a header line; the content is empty. Raises `InvalidRequest`, because the file is untrusted."""
     try:
         head = _decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _unfit(str(error)) from error
+        raise _unusable(str(error)) from error
     checked = (
         (head.document_id, DOCUMENT_ID_CHARACTERS),
         (head.name, DOCUMENT_NAME_CHARACTERS),
@@ -79,7 +78,7 @@ def read_head(line: bytes) -> UploadedDocument:
         (head.source, max(SOURCE_CHARACTERS, DOCUMENT_NAME_CHARACTERS)),
     )
     if any(len(text) > most for text, most in checked) or not head.document_id:
-        raise _unfit("a field is too long, or empty")
+        raise _unusable("a field is too long or empty")
     return UploadedDocument(
         workspace=head.workspace,
         kb_id=head.kb_id,
@@ -95,31 +94,31 @@ def read_head(line: bytes) -> UploadedDocument:
 
 
 class UploadFolder:
-    """The folder of such files. All methods block."""
+    """The folder of these files. All methods block."""
 
     def __init__(self, data: Path) -> None:
         self._folder = data / FOLDER
 
     def __bool__(self) -> bool:
-        """Whether there is one."""
+        """Whether the folder has a file."""
         return next(self._folder.glob(f"*{SUFFIX}"), None) is not None
 
     def files(self) -> list[Path]:
-        """In the order in which they were written."""
+        """All files, oldest first."""
         return sorted(self._folder.glob(f"*{SUFFIX}"))
 
     def read(self, file: Path) -> UploadedDocument | None:
-        """The document of a file; nothing where it holds none."""
+        """The document of a file; `None` if the file is unusable."""
         try:
             descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as opened:
                 line = opened.readline(INCOMING_HEAD_BYTES + 1)
                 content = opened.read(DOCUMENT_BYTES + 1)
             if len(line) > INCOMING_HEAD_BYTES or len(content) > DOCUMENT_BYTES:
-                raise _unfit("it is too large")
+                raise _unusable("it is too large")
             found = read_head(line)
         except (OSError, InvalidRequest) as error:
-            _log.warning("a document that was brought back cannot be used", file=file.name, problem=str(error))
+            _log.warning("a restored document is unusable", file=file.name, problem=str(error))
             return None
         return replace(found, document=msgspec.structs.replace(found.document, content=content))
 
@@ -128,5 +127,11 @@ class UploadFolder:
         file.unlink(missing_ok=True)
 
 
-def _unfit(problem: str) -> InvalidRequest:
-    return InvalidRequest(f"this is no document of a knowledge base: {problem}", hint="export it again", field="head")
+def _unusable(problem: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"this is not a document of a knowledge base: {problem}",
+        hint="export it again",
+        reason="knowledge_file_unusable",
+        field="head",
+        problem=problem,
+    )

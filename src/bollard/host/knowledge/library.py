@@ -1,5 +1,5 @@
-"""The bases of a host with the engine behind them. The engine is there when somebody first needs it, and not before; a
-base is made in it when it is first used, as it was saved last."""
+"""The knowledge bases of a host and their engine. The engine is opened on first use, and each base is created in it on
+its first use, in its newest revision."""
 
 import asyncio
 import importlib
@@ -28,13 +28,13 @@ from bollard.wire.knowledge_frames import UNFINISHED
 _log = structlog.get_logger("bollard.knowledge")
 
 OpenEngine = Callable[[], KnowledgeEngine]
-"""Gives the engine. Called once, when somebody first needs it."""
+"""Opens the engine. Called once, on first use."""
 Rerank = Callable[[str, str, str, Sequence[str]], Awaitable[Sequence[RerankScore]]]
-"""Workspace, model, question and texts: how well each fits. Raises `HostError`."""
+"""Scores texts for a question: workspace, model, question, texts. Raises `HostError`."""
 
 
 class Library:
-    """One per host."""
+    """Manages knowledge bases and their documents, and answers questions. One per host."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class Library:
         incoming: UploadFolder | None = None,
         rerank: Rerank | None = None,
     ) -> None:
-        """`undone` says, without the engine, whether an earlier one left something to do; `incoming` are documents that
-        were brought back or imported and that no engine has yet."""
+        """`undone` tells, without the engine, whether an earlier one left unfinished work; `incoming` are restored or
+        imported documents that no engine has yet."""
         self.book = book
         self._undone = undone
         self._incoming = incoming
@@ -57,15 +57,15 @@ class Library:
         self._open_engine = open_engine
         self._engine: KnowledgeEngine | None = None
         self.rerank = rerank
-        self._made: dict[tuple[str, str], int] = {}
-        """By workspace and id, the revision of a base that the engine has."""
-        self._making = asyncio.Lock()
+        self._opened: dict[tuple[str, str], int] = {}
+        """By workspace and id: the revision of the base in the engine."""
+        self._opening = asyncio.Lock()
         self._indexing: dict[tuple[str, str], asyncio.Task[None]] = {}
-        """Bases that are being indexed anew."""
+        """Bases that are being indexed again."""
         self._resuming: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """What an earlier incarnation left to be erased, indexed or taken in is done now, behind everything else."""
+        """Continue erasing, indexing and importing that an earlier incarnation left unfinished, in the background."""
         if self.book.erasing or self._undone() or self._incoming:
             self._resuming = asyncio.create_task(self._resume())
 
@@ -83,18 +83,18 @@ class Library:
     async def save(
         self, body: JsonObject, workspace: str, kb_id: str, *, by: str, edited: int | None
     ) -> Saved[KnowledgeBase]:
-        """A base, or a new version of one; documents that must be cut up otherwise are, from now on."""
+        """Save a base. If its chunks change, its documents are indexed again."""
         before = self.book.find(workspace, kb_id)
         saved = await self.book.save(body, workspace, kb_id, by=by, edited=edited)
         if before is not None and not saved.thing.cuts_as(before.thing):
             try:
                 await self._ready(saved)
-            except KnowledgeUnavailable:  # saved it is; the engine hears of it with the next use
+            except KnowledgeUnavailable:  # the base is saved; the next use opens it in the engine
                 _log.warning("a changed knowledge base waits for the engine", workspace=workspace, kb=kb_id)
         return saved
 
     async def delete(self, workspace: str, kb_id: str, *, by: str, edited: int | None) -> bool:
-        """Forget a base; whether all that it held is erased already. What is not is erased as soon as it can be."""
+        """Delete a base. Returns whether its documents are erased already; otherwise they are erased later."""
         await self.book.delete(workspace, kb_id, by=by, edited=edited)
         indexing = self._indexing.pop((workspace, kb_id), None)
         if indexing is not None:
@@ -129,7 +129,7 @@ class Library:
         await self._note(workspace, kb_id, document_id, "deleted", by)
 
     async def index_anew(self, workspace: str, kb_id: str) -> None:
-        """Every document of a base is taken again as it was given, one after the other, behind this."""
+        """Index every document of a base again, one by one, in the background."""
         engine = await self._ready(self.book.get(workspace, kb_id))
         key = (workspace, kb_id)
         if key not in self._indexing:
@@ -156,15 +156,15 @@ class Library:
         if self._indexing.get(key) is task:
             del self._indexing[key]
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.warning("a knowledge base was not indexed anew", workspace=key[0], kb=key[1], problem=str(error))
+            _log.warning("a knowledge base was not indexed again", workspace=key[0], kb=key[1], problem=str(error))
 
     # --- questions ---
 
     async def retrieve(
         self, workspace: str, kb_id: str, question: Question, rerank: Rerank | None = None
     ) -> list[KnowledgeChunk]:
-        """What fits best, as much of it as one answer has room for; `rerank` where somebody else than the workspace
-        asks for the better order. Raises `NotFound`, `KnowledgeUnavailable`."""
+        """The best chunks that fit into one answer. `rerank` replaces the workspace's own, so that another caller is
+        charged. Raises `NotFound`, `KnowledgeUnavailable`."""
         saved = self.book.get(workspace, kb_id)
         engine, model = await self._ready(saved), saved.thing.rerank_model
         rerank = rerank or self.rerank
@@ -172,21 +172,21 @@ class Library:
             return fitted(await engine.retrieve(workspace, kb_id, question), question.top_k)
         wider = replace(question, top_k=max(question.top_k, RERANK_CANDIDATES))
         found = await engine.retrieve(workspace, kb_id, wider)
-        return fitted(await _better(rerank, workspace, model, question.query, found), question.top_k)
+        return fitted(await _rerank(rerank, workspace, model, question.query, found), question.top_k)
 
     # --- the engine ---
 
     async def _ready(self, saved: Saved[KnowledgeBase]) -> KnowledgeEngine:
-        """The engine, with this base in it."""
+        """The engine, with this base opened in it."""
         engine = self._needed()
         key = (saved.workspace, saved.id)
-        if self._made.get(key) == saved.revision and not self.book.erasing:
+        if self._opened.get(key) == saved.revision and not self.book.erasing:
             return engine
-        async with self._making:
+        async with self._opening:
             await self._erase_with(engine)
-            if self._made.get(key) != saved.revision:
+            if self._opened.get(key) != saved.revision:
                 await engine.open_base(saved.thing.spec(saved.workspace))
-                self._made[key] = saved.revision
+                self._opened[key] = saved.revision
         return engine
 
     def _needed(self) -> KnowledgeEngine:
@@ -201,44 +201,44 @@ class Library:
             if self._incoming is not None:
                 await self._take_in(self._incoming)
         except HostError as error:
-            _log.warning("what was left to do of knowledge bases waits for the next start", problem=error.message)
+            _log.warning("unfinished work of knowledge bases waits for the next start", problem=error.message)
 
     async def _take_in(self, incoming: UploadFolder) -> None:
-        """Each document that was brought back, into its base; what has no base any more is not wanted."""
+        """Save each restored document in its base; documents without a base are dropped."""
         for file in await asyncio.to_thread(incoming.files):
-            brought = await asyncio.to_thread(incoming.read, file)
-            if brought is not None and (saved := self.book.find(brought.workspace, brought.kb_id)) is not None:
-                await (await self._ready(saved)).put(brought.workspace, brought.kb_id, brought.document)
+            upload = await asyncio.to_thread(incoming.read, file)
+            if upload is not None and (saved := self.book.find(upload.workspace, upload.kb_id)) is not None:
+                await (await self._ready(saved)).put(upload.workspace, upload.kb_id, upload.document)
             await asyncio.to_thread(incoming.remove, file)
 
     async def _erase(self) -> None:
         if not self.book.erasing:
             return
         try:
-            async with self._making:
+            async with self._opening:
                 await self._erase_with(self._needed())
         except HostError as error:
-            _log.warning("what was deleted of knowledge bases waits to be erased", problem=error.message)
+            _log.warning("deleted knowledge bases wait to be erased", problem=error.message)
 
     async def _erase_with(self, engine: KnowledgeEngine) -> None:
         for workspace, kb_id in sorted(self.book.erasing):
-            self._made.pop((workspace, kb_id), None)
+            self._opened.pop((workspace, kb_id), None)
             await engine.drop_base(workspace, kb_id)
             await self.book.erased(workspace, kb_id)
 
     async def _note(
         self, workspace: str, kb_id: str, document_id: str, action: str, by: str, **more: str | int
     ) -> None:
-        """Who changed what is in the log, and nothing of what it says."""
+        """Record who changed which document, without its content."""
         data = encode_data({"kb_id": kb_id, "document_id": document_id, "action": action, "by": by, **more})
         record = NewRecord(workspace=workspace, type="knowledge.changed", data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], size=len(data)))
 
 
-async def _better(
+async def _rerank(
     rerank: Rerank, workspace: str, model: str, query: str, found: Sequence[KnowledgeChunk]
 ) -> Sequence[KnowledgeChunk]:
-    """In the order of the rerank model. Where it cannot be asked, as they were: that is better than no answer."""
+    """The chunks in the order of the rerank model, or in their old order if the model fails."""
     if not found:
         return found
     first, rest = found[:RERANK_CANDIDATES], found[RERANK_CANDIDATES:]
@@ -251,12 +251,11 @@ async def _better(
     return [*reordered(first, scores), *rest]
 
 
-# The library of a host, put together. The one place that knows which engine there is, and imports it when it is first
-# needed: most hosts have no knowledge base, and none has to pay for one that nobody asks.
+# --- wiring ---
 
 
 def open_library(settings: Settings, journal: Journal, clock: Clock, rerank: Rerank) -> Library:
-    """Built, and not filled yet."""
+    """An empty library. The engine is imported on first use, because most hosts have no knowledge base."""
 
     def engine() -> KnowledgeEngine:
         module = importlib.import_module("bollard.host.knowledge.engine")
@@ -273,7 +272,7 @@ def open_library(settings: Settings, journal: Journal, clock: Clock, rerank: Rer
     )
 
 
-# Knowledge bases as capabilities: `kb:ID`. A run asks those that it was granted over the run API; none is a tool.
+# --- capabilities ---
 
 
 PREFIX: Final = "kb:"
@@ -281,10 +280,10 @@ KB_TYPE: Final = "documents"
 
 
 class KnowledgeSource:
-    """Implements `Source` and `Adapter`. One per host."""
+    """Knowledge bases as capabilities (`kb:ID`). Runs query them over the run API; they are not tools. One per host."""
 
     def __init__(self, book: KnowledgeBaseRepository, is_open: Callable[[str], bool] = lambda _: True) -> None:
-        """`is_open` says whether a workspace is there."""
+        """`is_open` tells whether a workspace exists."""
         self._book = book
         self._is_open = is_open
 
@@ -306,8 +305,13 @@ class KnowledgeSource:
         return {}
 
     async def invoke(self, order: CallOrder) -> CallResult:
-        """Nothing leads here: a base is no tool."""
-        raise ToolFailed(f"{order.capability.id} is no tool", hint="ask it with knowledge.retrieve")
+        """Never called: a knowledge base is not a tool."""
+        raise ToolFailed(
+            f"{order.capability.id} is not a tool",
+            hint="query it with knowledge.retrieve",
+            reason="knowledge_base_is_no_tool",
+            capability=order.capability.id,
+        )
 
 
 def _capability(base: KnowledgeBase) -> Capability:

@@ -93,7 +93,7 @@ def read_anthropic(answer: bytes) -> Message:
     if body.error:
         raise ProviderError.read(body.error)
     if body.content is None or not body.stop_reason:
-        raise failed("broken_answer", "the answer has no content, or does not say why it ended")
+        raise failed("broken_answer", "the answer has no content or no stop reason")
     usage, metadata = _counted(body.usage or {})
     thoughts = [thought for block in body.content if (thought := _thought(block)) is not None]
     calls = [_whole_call(block) for block in body.content if block.type == "tool_use"]
@@ -146,7 +146,7 @@ class AnthropicReader:
 
     def end(self) -> MessageChunk:
         if not self._finish:
-            raise failed("broken_answer", "the answer ended without saying why")
+            raise failed("broken_answer", "the answer ended without a stop reason")
         usage, metadata = _counted(self._usage)
         thoughts = [thought for block in self._thoughts.values() if (thought := _thought(block)) is not None]
         metadata = _metadata(metadata, thoughts if self._calls else [])
@@ -289,7 +289,9 @@ def _output(wanted: JsonValue) -> JsonObject:
     described = wanted.get("json_schema") if isinstance(wanted, dict) else None
     if kind != "json_schema" or not isinstance(described, dict):
         raise failed(
-            "not_supported", "this model answers JSON only by a schema", hint="use response_format of type json_schema"
+            "not_supported",
+            "this model needs a schema for JSON answers",
+            hint="use response_format of type json_schema",
         )
     return {"output_config": {"format": {"type": "json_schema", "schema": described.get("schema")}}}
 
@@ -388,6 +390,6 @@ def _inline(content: Inline) -> JsonObject:
     if (text := readable(content)) is not None:
         return {"type": "text", "text": text}
     if content.mime != "application/pdf":
-        raise failed("not_supported", f"this model reads no {content.mime}", hint="send its text, or a PDF")
+        raise failed("not_supported", f"this model does not read {content.mime}", hint="send its text, or a PDF")
     titled: JsonObject = {"title": content.name} if content.name else {}
     return {"type": "document", "source": source, **titled}

@@ -1,8 +1,4 @@
-"""From a model's description to something that can be called.
-
-The one place that knows all styles. Each is loaded by name when the first model of it is called: an idle host pays for
-none of them.
-"""
+"""Opens the backend of a model, with retries. Knows all styles; each is imported when its first model is called."""
 
 import asyncio
 import contextlib
@@ -22,11 +18,11 @@ from bollard.host.models.formats import ChatFormat, UnsupportedModel, check_argu
 from bollard.host.models.limits import EVENT_BYTES, RETRY_MAX_S, RETRY_S, WHOLE_IDLES
 from bollard.protocol import Message, MessageChunk, RerankScore
 
-# Talking to a model in any format: one request, and its answer as it comes. The formats say what is in both.
+# --- chat ---
 
 
 class ChatBackend(UnsupportedModel):
-    """A model that talks. A `ModelBackend`."""
+    """A chat model in any format. Implements `ModelBackend`."""
 
     def __init__(self, endpoint: Endpoint, wanted: ChatFormat) -> None:
         self._endpoint = endpoint
@@ -38,7 +34,7 @@ class ChatBackend(UnsupportedModel):
         headers = (*wanted.headers(key), ("accept", "text/event-stream"))
         async with self._endpoint.asked(wanted.path, body, headers, key) as answer:
             kind = answer.header("content-type") or ""
-            if not kind.lower().startswith("text/event-stream"):  # some servers answer whole, whatever they are asked
+            if not kind.lower().startswith("text/event-stream"):  # some servers ignore the request to stream
                 for chunk in chunks_of(wanted.whole(await answer.whole())):
                     yield chunk
                 return
@@ -73,7 +69,7 @@ async def _events(answer: HttpAnswer) -> AsyncGenerator[SseEvent]:
         yield event
 
 
-# Asking a provider again, while nothing of its answer was handed on. Wraps any backend.
+# --- retries ---
 
 
 Result = TypeVar("Result")
@@ -82,19 +78,19 @@ _chance = random.Random().random  # noqa: S311 -- spreads tries, hides nothing
 
 
 def pause_s(error: ModelFailed, tried: int, tries: int, chance: float) -> float | None:
-    """How long to wait before another try; `None` where there is none. `chance` is between 0 and 1."""
+    """Delay before the next attempt; `None` if there is none. `chance` between 0 and 1 adds jitter."""
     if not error.retryable or tried >= tries:
         return None
     spread = min(RETRY_MAX_S, RETRY_S * 2.0 ** (tried - 1)) * (0.5 + chance / 2)
     wanted = error.details.get("retry_after_s")
     if not isinstance(wanted, int | float):
         return spread
-    # Longer than anybody would wait here is the caller's to decide; a little later than asked for is never too soon.
+    # The caller decides about a longer wait; jitter is added so that the retry is never too early.
     return None if wanted > RETRY_MAX_S else wanted + RETRY_S * chance
 
 
 class Retrying:
-    """A backend that does not give up at once. A `ModelBackend`."""
+    """Retries a backend while no part of the answer was emitted. Implements `ModelBackend`."""
 
     def __init__(
         self, inner: ModelBackend, tries: int, sleep: Sleep = asyncio.sleep, chance: Callable[[], float] = _chance
@@ -145,7 +141,7 @@ class Retrying:
                 await self._pause(error, tried)
 
     async def _pause(self, error: ModelFailed, tried: int) -> None:
-        """Wait, or raise it."""
+        """Wait before the next attempt, or raise the error."""
         pause = pause_s(error, tried, self._tries, self._chance())
         if pause is None:
             raise error
@@ -164,8 +160,8 @@ _OTHERS: Final[dict[Style, tuple[str, str]]] = {
 
 
 def open_backend(spec: ModelSpec, judge: Judge) -> ModelBackend:
-    """Nothing is connected yet; `judge` says where it may be. Raises `InvalidRequest` for a description that no call
-    could keep to."""
+    """The backend of a model, not yet connected; `judge` checks its addresses. Raises `InvalidRequest` for an invalid
+    configuration."""
     if spec.style == "demo":
         return _named("demo", "DemoBackend")(spec)
     check_arguments(spec)
@@ -173,7 +169,12 @@ def open_backend(spec: ModelSpec, judge: Judge) -> ModelBackend:
         place = Destination.of(spec.base_url)
     except ValueError as error:
         raise InvalidRequest(
-            f"base_url {error}", hint="use something like https://api.example.org/v1", field="base_url"
+            f"base_url {error}",
+            hint="use something like https://api.example.org/v1",
+            reason="model_base_url_invalid",
+            field="base_url",
+            problem=str(error),
+            advice="https://api.example.org/v1",
         ) from error
     endpoint = Endpoint(spec, Connections(place, spec.connect_s, judge))
     if spec.style in _FORMATS:

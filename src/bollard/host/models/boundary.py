@@ -13,7 +13,7 @@ from bollard.protocol import FunctionTool, JsonObject, JsonValue, Message, Messa
 
 ModelType = Literal["llm", "rerank", "embedding"]
 Style = Literal["openai-chat", "openai-responses", "anthropic", "openai-embeddings", "rerank", "demo"]
-"""The format that an endpoint speaks. `rerank` is what Cohere, Jina and OpenAI-compatible servers share."""
+"""The API format of an endpoint. `rerank` is the common format of Cohere, Jina and OpenAI-compatible servers."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,15 +26,15 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One model as an operator described it. Everything a call needs but the key itself."""
+    """The configuration of one model: everything that a call needs except the key."""
 
     model_id: str
     model_type: ModelType
     style: Style
     base_url: str = ""
-    """With the version in it, without the call: `https://api.openai.com/v1`."""
+    """The base URL with the API version: `https://api.openai.com/v1`."""
     model: str = ""
-    """The provider's own name for it."""
+    """The name of the model at the provider."""
     secret: str | None = None
     """The name of the secret that holds the key."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -47,16 +47,16 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     connect_s: float = 10.0
     first_token_s: float = 60.0
     idle_s: float = 60.0
-    """Longest silence between two pieces of an answer."""
+    """Maximum time between two chunks of an answer."""
     tries: int = 3
-    """How often a call is made at most; only while nothing of it was handed on."""
+    """Maximum attempts of a call; it is not retried after a part of the answer was emitted."""
     at_once: int = 16
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to a model that talks. Content is text, image_base64, image_url, file_*: artifacts are resolved."""
+    """One request to a chat model. Content is text, image_base64, image_url or file_*; artifacts are resolved."""
 
     messages: tuple[Message, ...]
     tools: tuple[FunctionTool, ...] = ()
@@ -74,7 +74,7 @@ class Vectors(msgspec.Struct, frozen=True):
 
 
 class ModelBackend(Protocol):
-    """One model of one provider. All methods raise `ModelFailed`, and give up cleanly when they are cancelled."""
+    """One model of one provider. All methods raise `ModelFailed`, and stop cleanly when they are cancelled."""
 
     def stream(self, call: ModelCall, key: str | None) -> AsyncGenerator[MessageChunk]:
         """Increments as they come. The last carries `finish_reason`, and `usage` where the provider told it; tool calls
@@ -83,7 +83,7 @@ class ModelBackend(Protocol):
         ...
 
     async def invoke(self, call: ModelCall, key: str | None) -> Message:
-        """One whole answer, asked for without streaming."""
+        """A complete answer without streaming."""
         ...
 
     async def rerank(

@@ -1,5 +1,5 @@
-"""Asks models: finds the backend of one, gives it its key at the last moment, keeps to its pace. Knows no runs, and no
-budgets: whoever keeps account of calls is connected to it."""
+"""The model gateway: opens backends, reads keys at the last moment, and enforces rate limits. Budgets and records of
+calls belong to the connected `Accounts`."""
 
 import asyncio
 import functools
@@ -30,11 +30,10 @@ from bollard.host.secrets.vault import SecretNote
 from bollard.protocol import MessageChunk
 from bollard.wire.addresses import carried_address
 
-# Which addresses a provider may have that the environment of the host names.
-#
-# Whoever sets the environment operates the host, so such a provider may be on this machine or in this network. What is
-# refused is what no provider is behind: addresses of one link, which are the metadata of most clouds, and those that
-# mean nobody or everybody. Providers of saved models are judged by the egress client instead (docs/decisions/0094).
+# --- addresses of providers from the environment ---
+# The operator sets the environment, so such a provider may run on this machine or in this network. Link-local addresses
+# (the metadata service of most clouds), unspecified and multicast addresses are denied. Providers of saved models are
+# checked by the egress client instead (ADR 0094).
 
 
 _REFUSED_V4: Final = tuple(
@@ -59,43 +58,55 @@ _REFUSED_V6: Final = tuple(
         "ff00::/8",
     )
 )
-_HINT: Final = "put the provider's own address into base_url"
+_HINT: Final = "set base_url to the address of the provider"
 
 
 @functools.cache
 def _system_resolver() -> Resolver:
-    """One for all providers: it has threads."""
+    """Shared by all providers, because it has threads."""
     return SystemResolver()
 
 
 async def provider_addresses(
     place: Destination, within_s: float, resolver: Callable[[], Resolver] = _system_resolver
 ) -> Sequence[Address]:
-    """The addresses of a provider that the environment names. All of them must be fit. Raises `EgressDenied`."""
+    """The addresses of a provider from the environment. Raises `EgressDenied` if any of them is denied."""
     if problem := host_problem(place.host):
-        raise EgressDenied(problem, hint=_HINT)
+        raise EgressDenied(problem, hint=_HINT, reason="provider_host_invalid", problem=problem)
     known = literal(place.host)
     try:
         async with asyncio.timeout(within_s):
             found = [known] if known is not None else await resolver().addresses(place.host)
-    except (OSError, UnicodeError, ValueError) as error:  # among them the time that is up
-        why = getattr(error, "strerror", None) or error
-        raise UnknownName(f"{place.host} has no address: {why}", hint=_HINT) from error
+    except (OSError, UnicodeError, ValueError) as error:  # includes the timeout
+        why = str(getattr(error, "strerror", None) or error)
+        raise UnknownName(
+            f"{place.host} has no address: {why}",
+            hint=_HINT,
+            reason="provider_without_address",
+            host=place.host,
+            problem=why,
+        ) from error
     for address in found:
         if problem := provider_problem(address):
-            raise EgressDenied(f"{place.host}: {problem}", hint=_HINT)
+            raise EgressDenied(
+                f"{place.host}: {problem}",
+                hint=_HINT,
+                reason="provider_address_denied",
+                host=place.host,
+                address=str(address),
+            )
     return list(found)[:ADDRESSES]
 
 
 def provider_problem(address: Address) -> str | None:
-    """Why no provider is asked there; `None` where one may be."""
+    """Why this address is denied; `None` if a provider may have it."""
     if isinstance(address, IPv4Address):
-        return f"{address} is no address of a provider" if any(address in each for each in _REFUSED_V4) else None
+        return f"{address} is not allowed for a provider" if any(address in each for each in _REFUSED_V4) else None
     if address.scope_id is not None or any(address in each for each in _REFUSED_V6):
-        return f"{address} is no address of a provider"
+        return f"{address} is not allowed for a provider"
     carried = carried_address(address)
     if carried is not None and provider_problem(carried) is not None:
-        return f"{address} stands for {carried}, which is no address of a provider"
+        return f"{address} maps to {carried}, which is not allowed for a provider"
     return None
 
 
@@ -103,14 +114,14 @@ OpenBackend = Callable[[ModelSpec, Judge], ModelBackend]
 
 
 def open_backend(spec: ModelSpec, judge: Judge) -> ModelBackend:
-    """By name, because only a host that asks a model needs what speaks to providers, and most hosts are idle."""
+    """Imports the backend on first use: most hosts are idle, and their memory is measured."""
     if spec.style == "demo":
         return importlib.import_module("bollard.host.models.demo").DemoBackend(spec)
     return cast("OpenBackend", importlib.import_module("bollard.host.models.backends").open_backend)(spec, judge)
 
 
 class ModelKeys(Protocol):
-    """Where keys are kept; the vault is one."""
+    """Source of keys, implemented by the vault."""
 
     def find(self, workspace: str, name: str, /) -> Saved[SecretNote] | None: ...
 
@@ -118,30 +129,30 @@ class ModelKeys(Protocol):
 
 
 class ModelCaller(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom a model is asked."""
+    """The caller of a model."""
 
     workspace: str
     by: str
-    """As the use of its key is written down: `run:…`, `user:…`."""
+    """The actor in the record of the key's use: `run:…`, `user:…`."""
 
 
-def _nobody_counts(chunk: MessageChunk) -> None:
+def _ignore_chunk(chunk: MessageChunk) -> None:
     del chunk
 
 
 class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call is made with."""
+    """Everything that one call needs."""
 
     known: RegisteredModel
     backend: ModelBackend
     key: str | None
     pace: ModelPace
-    heard: Callable[[MessageChunk], None] = _nobody_counts
-    """Told of each piece of an answer by whoever streams it: what was used is in the last one."""
+    heard: Callable[[MessageChunk], None] = _ignore_chunk
+    """Called with each chunk of a streamed answer; the last one has the usage."""
 
 
 class Accounts(Protocol):
-    """Keeps account of calls: sets aside what one may cost, measures it, and writes it down when it has ended."""
+    """Reserves the budget of a call, measures the call, and records it when it has ended."""
 
     def asked(
         self, asker: ModelCaller, model_id: str, tokens: int, most: int
@@ -149,7 +160,7 @@ class Accounts(Protocol):
 
 
 class _Open:
-    """A backend in use, and how it is paced."""
+    """An open backend with its rate limits."""
 
     def __init__(self, spec: ModelSpec, backend: ModelBackend, clock: Clock) -> None:
         self.spec = spec
@@ -160,7 +171,7 @@ class _Open:
 
 
 class ModelGateway:
-    """One per host."""
+    """Gives callers a backend, a key and a slot for each model call. One per host."""
 
     def __init__(
         self,
@@ -173,7 +184,7 @@ class ModelGateway:
         judge: Judge,
         ledger: WorkspaceLedger | None = None,
     ) -> None:
-        """`judge` says where providers of saved models may be, `ledger` is for calls that no run makes."""
+        """`judge` checks the addresses of saved models' providers; `ledger` records calls outside of runs."""
         self.book: Final = book
         self.ledger: Final = ledger
         self._keys = keys
@@ -183,27 +194,27 @@ class ModelGateway:
         self._judge = judge
         self._accounts: Accounts | None = None
         self._open: OrderedDict[tuple[str, str], _Open] = OrderedDict()
-        self._given: OrderedDict[tuple[str, str, str, int], str] = OrderedDict()
-        """Keys by workspace, asker, secret and its revision: that a run was given one is written down once."""
+        self._cached_keys: OrderedDict[tuple[str, str, str, int], str] = OrderedDict()
+        """Keys by workspace, caller, secret and revision, so that the use of a key is recorded once per caller."""
         self._closing: set[asyncio.Task[None]] = set()
 
     def connect(self, accounts: Accounts) -> None:
-        """Who keeps account of the calls that are made here; budgets are there later than models."""
+        """Set the accounts of calls; they are built after the gateway."""
         self._accounts = accounts
 
     def place(
         self, asker: ModelCaller, model_id: str, tokens: int, most: int = 0
     ) -> AbstractAsyncContextManager[CallTarget]:
-        """Everything for one call that sends about so many tokens and gets at `most` so many back, where that is known.
-        It is paid for and written down. Raises what `unpaid` raises, and `BudgetExceeded`."""
+        """Prepare one call that sends about `tokens` tokens and receives at most `most`. The call is charged and
+        recorded. Raises what `unpaid` raises, and `BudgetExceeded`."""
         if self._accounts is None:
             return self.unpaid(asker, model_id, tokens)
         return self._accounts.asked(asker, model_id, tokens, most)
 
     @asynccontextmanager
     async def unpaid(self, asker: ModelCaller, model_id: str, tokens: int) -> AsyncGenerator[CallTarget]:
-        """The same for who keeps account of it, and for nobody else. Raises `NotFound`, `Overloaded`, `ModelFailed`
-        where its key cannot be had, and `AuditUnavailable` where that it was handed out cannot be written down."""
+        """Like `place`, without charging: only for the accounts themselves. Raises `NotFound`, `Overloaded`,
+        `ModelFailed` if the key is unavailable, and `AuditUnavailable` if its use cannot be recorded."""
         known = self.book.get(asker.workspace, model_id)
         entry = self._entry(asker.workspace, known)
         entry.calls += 1
@@ -217,9 +228,9 @@ class ModelGateway:
                 self._end(entry)
 
     def forget(self, asker: ModelCaller) -> None:
-        """Who asked is gone, and so are the keys that were kept for it."""
-        for each in [each for each in self._given if each[:2] == (asker.workspace, asker.by)]:
-            del self._given[each]
+        """Drop the keys that were cached for this caller."""
+        for each in [each for each in self._cached_keys if each[:2] == (asker.workspace, asker.by)]:
+            del self._cached_keys[each]
 
     async def close(self) -> None:
         for entry in self._open.values():
@@ -228,10 +239,10 @@ class ModelGateway:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def _entry(self, workspace: str, known: RegisteredModel) -> _Open:
-        """The backend of a model as it is now. One that changed gets another; who asks the old one ends with it."""
+        """The backend of a model. A changed model gets a new one; calls in progress finish on the old one."""
         model_id = known.alias_of or known.model_id
         spec = replace(known.spec, model_id=model_id)
-        # What everybody shares is opened once, and paced together.
+        # Models that all workspaces share have one backend and one set of rate limits.
         place = ("" if known.origin != "saved" else workspace, model_id)
         entry = self._open.get(place)
         if entry is None or entry.spec != spec:
@@ -251,23 +262,23 @@ class ModelGateway:
             return known.key
         saved = self._keys.find(asker.workspace, known.spec.secret)
         place = (asker.workspace, asker.by, known.spec.secret, 0 if saved is None else saved.revision)
-        if place not in self._given:
+        if place not in self._cached_keys:
             purpose = f"model:{known.alias_of or known.model_id}"
             try:
                 key = await self._keys.use(asker.workspace, known.spec.secret, purpose=purpose, by=asker.by)
             except (NotFound, Conflict) as error:
                 raise ModelFailed(
-                    f"the key of the model {known.model_id} cannot be had",
+                    f"the key of the model {known.model_id} is unavailable",
                     hint=error.hint,
                     reason="unauthorized",
                     emitted=False,
                 ) from error
             self._redactor.add(asker.workspace, key)
-            self._given[place] = key
-        self._given.move_to_end(place)
-        while len(self._given) > KEYS_KEPT:
-            self._given.popitem(last=False)
-        return self._given[place]
+            self._cached_keys[place] = key
+        self._cached_keys.move_to_end(place)
+        while len(self._cached_keys) > KEYS_KEPT:
+            self._cached_keys.popitem(last=False)
+        return self._cached_keys[place]
 
     def _retire(self, entry: _Open) -> None:
         entry.stale = True

@@ -60,31 +60,31 @@ class Inline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def elements_of(message: Message) -> tuple[ContentElement, ...]:
-    """The content as elements, without empty text. Raises `ModelFailed` for an artifact, which nobody resolved."""
+    """The content as elements, without empty text. Raises `ModelFailed` for an unresolved artifact."""
     if isinstance(message.content, str):
         return (TextContent(text=message.content),) if message.content else ()
     if any(element.type == "artifact" for element in message.content):
-        raise failed("not_supported", "an artifact in a message was not resolved", hint="send its content, or its text")
+        raise failed("not_supported", "a message contains an unresolved artifact", hint="send its content or its text")
     return tuple(each for each in message.content if not isinstance(each, TextContent) or each.text)
 
 
 def text_of(message: Message) -> str:
-    """All text of a message; for roles that can say nothing else."""
+    """All text of a message, for roles that allow text only."""
     if isinstance(message.content, str):
         return message.content
     return "\n\n".join(each.text for each in message.content if isinstance(each, TextContent) and each.text)
 
 
 def inline_image(element: ImageBase64Content) -> Inline:
-    """Raw base64 or a data URL. Raises `ModelFailed` where it is no image."""
+    """Read raw base64 or a data URL. Raises `ModelFailed` if it is not an image."""
     found = _inline(element.image_base64, None)
     if not found.is_image:
-        raise failed("invalid_request", "an image is of no kind that models see", hint="send PNG, JPEG, GIF or WebP")
+        raise failed("invalid_request", "the image has an unsupported format", hint="send PNG, JPEG, GIF or WebP")
     return found
 
 
 def inline_file(element: FileBase64Content) -> Inline:
-    """Its kind is told by its name, else by how it begins."""
+    """The media type follows from the name, else from the first bytes."""
     return _inline(element.file_base64, element.file_name)
 
 
@@ -105,7 +105,7 @@ def readable(file: Inline) -> str | None:
 
 
 def mention(name: str | None, url: str) -> str:
-    """What a model is told of a file that it cannot open."""
+    """The text that replaces a file which the model cannot read."""
     return f"{name or 'file'}: {url}"
 
 
@@ -114,7 +114,7 @@ def _inline(text: str, name: str | None) -> Inline:
     if matched is not None:
         return Inline(mime=matched[1].lower(), base64=text[matched.end() :], name=name)
     if text.startswith("data:"):
-        raise failed("invalid_request", "a data URL is not in base64", hint="send base64 with its media type")
+        raise failed("invalid_request", "a data URL is not base64", hint="send base64 with its media type")
     ending = (name or "").rpartition(".")[2].lower()
     return Inline(mime=_BY_ENDING.get(ending) or _sniffed(text), base64=text, name=name)
 

@@ -308,8 +308,8 @@ class DemoBackend:
         window = self._spec.context_window
         if window is not None and prompt_tokens > window:
             raise ModelFailed(
-                f"the question has {prompt_tokens} tokens and the window of {self._spec.model_id} {window}",
-                hint="send less history, or use a model with a larger window",
+                f"the prompt has {prompt_tokens} tokens, the context window of {self._spec.model_id} is {window}",
+                hint="shorten the history, or use a model with a larger context window",
                 reason="context_length",
                 emitted=False,
             )

@@ -1,4 +1,4 @@
-"""Where the calls to one model go: what is added to each of them, and which answers are none."""
+"""The HTTP endpoint of one model: headers, limits, and error answers."""
 
 import contextlib
 from collections.abc import AsyncGenerator
@@ -11,7 +11,7 @@ from bollard.host.egress.connections import Connections, HttpAnswer, HttpRequest
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import EgressDenied, ModelFailed
 from bollard.host.models.boundary import ModelSpec
-from bollard.host.models.failures import ProviderError, failed, refused, said, with_words, without_words
+from bollard.host.models.failures import ProviderError, failed, failure_in_answer, refused, with_words, without_words
 from bollard.host.models.limits import ANSWER_BYTES, HEAD_BYTES, REFUSAL_BYTES, REQUEST_BYTES
 from bollard.protocol import JsonObject
 from bollard.wire.strict_json import encode
@@ -21,7 +21,7 @@ _OURS: Final = (("user-agent", "bollard"), ("content-type", "application/json"))
 
 
 class Endpoint:
-    """Where the calls to one model go, with the headers that an operator added."""
+    """Sends requests to the endpoint of one model, with the headers of its configuration."""
 
     def __init__(self, spec: ModelSpec, connections: Connections) -> None:
         self._spec = spec
@@ -40,10 +40,12 @@ class Endpoint:
         key: str | None,
         idles: int = 0,
     ) -> AsyncGenerator[HttpAnswer]:
-        """An answer that is one. Raises `ModelFailed`, also for what is said inside of it."""
+        """Send a request and yield a successful answer. Raises `ModelFailed`, also for an error inside the answer."""
         spec = self._spec
         if key is not None and not (key.isascii() and key.isprintable() and key):
-            raise failed("unauthorized", "the key has characters that cannot be sent", hint="set the secret again")
+            raise failed(
+                "unauthorized", "the key contains characters that are invalid in a header", hint="set the secret again"
+            )
         request = HttpRequest(
             method="POST",
             path=self._place.path.rstrip("/") + path,
@@ -60,9 +62,9 @@ class Endpoint:
                 try:
                     yield answer
                 except ProviderError as error:
-                    raise self._shown(said(error, key), answer) from None
+                    raise self._with_visible_words(failure_in_answer(error, key), answer) from None
         except EgressDenied as error:
-            # A name that is refused is told like one that is unknown: see `EgressClient.judge`.
+            # A denied name looks like an unknown one: see `EgressClient.judge`.
             reason = "invalid_request" if literal(self._place.host) is not None else "unreachable"
             raise failed(reason, error.message, hint=error.hint) from error
         except NotSent as error:
@@ -72,24 +74,24 @@ class Endpoint:
             raise failed("timeout" if error.reason == "timeout" else "broken_answer", str(error)) from error
 
     async def _check(self, answer: HttpAnswer, key: str | None) -> None:
-        """Raises `ModelFailed` for an answer that is an error, or that cannot be read."""
+        """Raises `ModelFailed` for an error answer and for a compressed one."""
         if (answer.header("content-encoding") or "identity").lower() != "identity":
-            raise failed("broken_answer", "the provider packed its answer although nobody asked for it")
+            raise failed("broken_answer", "the provider compressed its answer, which the request did not allow")
         if not 200 <= answer.status < 300:
             words = await answer.beginning(REFUSAL_BYTES)
-            raise self._shown(refused(answer.status, answer.headers, words, key), answer)
+            raise self._with_visible_words(refused(answer.status, answer.headers, words, key), answer)
 
-    def _shown(self, error: ModelFailed, answer: HttpAnswer) -> ModelFailed:
-        """A provider outside tells anybody what it tells us. What one inside says is for those who operate the host."""
+    def _with_visible_words(self, error: ModelFailed, answer: HttpAnswer) -> ModelFailed:
+        """The message of a public provider is shown. That of an internal one goes to the host's log only."""
         if address_problem(answer.address) is None:
             return with_words(error)
         if error.provider_words:
-            _log.warning("a provider inside refused a call", model=self._spec.model_id, words=error.provider_words)
+            _log.warning("an internal provider refused a call", model=self._spec.model_id, words=error.provider_words)
         return without_words(error)
 
 
 def _joined(*groups: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """Headers of which the later ones win."""
+    """Merge headers; later groups win."""
     return tuple({name.lower(): value for group in groups for name, value in group}.items())
 
 
@@ -97,11 +99,11 @@ def _written(body: JsonObject) -> bytes:
     try:
         written = encode(body)
     except UnicodeEncodeError:
-        raise failed("invalid_request", "a text holds half of a surrogate pair", hint="send whole characters") from None
+        raise failed("invalid_request", "a text contains an unpaired surrogate", hint="send valid Unicode") from None
     if len(written) > REQUEST_BYTES:
         raise failed(
             "invalid_request",
-            f"the request is {len(written)} bytes, the limit is {REQUEST_BYTES}",
+            f"the request has {len(written)} bytes, the limit is {REQUEST_BYTES}",
             hint="send fewer or smaller images and files",
         )
     return written

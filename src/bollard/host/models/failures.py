@@ -1,7 +1,7 @@
-"""What went wrong with a provider, as something that a caller can decide on. Pure.
+"""Maps provider errors to `ModelFailed` reasons. Pure.
 
-A provider's own words are kept beside the failure, in part and without the key: not everybody may see them. Nobody
-decides anything by them but which of the reasons it is.
+The provider's message is kept beside the failure, truncated and without the key, because not every caller may see it.
+It only serves to choose the reason.
 """
 
 import math
@@ -30,16 +30,16 @@ Reason = Literal[
 ]
 
 _HINTS: Final[Mapping[str, str]] = {
-    "rate_limited": "ask less often, or raise the limit at the provider",
-    "overloaded": "try again later, or name a fallback model",
-    "timeout": "try again later, or give the model more time",
-    "unreachable": "check base_url, and that the provider can be reached from here",
+    "rate_limited": "send fewer requests, or raise the limit at the provider",
+    "overloaded": "retry later, or configure a fallback model",
+    "timeout": "retry later, or raise the timeouts of the model",
+    "unreachable": "check base_url and the connection from the host to the provider",
     "unauthorized": "check the secret that holds the key, and the account at the provider",
     "invalid_request": "check the model's name and the arguments of the call",
     "context_length": "send less: shorten the history, or use a model with a larger context window",
-    "content_filter": "the provider does not answer this; say it otherwise",
-    "broken_answer": "check that base_url speaks the style that the model is configured with",
-    "not_supported": "use a model that can do this",
+    "content_filter": "the provider blocks this content; rephrase it",
+    "broken_answer": "check that the endpoint at base_url uses the configured style",
+    "not_supported": "use a model that supports this",
 }
 _TOO_LONG: Final = (
     "context_length_exceeded",
@@ -58,7 +58,7 @@ _TOO_LONG: Final = (
     "range of input length",
     "prompt_tokens_exceeded",
 )
-"""How providers say that a prompt does not fit, in small letters."""
+"""Provider messages for a prompt that is too long, in lower case."""
 _FILTERED: Final = (
     "content_filter",
     "content_policy",
@@ -86,7 +86,7 @@ def failed(
     status: int | None = None,
     retry_after_s: float | None = None,
 ) -> ModelFailed:
-    """Nothing of the answer was handed on, as far as the one who says this knows: see `after_emitting`."""
+    """A failure before any part of the answer was emitted; see `after_emitting`."""
     known = {"status": status, "retry_after_s": retry_after_s}
     details = {name: value for name, value in known.items() if value is not None}
     made = ModelFailed(message, hint=hint or _HINTS[reason], reason=reason, emitted=False, **details)
@@ -95,27 +95,27 @@ def failed(
 
 
 def after_emitting(error: ModelFailed) -> ModelFailed:
-    """The same failure, of an answer of which a part was handed on."""
+    """The same failure after a part of the answer was emitted: not retryable."""
     details = {**error.details, "emitted": True}
     return _copy(error, error.message, details)
 
 
 def with_words(error: ModelFailed) -> ModelFailed:
-    """The same failure with the provider's own words, for those who may see them."""
+    """The same failure with the provider's message, for callers who may see it."""
     words, status = error.provider_words, error.details.get("status")
     if not words:
         return error
     answered = f"the provider answered HTTP {status}: {words}"
-    return _copy(error, f"the provider broke off: {words}" if status is None else answered, error.details)
+    return _copy(error, f"the provider aborted the answer: {words}" if status is None else answered, error.details)
 
 
 def without_words(error: ModelFailed) -> ModelFailed:
-    """The same failure, saying where the provider's words are."""
+    """The same failure with a pointer to the host's log, which has the provider's message."""
     status = error.details.get("status")
     if not error.provider_words:
         return error
-    answered = f"the provider answered HTTP {status}; the host's log has its words"
-    broke_off = "the provider broke off; the host's log has its words"
+    answered = f"the provider answered HTTP {status}; see the host's log for its message"
+    broke_off = "the provider aborted the answer; see the host's log for its message"
     return _copy(error, broke_off if status is None else answered, error.details)
 
 
@@ -132,7 +132,7 @@ def _copy(error: ModelFailed, message: str, details: JsonObject) -> ModelFailed:
 
 
 class ProviderError(Exception):
-    """A provider's error in the middle of an answer, not yet fit to be shown: see `said`."""
+    """An error inside a provider's answer, before redaction: see `failure_in_answer`."""
 
     def __init__(self, code: str, kind: str, message: str) -> None:
         super().__init__(code or kind)
@@ -142,7 +142,7 @@ class ProviderError(Exception):
 
     @classmethod
     def read(cls, error: object) -> "ProviderError":
-        """From whatever a provider puts there."""
+        """Parse the `error` field of an answer, whatever its type."""
         if not isinstance(error, dict):
             return cls("", "", error if isinstance(error, str) else "")
         body = cast("dict[str, JsonValue]", error)
@@ -151,11 +151,11 @@ class ProviderError(Exception):
         return cls(code, _text(body.get("type")) or _text(body.get("status")), _text(body.get("message")))
 
 
-def said(error: ProviderError, key: str | None) -> ModelFailed:
-    """What an error inside an answer means."""
+def failure_in_answer(error: ProviderError, key: str | None) -> ModelFailed:
+    """The failure for an error inside an answer."""
     return failed(
         reason_of(None, error.code, error.kind, error.message),
-        "the provider broke off",
+        "the provider aborted the answer",
         words=_excerpt(error.message or error.code or error.kind, key),
     )
 
@@ -163,18 +163,18 @@ def said(error: ProviderError, key: str | None) -> ModelFailed:
 def refused(
     status: int, headers: tuple[tuple[str, str], ...], body: bytes, key: str | None, now: datetime | None = None
 ) -> ModelFailed:
-    """What an answer means that is none."""
+    """The failure for an HTTP status that is not a success."""
     if 300 <= status < 400:
         return failed(
             "invalid_request",
-            f"the provider sends on to another address (HTTP {status})",
-            hint="no call follows there; put the right address into base_url",
+            f"the provider redirects to another address (HTTP {status})",
+            hint="redirects are not followed; set base_url to the final address",
             status=status,
         )
-    told = _told(body)
-    words = told.message or told.code or body.decode("utf-8", "replace")
-    reason = reason_of(status, told.code, told.kind, words)
-    unpaid = "the account at the provider has no credit left" if _is_unpaid(status, told) else ""
+    error = _parse_error(body)
+    words = error.message or error.code or body.decode("utf-8", "replace")
+    reason = reason_of(status, error.code, error.kind, words)
+    unpaid = "the account at the provider has no credit left" if _is_unpaid(status, error) else ""
     return failed(
         reason,
         f"the provider answered HTTP {status}",
@@ -186,7 +186,7 @@ def refused(
 
 
 def reason_of(status: int | None, code: str, kind: str, words: str) -> Reason:
-    """Which of the reasons it is; an error inside an answer has no status."""
+    """The reason of a provider error; an error inside an answer has no status."""
     marks, text = f"{code} {kind}".lower(), f"{code} {kind} {words}".lower()
     if any(mark in marks for mark in _UNPAID) or status in (401, 402, 403):
         return "unauthorized"
@@ -209,12 +209,12 @@ def reason_of(status: int | None, code: str, kind: str, words: str) -> Reason:
 
 
 def retry_after_s(headers: tuple[tuple[str, str], ...], now: datetime) -> float | None:
-    """When a provider wants to be asked again: seconds or a date; `None` where it does not say, or not readably."""
-    told = dict(reversed(headers))
-    seconds = _number(told.get("retry-after-ms"), 0.001)
+    """Seconds until the provider accepts a retry, from a number or a date; `None` if missing or invalid."""
+    values = dict(reversed(headers))
+    seconds = _number(values.get("retry-after-ms"), 0.001)
     if seconds is None:
-        seconds = _number(told.get("retry-after"), 1.0)
-    if seconds is None and (text := told.get("retry-after")) is not None:
+        seconds = _number(values.get("retry-after"), 1.0)
+    if seconds is None and (text := values.get("retry-after")) is not None:
         try:
             date = parsedate_to_datetime(text[:64])
         except (ValueError, OverflowError):
@@ -231,7 +231,7 @@ def _number(text: str | None, unit: float) -> float | None:
     return value * unit if math.isfinite(value) else None
 
 
-def _told(body: bytes) -> ProviderError:
+def _parse_error(body: bytes) -> ProviderError:
     """The error in a body: `{"error": {…}}`, `{"error": "…"}`, `{"message": …}`, `{"detail": …}`, or a list of one."""
     try:
         value = decode(body)
@@ -246,8 +246,8 @@ def _told(body: bytes) -> ProviderError:
     return ProviderError.read({"message": value.get("detail"), **value})
 
 
-def _is_unpaid(status: int, told: ProviderError) -> bool:
-    return status == 402 or any(mark in f"{told.code} {told.kind}".lower() for mark in _UNPAID)
+def _is_unpaid(status: int, error: ProviderError) -> bool:
+    return status == 402 or any(mark in f"{error.code} {error.kind}".lower() for mark in _UNPAID)
 
 
 def _text(value: object) -> str:
@@ -257,7 +257,7 @@ def _text(value: object) -> str:
 
 
 def _excerpt(words: str, key: str | None) -> str:
-    """A part that can be shown: the key goes first, so that no cut leaves half of it."""
+    """A printable excerpt. The key is removed before truncation, so that no part of it remains."""
     clean = words.replace(key, "…") if key else words
     clean = " ".join("".join(each if each.isprintable() else " " for each in clean[: 8 * EXCERPT_CHARACTERS]).split())
     return clean if len(clean) <= EXCERPT_CHARACTERS else clean[: EXCERPT_CHARACTERS - 1] + "…"

@@ -75,20 +75,20 @@ class ChatFormat(Protocol):
 
 
 def parsed(data: bytes, shape: type[Shape], what: str) -> Shape:
-    """A part of an answer; what the shape does not know is skipped. Raises `ModelFailed`."""
+    """Parse a part of an answer and ignore unknown fields. Raises `ModelFailed`."""
     try:
         return msgspec.convert(decode(data, frame_bytes=EVENT_BYTES), shape)
     except (FrameError, msgspec.ValidationError) as error:
-        raise failed("broken_answer", f"{what} cannot be read: {error}") from None
+        raise failed("broken_answer", f"cannot parse {what}: {error}") from None
 
 
 def count(value: object) -> int | None:
-    """A number of tokens, where it is one."""
+    """The value if it is a valid number of tokens, else `None`."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def summed(prompt: int | None, completion: int | None, total: int | None = None) -> Usage | None:
-    """What is known of the tokens; `None` where nothing is."""
+    """The known token counts; `None` if none is known."""
     if total is None and prompt is not None and completion is not None:
         total = prompt + completion
     if prompt is None and completion is None and total is None:
@@ -101,7 +101,7 @@ def finish_of(word: str) -> str:
 
 
 def tool_chunk(index: int, *, call_id: str | None, name: str | None, arguments: str | None = None) -> MessageChunk:
-    """The beginning of a tool call. Raises `ModelFailed` for one too many."""
+    """The first chunk of a tool call. Raises `ModelFailed` above the limit of tool calls."""
     if index >= TOOL_CALLS:
         raise failed("broken_answer", f"the answer has more than {TOOL_CALLS} tool calls")
     function = FunctionCallChunk(name=name, arguments=arguments)
@@ -114,7 +114,7 @@ def argument_chunk(index: int, arguments: str) -> MessageChunk:
 
 
 def chunks_of(message: Message) -> Iterable[MessageChunk]:
-    """A whole answer as a stream of it, for a provider that does not stream although it was asked to."""
+    """A complete answer as a stream of chunks, for a provider that ignores the request to stream."""
     if message.reasoning:
         yield MessageChunk(reasoning=message.reasoning)
     if message.content:
@@ -124,11 +124,9 @@ def chunks_of(message: Message) -> Iterable[MessageChunk]:
     yield MessageChunk(finish_reason=message.finish_reason, usage=message.usage, metadata=message.metadata)
 
 
-# Which arguments a call carries to a provider. Pure.
-#
-# A run says how it wants to be answered, and nothing else: which model, whether tools of the provider's own reach
-# outside, and what is kept there is for an operator to say. So an argument is known here, or an operator has opened it
-# by naming it in the model's own arguments.
+# --- arguments of a call ---
+# A run chooses sampling and output options only. Model choice, provider-side tools and provider-side storage are up to
+# the operator: any other argument must be listed in the model's own extra_args.
 
 
 _KNOWN: Final = frozenset(
@@ -165,36 +163,39 @@ _KNOWN: Final = frozenset(
     }
 )
 _OURS: Final = frozenset({"documents", "input", "messages", "model", "n", "query", "stream", "system", "tools"})
-"""What a call itself is made of."""
+"""Arguments that the call sets itself."""
 _LENGTHS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def check_arguments(spec: ModelSpec) -> None:
-    """Raises `InvalidRequest` for arguments of a model that no call could keep to."""
+    """Raises `InvalidRequest` if the model's extra_args contain an argument that each call sets itself."""
     if found := sorted(_OURS & spec.extra_args.keys()):
         raise InvalidRequest(
-            f"the arguments of the model {spec.model_id} have {found[0]}, which each call has its own of",
-            hint=f"leave {found[0]} out of extra_args",
+            f"extra_args of the model {spec.model_id} contain {found[0]}, which each call sets itself",
+            hint=f"remove {found[0]} from extra_args",
+            reason="model_argument_reserved",
             field="extra_args",
+            model=spec.model_id,
+            argument=found[0],
         )
 
 
 def arguments_of(spec: ModelSpec, call: ModelCall | None = None) -> JsonObject:
-    """The model's arguments and those of the call, which win. `null` means: leave it out. Raises `ModelFailed`.
+    """Merge the arguments of the model and of the call; the call wins, and `null` removes an argument.
 
-    However the length of an answer is named, it comes back as `max_tokens`, and never beyond what the model can do.
+    Every name of the output length becomes `max_tokens`, capped at the model's maximum. Raises `ModelFailed`.
     """
     wanted = call.extra_args if call is not None else {}
     for name in wanted:
         if name in _OURS or (name not in _KNOWN and name not in spec.extra_args):
             raise failed(
                 "invalid_request",
-                f"the argument {name[:80]!r} is not passed on",
-                hint="an operator opens it by naming it in the model's extra_args",
+                f"the argument {name[:80]!r} is not allowed",
+                hint="an operator can allow it by listing it in the model's extra_args",
             )
     length = _length(wanted) or _length(spec.extra_args)
     merged = {name: value for name, value in {**spec.extra_args, **wanted}.items() if name not in _LENGTHS}
-    # A null of the operator's own stays visible to the formats: it takes out what they would add by themselves.
+    # A null set by the operator stays: it removes what a format would add by default.
     found = {name: value for name, value in merged.items() if value is not None or name not in wanted}
     if length is not None:
         found["max_tokens"] = min(length, spec.max_output_tokens or length)
@@ -207,21 +208,21 @@ def _length(arguments: JsonObject) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
         if value is not None:
-            raise failed("invalid_request", f"{name} is no positive whole number", hint="leave it out, or send one")
+            raise failed("invalid_request", f"{name} is not a positive integer", hint="omit it, or send one")
     return None
 
 
-# What a model of one kind cannot do, said in the same words by all of them.
+# --- unsupported calls ---
 
 
 class UnsupportedModel:
-    """Refuses everything; a backend overrides what it can do."""
+    """Rejects every call; a backend overrides the calls that it supports."""
 
     def stream(self, call: ModelCall, key: str | None) -> AsyncGenerator[MessageChunk]:  # noqa: ARG002 -- the boundary's
-        raise failed("not_supported", "this model does not talk")
+        raise failed("not_supported", "this model does not chat")
 
     async def invoke(self, call: ModelCall, key: str | None) -> Message:  # noqa: ARG002 -- the boundary's
-        raise failed("not_supported", "this model does not talk")
+        raise failed("not_supported", "this model does not chat")
 
     async def rerank(
         self,
@@ -233,4 +234,4 @@ class UnsupportedModel:
         raise failed("not_supported", "this model does not rerank")
 
     async def embed(self, texts: Sequence[str], key: str | None) -> Vectors:  # noqa: ARG002 -- the boundary's
-        raise failed("not_supported", "this model has no embeddings")
+        raise failed("not_supported", "this model does not create embeddings")

@@ -44,7 +44,7 @@ class Embedder(UnsupportedModel):
 
     async def embed(self, texts: Sequence[str], key: str | None) -> Vectors:
         if not texts:
-            raise failed("invalid_request", "there is no text", hint="send at least one")
+            raise failed("invalid_request", "there are no texts", hint="send at least one")
         found: list[bytes] = []
         for batch in batches_of(texts):
             # A quarter of the bytes of numbers as text; a server that does not know it sends the numbers.
@@ -78,12 +78,12 @@ def read_vectors(answer: bytes, texts: int) -> list[bytes]:
     try:
         body = _decode(answer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise failed("broken_answer", f"the answer cannot be read: {error}") from None
+        raise failed("broken_answer", f"cannot parse the answer: {error}") from None
     if body.error:
         raise ProviderError.read(body.error)
     found = {each.index: _packed(each.embedding) for each in body.data or ()}
     if len(body.data or ()) != texts or found.keys() != set(range(texts)):
-        raise failed("broken_answer", f"the answer has not one vector for each of {texts} texts")
+        raise failed("broken_answer", f"the answer does not have one vector for each of the {texts} texts")
     return [found[index] for index in range(texts)]
 
 
@@ -92,9 +92,9 @@ def _packed(embedding: str | list[float]) -> bytes:
     try:
         values = array.array("f", embedding) if isinstance(embedding, list) else _unpacked(embedding)
     except (binascii.Error, ValueError, OverflowError):
-        raise failed("broken_answer", "a vector in the answer is neither numbers nor base64 of them") from None
+        raise failed("broken_answer", "a vector in the answer is neither numbers nor base64") from None
     if not 0 < len(values) <= EMBED_DIMENSIONS or not all(map(math.isfinite, values)):
-        raise failed("broken_answer", "a vector in the answer is empty, too long, or has what is no number")
+        raise failed("broken_answer", "a vector in the answer is empty, too long, or contains NaN or infinity")
     if sys.byteorder == "big":
         values.byteswap()
     return values.tobytes()
@@ -111,5 +111,5 @@ def _unpacked(text: str) -> "array.array[float]":
 def _dimensions(vectors: Iterable[bytes], wanted: object) -> int:
     sizes = {len(vector) // 4 for vector in vectors}
     if len(sizes) != 1 or (isinstance(wanted, int) and sizes != {wanted}):
-        raise failed("broken_answer", f"the vectors have {sorted(sizes)} dimensions, and not one number that was asked")
+        raise failed("broken_answer", f"the vectors have {sorted(sizes)} dimensions instead of the requested size")
     return sizes.pop()

@@ -136,7 +136,7 @@ class ResponsesReader:
 
     def end(self) -> MessageChunk:
         if self._response is None:
-            raise failed("broken_answer", "the answer ended without saying why")
+            raise failed("broken_answer", "the answer ended without a stop reason")
         finish = _finish(self._response, called=bool(self._calls))
         usage, metadata = _counted(self._response.usage)
         return MessageChunk(finish_reason=finish, usage=usage, metadata=metadata)
@@ -165,7 +165,7 @@ def _finish(response: _Response, *, called: bool) -> str:
         why = response.incomplete_details.reason if response.incomplete_details else None
         return finish_of(why or "length")
     if response.status != "completed":
-        raise failed("broken_answer", "the answer does not say that it is complete")
+        raise failed("broken_answer", "the answer is not marked as complete")
     return "tool_calls" if called else "stop"
 
 

@@ -1,5 +1,5 @@
-"""How many calls of one model at once, and how many a minute. Refuses before anything is sent, and says when to come
-again."""
+"""Rate limits of one model: concurrent calls, requests and tokens per minute. A call over the limit is refused before
+anything is sent, with the time to retry."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,33 +16,33 @@ _LEAST_WAIT_S: Final = 0.001
 
 
 class Bucket:
-    """So many a minute: what is there grows back evenly. Whoever takes more than is there owes it to the next."""
+    """A token bucket that refills evenly. A call may overdraw it; later calls wait until the debt is refilled."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_s = per_minute / _MINUTE_S
-        self._most = float(per_minute)
-        self._there = float(per_minute)
+        self._capacity = float(per_minute)
+        self._level = float(per_minute)
         self._at: float | None = None
 
     def wait_s(self, now: float, amount: float) -> float | None:
-        """Seconds until there is so much, or as much as there ever is; nothing where it is there."""
+        """Seconds until `amount` is available, at most the capacity; `None` if it is available now."""
         self._grow(now)
-        short = min(amount, self._most) - self._there
+        short = min(amount, self._capacity) - self._level
         return max(short / self._per_s, _LEAST_WAIT_S) if short > 0 else None
 
     def take(self, now: float, amount: float) -> None:
-        """May go below nothing, or, where less was used than was taken, back up."""
+        """The level may fall below zero. A negative amount returns what was not used."""
         self._grow(now)
-        self._there = min(self._most, self._there - amount)
+        self._level = min(self._capacity, self._level - amount)
 
     def _grow(self, now: float) -> None:
         if self._at is not None:
-            self._there = min(self._most, self._there + max(0.0, now - self._at) * self._per_s)
+            self._level = min(self._capacity, self._level + max(0.0, now - self._at) * self._per_s)
         self._at = now
 
 
 class ModelPace:
-    """Of one model of one workspace."""
+    """The rate limits of one model of one workspace."""
 
     def __init__(self, spec: ModelSpec, clock: Clock) -> None:
         self._model_id = spec.model_id
@@ -54,14 +54,15 @@ class ModelPace:
 
     @asynccontextmanager
     async def place(self, tokens: int) -> AsyncGenerator[None]:
-        """A place for one call that sends so many tokens. Raises `Overloaded`; waits while all places are taken."""
+        """Hold a slot for one call that sends `tokens` tokens; waits for a free slot. Raises `Overloaded`."""
         self._check(tokens)
         if self._free.locked() and self._waiting >= WAITING_CALLS:
             raise Overloaded(
-                f"{WAITING_CALLS} calls wait for the model {self._model_id} already",
-                hint="ask less at once, or let the model have more places (at_once)",
+                f"{WAITING_CALLS} calls are waiting for the model {self._model_id}",
+                hint="send fewer concurrent calls, or raise at_once of the model",
                 reason="rate_limited",
                 emitted=False,
+                model=self._model_id,
                 retry_after_s=1.0,
             )
         self._waiting += 1
@@ -75,7 +76,7 @@ class ModelPace:
             self._free.release()
 
     def settle(self, guessed: int, used: int) -> None:
-        """It used so many tokens, and not what was guessed."""
+        """Correct the estimate with the tokens that the call used."""
         if self._tokens is not None:
             self._tokens.take(self._clock.monotonic(), used - guessed)
 
@@ -89,10 +90,11 @@ class ModelPace:
         wait_s = max((wait for wait in waits if wait is not None), default=None)
         if wait_s is not None:
             raise Overloaded(
-                f"the model {self._model_id} is asked more often than its limit allows",
-                hint="wait, or raise requests_per_minute and tokens_per_minute of the model",
+                f"the model {self._model_id} reached its rate limit",
+                hint="retry later, or raise requests_per_minute and tokens_per_minute of the model",
                 reason="rate_limited",
                 emitted=False,
+                model=self._model_id,
                 retry_after_s=round(wait_s, 3),
             )
         if self._requests is not None:

@@ -1,4 +1,4 @@
-"""What a model call came to: tokens as the provider told them or as they are guessed, and what they cost. Pure."""
+"""Tokens and cost of model calls, reported by the provider or estimated, and records of calls outside of runs."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -17,23 +17,23 @@ from bollard.protocol import FunctionTool, JsonObject, JsonValue, Message, TextC
 _MILLION: Final = 1_000_000
 _LETTERS_OF_TOKEN: Final = 4
 _PER_MESSAGE: Final = 4
-"""Tokens around each message, whatever is in it."""
+"""Overhead of a message in tokens."""
 _PER_PICTURE: Final = 1000
-"""What an image or a file is taken for."""
+"""Estimate for an image or a file."""
 _WIDE: Final = "\u2e80"
-"""From here on a character is about a token of its own: Chinese, Japanese, Korean."""
+"""From this character on, one character is about one token (Chinese, Japanese, Korean)."""
 
 
 class CallCost(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one call."""
+    """Tokens and cost of one call."""
 
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
-    """Nothing where the model has no price."""
+    """`None` if the model has no price."""
     currency: str | None
     estimated: bool
-    """Whether the provider told no tokens, or not all, and they are guessed here."""
+    """Whether the provider did not report all tokens, so that some are estimates."""
 
     @property
     def tokens(self) -> int:
@@ -41,7 +41,7 @@ class CallCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def guess_text(text: str) -> int:
-    """Tokens of a text, roughly: a wide character is one, of others four make one."""
+    """Estimate the tokens of a text: one per wide character, one per four others."""
     if text.isascii():
         return -(-len(text) // _LETTERS_OF_TOKEN)
     wide = sum(character >= _WIDE for character in text)
@@ -53,7 +53,7 @@ def guess_texts(texts: Iterable[str]) -> int:
 
 
 def guess_messages(messages: Sequence[Message], tools: Sequence[FunctionTool] = ()) -> int:
-    """Tokens of what is sent."""
+    """Estimate the tokens of a prompt."""
     return sum(map(_guess_message, messages)) + sum(
         guess_text(msgspec.json.encode(t.to_wire()).decode()) for t in tools
     )
@@ -72,8 +72,8 @@ def _guess_message(message: Message) -> int:
 
 
 def spent_of(usage: Usage | None, price: Price | None, *, prompt: int, completion: int, cached: int = 0) -> CallCost:
-    """`prompt` and `completion` are guesses, taken for what the provider did not tell; `cached` is the part of the
-    prompt that came from the provider's cache."""
+    """The cost of a call. The estimates `prompt` and `completion` replace counts that the provider did not report;
+    `cached` is the part of the prompt from the provider's cache."""
     told = usage or Usage()
     sent, said = told.prompt_tokens, told.completion_tokens
     if sent is None and said is not None and told.total_tokens is not None:
@@ -98,7 +98,7 @@ def cost_of(price: Price, prompt_tokens: int, completion_tokens: int, cached_tok
 
 
 def added(so_far: JsonValue, spent: CallCost) -> JsonObject:
-    """What the calls of a run came to, with one more. Costs stand by their currency: nobody exchanges them here."""
+    """The totals of a run with one more call. Costs are summed per currency."""
     before = so_far if isinstance(so_far, dict) else {}
     costs = before.get("cost")
     cost: JsonObject = dict(costs) if isinstance(costs, dict) else {}
@@ -118,29 +118,29 @@ def _number(value: JsonValue) -> float:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
 
 
-# Calls of models that no run made, in the log of their workspace. What a run's calls came to is in its own ledger.
+# --- calls outside of runs ---
 
 
 _log = structlog.get_logger("bollard.models")
 
 
 class WorkspaceLedger:
-    """One per host."""
+    """Records model calls outside of runs in the log of their workspace. One per host."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
 
     def write(self, workspace: str, kind: str, data: JsonObject) -> None:
-        """Nobody waits for it: the call is over, and its answer is no less true without the record."""
+        """Append the record without waiting: the call is over, and its answer is valid without the record."""
         body = encode_data(data)
         record = NewRecord(workspace=workspace, type=kind, data=body, created_ms=self._clock.now_ms())
         try:
-            self._journal.append(Entry(records=[record], size=len(body)), lambda fate: _told(workspace, fate))
+            self._journal.append(Entry(records=[record], size=len(body)), lambda outcome: _report(workspace, outcome))
         except HostError as error:
-            _told(workspace, error)
+            _report(workspace, error)
 
 
-def _told(workspace: str, fate: CommitResult | HostError) -> None:
-    if isinstance(fate, HostError):
-        _log.warning("a call of a model is not in the log", workspace=workspace, problem=fate.message)
+def _report(workspace: str, outcome: CommitResult | HostError) -> None:
+    if isinstance(outcome, HostError):
+        _log.warning("a model call was not recorded", workspace=workspace, problem=outcome.message)

@@ -1,4 +1,4 @@
-"""Reranking: one question to `/rerank`, and the shapes in which Cohere, Jina and compatible servers answer it."""
+"""Reranking over `/rerank`, with the answer formats of Cohere, Jina and compatible servers."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -28,7 +28,7 @@ class _Scores(msgspec.Struct):
 
 
 class Reranker(UnsupportedModel):
-    """A model that says how well documents fit. A `ModelBackend`."""
+    """A rerank model. Implements `ModelBackend`."""
 
     def __init__(self, endpoint: Endpoint, spec: ModelSpec) -> None:
         self._endpoint = endpoint
@@ -40,7 +40,7 @@ class Reranker(UnsupportedModel):
         if not documents or len(documents) > limits.RERANK_DOCUMENTS:
             raise failed(
                 "invalid_request",
-                f"there are {len(documents)} documents, and 1 to {limits.RERANK_DOCUMENTS} can be ranked",
+                f"{len(documents)} documents were sent, 1 to {limits.RERANK_DOCUMENTS} can be ranked",
                 hint="send fewer at once",
             )
         wanted = min(top_k or len(documents), len(documents))
@@ -69,6 +69,6 @@ def read_scores(answer: bytes, documents: int) -> tuple[RerankScore, ...]:
     for each in scores:
         value = each.relevance_score if each.relevance_score is not None else each.score
         if value is None or not 0 <= each.index < documents or each.index in found:
-            raise failed("broken_answer", "the answer scores a document that was not sent, or one of them twice")
+            raise failed("broken_answer", "the answer scores an unknown document, or one document twice")
         found[each.index] = RerankScore(index=each.index, score=float(value))
     return tuple(sorted(found.values(), key=lambda score: (-score.score, score.index)))

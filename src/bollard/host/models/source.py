@@ -1,4 +1,4 @@
-"""Models as what a workspace offers: `model:ID`. An agent that selects one may ask it; nobody calls it as a tool."""
+"""Models as capabilities of a workspace (`model:ID`), and the wiring of the models of a host. A model is not a tool."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -27,7 +27,7 @@ class ModelSource:
     def __init__(self, book: ModelRegistry) -> None:
         self._book = book
         self._made: dict[str, tuple[int, list[Capability]]] = {}
-        """By workspace, at which change of the book it was made."""
+        """By workspace: the registry revision and the capabilities built from it."""
 
     @property
     def adapter(self) -> "ModelSource":
@@ -49,7 +49,12 @@ class ModelSource:
         return MappingProxyType({})
 
     async def invoke(self, order: CallOrder) -> CallResult:
-        raise ToolFailed(f"{order.capability.id} is a model and no tool", hint="ask it with models.invoke")
+        raise ToolFailed(
+            f"{order.capability.id} is a model, not a tool",
+            hint="call it with models.invoke",
+            reason="model_is_no_tool",
+            capability=order.capability.id,
+        )
 
 
 def _capability(known: RegisteredModel) -> Capability:
@@ -75,11 +80,11 @@ def _capability(known: RegisteredModel) -> Capability:
     )
 
 
-# The models of a host, put together: what is saved, what the environment names, and who asks them.
+# --- wiring ---
 
 
 class ModelParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What has a life of its own among them."""
+    """The parts of a host that deal with models."""
 
     book: ModelRegistry
     gateway: ModelGateway
@@ -97,8 +102,8 @@ def open_models(
     default_model: str,
     workspace: str,
 ) -> ModelParts:
-    """Keys of the environment are kept out of sight, in the log of the host and in its first `workspace`, from here on;
-    in others from their first use. Raises `SettingsError`."""
+    """Keys of the environment are redacted from now on in the host's log and in `workspace`; in other workspaces from
+    their first use. Raises `SettingsError`."""
     named = models_of_environment(environment)
     for each in named:
         if each.key is not None:

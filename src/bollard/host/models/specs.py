@@ -1,4 +1,4 @@
-"""A model as a person saves it, and as it is shown. Reading and writing only; the key is never here, only its name."""
+"""Reads and writes saved models. A saved model names the secret of its key and never holds the key."""
 
 from typing import Annotated, Final
 
@@ -44,7 +44,7 @@ _OURS: Final = frozenset(
         "x-api-key",
     }
 )
-"""Headers that whoever makes the request writes, the key among them."""
+"""Headers that the host writes itself."""
 _TELLTALES: Final = ("token", "secret", "passw", "credential", "key", "cookie", "auth")
 _TYPES: Final[dict[Style, ModelType]] = {"openai-embeddings": "embedding", "rerank": "rerank"}
 _PROVIDERS: Final[dict[Style, str]] = {"anthropic": "anthropic", "demo": "bollard", "rerank": "rerank"}
@@ -54,7 +54,7 @@ _PROVIDER: Final = AddressKind(
 
 
 class SavedPrice(Strict):
-    """What a million tokens cost."""
+    """Price of a million tokens."""
 
     input: _OfMillion = 0.0
     output: _OfMillion = 0.0
@@ -104,15 +104,34 @@ def model_from_wire(body: JsonObject) -> ModelSpec:
     of_style = type_of_style(saved.style)
     model_type = saved.model_type or of_style
     if saved.style != "demo" and model_type != of_style:
-        raise _wrong("model_type", f"{saved.style} serves {of_style}", f"leave it out, or say {of_style}")
+        raise _invalid(
+            "model_type",
+            f"style {saved.style} serves models of type {of_style}",
+            f"omit it, or use {of_style}",
+            reason="model_type_of_style",
+            style=saved.style,
+            type=of_style,
+        )
     if saved.style != "demo":
         _check_endpoint(saved)
     for name, value in saved.headers.items():
         _check_header(name, value)
     if len(msgspec.json.encode(saved.extra_args)) > EXTRA_ARGS_BYTES:
-        raise _wrong("extra_args", f"are larger than {EXTRA_ARGS_BYTES} bytes", "give them with the call instead")
+        raise _invalid(
+            "extra_args",
+            f"is larger than {EXTRA_ARGS_BYTES} bytes",
+            "send some of them with the call instead",
+            reason="model_extra_args_too_large",
+            most=EXTRA_ARGS_BYTES,
+        )
     if saved.tokens_per_minute is not None and model_type != "llm":
-        raise _wrong("tokens_per_minute", f"a model of type {model_type} has none", "use requests_per_minute")
+        raise _invalid(
+            "tokens_per_minute",
+            f"does not apply to a model of type {model_type}",
+            "use requests_per_minute",
+            reason="model_without_tokens",
+            type=model_type,
+        )
     return ModelSpec(
         model_id=saved.model_id,
         model_type=model_type,
@@ -141,7 +160,7 @@ def _price(saved: SavedPrice) -> Price:
 
 
 def model_to_wire(spec: ModelSpec) -> JsonObject:
-    """What `model_from_wire` takes; what nobody knows is left out."""
+    """The inverse of `model_from_wire`; unknown values are left out."""
     body: JsonObject = {
         "model_id": spec.model_id,
         "model_type": spec.model_type,
@@ -172,36 +191,51 @@ def price_to_wire(price: Price) -> JsonObject:
 
 
 def type_of_style(style: Style) -> ModelType:
-    """What an endpoint of this format serves; the demo model serves everything."""
+    """The type of model behind an endpoint of this format. The demo model serves every type."""
     return _TYPES.get(style, "llm")
 
 
 def provider_of(spec: ModelSpec) -> str:
-    """Whose format it is, as traces and runners are told."""
+    """The provider name in traces and in the run context."""
     return _PROVIDERS.get(spec.style, "openai")
 
 
 def check_url(url: str) -> None:
-    """Raises `InvalidRequest`. Whether the place may be reached is decided elsewhere (docs/decisions/0094)."""
+    """Raises `InvalidRequest` for a malformed URL. The egress rules decide whether it may be reached (ADR 0094)."""
     if (found := url_problem(url, _PROVIDER)) is not None:
-        raise _wrong("base_url", *found)
+        problem, hint = found
+        raise _invalid("base_url", problem, hint, reason="model_base_url_invalid", problem=problem, advice=hint)
 
 
 def _check_endpoint(saved: SavedModel) -> None:
     for field, value in (("base_url", saved.base_url), ("model", saved.model)):
         if not value.strip():
-            raise _wrong(field, "this field is needed", "give the address with its version, and the provider's name")
+            raise _invalid(
+                field,
+                "this field is required",
+                "set base_url with the API version, and the provider's name of the model",
+                reason="model_field_missing",
+            )
     check_url(saved.base_url)
 
 
 def _check_header(name: str, value: str) -> None:
     if name.lower() in _OURS:
-        raise _wrong(f"headers.{name}", "is written by the host itself", "leave it out; the key is a secret by name")
+        raise _invalid(
+            f"headers.{name}",
+            "is set by the host",
+            "omit it; name the secret of the key in `secret`",
+            reason="model_header_reserved",
+        )
     if value and any(word in name.lower() for word in _TELLTALES):
-        raise _wrong(
-            f"headers.{name}", "looks like a secret in plain text", "`bollard secrets set NAME`, and secret: NAME"
+        raise _invalid(
+            f"headers.{name}",
+            "looks like a secret in plain text",
+            "save it with `bollard secrets set NAME`, and name it in `secret`",
+            reason="model_header_secret",
         )
 
 
-def _wrong(where: str, problem: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(f"model.{where}: {problem}", hint=hint, field=f"model.{where}")
+def _invalid(where: str, message: str, hint: str, *, reason: str, **details: str | int) -> InvalidRequest:
+    field = f"model.{where}"
+    return InvalidRequest(f"{field}: {message}", hint=hint, reason=reason, field=field, **details)

@@ -1,5 +1,4 @@
-"""Tries a model with one tiny call, and says what came of it. A call like others: it costs a few tokens of the
-workspace's budget, and is written down as who made it."""
+"""Tests a model with one short call. The call counts against the workspace's budget and is recorded for the caller."""
 
 import asyncio
 from contextlib import aclosing
@@ -13,10 +12,10 @@ from bollard.host.models.calls import CallTarget, ModelCaller, ModelGateway
 from bollard.host.models.failures import with_words
 from bollard.host.models.limits import TEST_S
 from bollard.host.models.pricing import guess_messages, guess_text, guess_texts
-from bollard.protocol import JsonObject, Message, Usage
+from bollard.protocol import JsonObject, Message
 
 _WORDS: Final = 80
-"""Characters of the answer that are shown."""
+"""Characters of the answer in the result."""
 _MESSAGES: Final = (Message(role="user", content="Say hello in three words."),)
 _TOKENS: Final = 32
 _TEXTS: Final = ("Say hello in three words.",)
@@ -27,30 +26,30 @@ _SENT: Final = {
     "rerank": (guess_text(_QUESTION) + guess_texts(_DOCUMENTS), 0),
     "embedding": (guess_texts(_TEXTS), 0),
 }
-"""By type of model, tokens that are sent, and those that may come back."""
+"""By type of model: tokens sent, and the most that may be received."""
 
 
 async def try_model(gateway: ModelGateway, clock: Clock, caller: Caller, model_id: str) -> JsonObject:
-    """`ok`, and what was heard or why nothing was. What a provider inside says is shown to those who operate the host
-    alone. Raises `NotFound` where there is no such model."""
+    """The result of a test call: `ok` with the answer, or the reason of the failure. Only callers with `host.operate`
+    see the message of an internal provider. Raises `NotFound`."""
     sent, most = _SENT[gateway.book.get(caller.workspace, model_id).spec.model_type]
     asker = ModelCaller(workspace=caller.workspace, by=caller.name)
     started = clock.monotonic()
-    heard: JsonObject = {}
+    outcome: JsonObject = {}
     try:
         async with asyncio.timeout(TEST_S), gateway.place(asker, model_id, sent, most) as place:
-            heard = await _HEARD[place.known.spec.model_type](place, clock, started)
+            outcome = await _TESTS[place.known.spec.model_type](place, clock, started)
     except TimeoutError:
-        heard = _failed("timeout", f"the model did not answer within {TEST_S:g} seconds", "look at its provider")
+        outcome = _failed("timeout", f"the model did not answer within {TEST_S:g} s", "check its provider")
     except HostError as error:
         reason = error.details.get("reason", error.code)
         if isinstance(error, ModelFailed) and caller.may("host.operate"):
             error = with_words(error)
-        heard = _failed(str(reason), error.message, error.hint)
+        outcome = _failed(str(reason), error.message, error.hint)
     finally:
         gateway.forget(asker)
     took: JsonObject = {"latency_ms": round((clock.monotonic() - started) * 1000, 1)}
-    return {"model_id": model_id, "ok": "reason" not in heard, **took, **heard}
+    return {"model_id": model_id, "ok": "reason" not in outcome, **took, **outcome}
 
 
 def _failed(reason: str, message: str, hint: str) -> JsonObject:
@@ -69,11 +68,7 @@ async def _talk(place: CallTarget, clock: Clock, started: float) -> JsonObject:
     found: JsonObject = {"words": said[:_WORDS]}
     if first is not None:
         found["first_token_ms"] = round((first - started) * 1000, 1)
-    return found if usage is None else {**found, "usage": _told(usage)}
-
-
-def _told(usage: Usage) -> JsonObject:
-    return usage.to_wire()
+    return found if usage is None else {**found, "usage": usage.to_wire()}
 
 
 async def _order(place: CallTarget, clock: Clock, started: float) -> JsonObject:
@@ -87,4 +82,4 @@ async def _measure(place: CallTarget, clock: Clock, started: float) -> JsonObjec
     return {"dimensions": (await place.backend.embed(_TEXTS, place.key)).dimensions}
 
 
-_HEARD: Final = {"llm": _talk, "rerank": _order, "embedding": _measure}
+_TESTS: Final = {"llm": _talk, "rerank": _order, "embedding": _measure}

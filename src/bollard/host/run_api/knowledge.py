@@ -1,4 +1,4 @@
-"""`knowledge.list` and `knowledge.retrieve`: the knowledge bases that a run was granted, and what they say."""
+"""`knowledge.list` and `knowledge.retrieve` of the run API."""
 
 from collections.abc import Sequence
 
@@ -24,15 +24,15 @@ _RETRIEVE = "knowledge.retrieve"
 
 
 class Knowledge:
-    """Asks knowledge bases for runs. That the grant lists the base was checked before."""
+    """Queries knowledge bases for runs. The gate has already checked that the grant lists the base."""
 
     def __init__(self, library: Library, models: Models | None = None) -> None:
-        """`models` put in order what a base with a rerank model finds."""
+        """`models` reranks the results of bases with a rerank model."""
         self._library = library
         self._models = models
 
     async def list(self, run: LiveRun, params: KnowledgeListQuery) -> KnowledgeBaseList:
-        """Those that were granted, are still there and were not taken away since."""
+        """The granted bases that still exist and were not revoked."""
         del params
         found = [
             base.model_copy(update={"operations": left})
@@ -48,15 +48,15 @@ class Knowledge:
         saved = self._library.book.find(workspace, params.kb_id)
         if saved is None:
             raise _gone()
-        run.take_in(saved.thing.brings.bits)  # before anything of it leaves, whatever comes of the question
+        run.take_in(saved.thing.brings.bits)  # before any content leaves the base, even if the query fails
         try:
             chunks = await self._library.retrieve(workspace, params.kb_id, question, self._rerank_for(run))
-        except NotFound:  # deleted meanwhile: looks as never granted
+        except NotFound:  # deleted meanwhile: looks the same as not granted
             raise _gone() from None
         return KnowledgeResult(chunks=tuple(chunks))
 
     def _rerank_for(self, run: LiveRun) -> Rerank | None:
-        """Which model a base is put in order by is its operator's choice; who asks pays for it."""
+        """The operator of the base chooses the rerank model; the run pays for it."""
         models = self._models
         if models is None:
             return None
@@ -75,7 +75,7 @@ def _granted(run: LiveRun) -> "list[KnowledgeBaseResource]":
 
 
 def _may(run: LiveRun, operation: str, kb_id: str) -> bool:
-    """Whether it may still be done with this base."""
+    """Whether the run may still use this operation on the base."""
     if operation == "retrieve":
         return not isinstance(check(run.grant, run.revoked, _RETRIEVE, kb_id), Denied)
     return not run.revoked.takes("knowledge_bases.list", "knowledge_bases", kb_id)

@@ -1,4 +1,4 @@
-"""One call of a model from its beginning to its one record. Measures, and settles what was set aside."""
+"""Bills one model call: reserves the budget, measures the call, settles the reservation and writes one record."""
 
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeVar
@@ -18,20 +18,19 @@ from bollard.host.telemetry.counts import ModelCalled
 from bollard.host.telemetry.tracer import model_span
 from bollard.protocol import JsonObject, Message, MessageChunk, Usage
 
-# For whom a model is called: whose budgets pay, as whom its key is taken, and where its one record goes. A run, or the
-# workspace, where somebody asks outside of every run.
+# --- payers: a run, or the workspace for calls outside of runs ---
 
 
 class Payer(Protocol):
-    """Of one call."""
+    """The payer of one call."""
 
     asker: ModelCaller
     closing: set[Callable[[], None]]
-    """Whoever is in it is told when nothing can be written for this payer any more."""
+    """A context that is cancelled when records of this payer can no longer be written."""
 
     @property
     def is_late(self) -> bool:
-        """Whether its time is over."""
+        """Whether the payer has ended."""
         ...
 
     def reserve(self, amount: Cost) -> Reservation:
@@ -39,12 +38,12 @@ class Payer(Protocol):
         ...
 
     def note(self, kind: str, data: JsonObject, called: ModelCalled, spent: CallCost) -> None:
-        """The call is over: this is its record."""
+        """Write the record of the call."""
         ...
 
 
 class RunPayer:
-    """A run: its budgets and those of its agent, its actor and its workspace; its ledger, its sum, its trace."""
+    """Charges a run: the budgets of run, agent, actor and workspace, and the run's ledger, totals and trace."""
 
     def __init__(self, run: LiveRun, ports: ModelPorts) -> None:
         self._run = run
@@ -71,7 +70,7 @@ class RunPayer:
 
 
 class WorkspacePayer:
-    """A workspace: its budget alone, and a record of its own log that says who asked."""
+    """Charges a workspace: its budget, and a record in its log that names the caller."""
 
     is_late = False
 
@@ -93,11 +92,11 @@ class WorkspacePayer:
 Said = TypeVar("Said", Message, MessageChunk)
 Operation = Literal["invoke", "stream", "rerank", "embed"]
 Status = Literal["completed", "failed", "cancelled", "refused"]
-"""`refused`: by this host, before anybody was asked."""
+"""`refused`: by this host, before the call."""
 
 
 class BilledCall:
-    """Ended once; whatever comes later changes nothing."""
+    """Measures one call. It ends once; later calls of `end` are ignored."""
 
     def __init__(
         self, payer: Payer, known: RegisteredModel, operation: Operation, sent: int, ports: ModelPorts
@@ -113,12 +112,12 @@ class BilledCall:
         self._usage: Usage | None = None
         self._cached = 0
         self._said = 0
-        """Tokens of the answer so far, guessed."""
+        """Estimated tokens of the answer so far."""
         self._over = False
         self.reserved: Reservation | None = None
 
     def begin(self, pace: ModelPace) -> None:
-        """It has its place: from here on it may cost something."""
+        """The call has its slot and may cost something from now on."""
         self._pace = pace
 
     def heard(self, chunk: MessageChunk) -> None:
@@ -143,7 +142,7 @@ class BilledCall:
         self._usage, self._cached = message.usage, _cached(message.metadata)
 
     def priced(self, said: Said) -> Said:
-        """With what it cost, where that is known: a runner has limits of its own to keep."""
+        """Add the cost to the metadata, if known, so that a runner can keep its own limits."""
         price, usage = self._known.spec.price, said.usage
         if price is None or usage is None:
             return said
@@ -155,7 +154,7 @@ class BilledCall:
         self.end("refused" if self._pace is None else "failed", reason if isinstance(reason, str) else error.code)
 
     def cut(self) -> None:
-        """Nobody waits for it any more, or there is no time left."""
+        """The caller is gone, or the time limit is reached."""
         late = self._payer.is_late
         self.end("failed" if late else "cancelled", "deadline" if late else None)
 
@@ -178,7 +177,7 @@ class BilledCall:
         self._payer.note("model.called", self._data(called, spent), called, spent)
 
     def _spent(self, status: Status) -> CallCost:
-        """What nobody answered cost nothing; what was cut off is guessed by what came of it."""
+        """A call without an answer is free; the cost of an aborted answer is estimated from the part that arrived."""
         nothing = self._pace is None or (status == "failed" and self._first is None and self._usage is None)
         prompt = 0 if nothing else self._sent
         return spent_of(
@@ -234,6 +233,6 @@ class BilledCall:
 
 
 def _cached(metadata: JsonObject | None) -> int:
-    """Tokens of the prompt that the provider had in its cache, where it said so."""
+    """Prompt tokens from the provider's cache, if reported."""
     told = None if metadata is None else metadata.get("cached_tokens")
     return told if isinstance(told, int) and not isinstance(told, bool) else 0

@@ -40,8 +40,7 @@ from bollard.protocol import (
     RerankResult,
 )
 
-# What a runner sends to a model, made ready for it: artifacts that the run may read are put in their place, and
-# arguments that would make it another call are refused.
+# --- messages and arguments ---
 
 
 _READ: Final = "artifacts.read"
@@ -65,33 +64,33 @@ _OURS: Final = frozenset(
         "previous_response_id",
     }
 )
-"""What says which model is asked, what it is asked, and how it answers: the call itself says that."""
+"""Arguments that select the model, the input or the kind of answer; the call sets them itself."""
 
 
 def checked_args(extra_args: JsonObject | None) -> JsonObject:
-    """Raises `ApiRefused` for an argument that would go around the grant."""
+    """Raises `ApiRefused` for an argument that would bypass the grant."""
     given = extra_args or {}
     for name in given:
         if name.lower() in _OURS:
             raise ApiRefused(
                 "invalid_argument",
-                f"extra_args.{name[:64]}: this is said by the call itself",
+                f"extra_args.{name[:64]}: the call sets this argument itself",
                 details={"field": f"extra_args.{name[:64]}"},
             )
     if len(msgspec.json.encode(given)) > EXTRA_ARGS_BYTES:
-        raise ApiRefused("payload_too_large", f"extra_args are larger than {EXTRA_ARGS_BYTES} bytes")
+        raise ApiRefused("payload_too_large", f"extra_args is larger than {EXTRA_ARGS_BYTES} bytes")
     return given
 
 
 class MessageContent:
-    """Puts artifacts in their place."""
+    """Replaces artifact references in messages by their content."""
 
     def __init__(self, find: FindArtifact, blobs: BlobStore) -> None:
         self._find = find
         self._blobs = blobs
 
     async def resolved(self, run: LiveRun, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The same messages, with images and files where artifacts were named."""
+        """The messages with images and files in place of artifact references."""
         wanted = {
             part.artifact_id: None
             for message in messages
@@ -102,10 +101,12 @@ class MessageContent:
         if not wanted:
             return tuple(messages)
         if len(wanted) > CALL_ARTIFACTS:
-            raise ApiRefused("payload_too_large", f"one call has {CALL_ARTIFACTS} artifacts at most")
+            raise ApiRefused("payload_too_large", f"a call may have at most {CALL_ARTIFACTS} artifacts")
         rows = [await self._row(run, artifact_id) for artifact_id in wanted]
         if sum(row.size_bytes or 0 for row in rows) > CALL_ARTIFACT_BYTES:
-            raise ApiRefused("payload_too_large", f"the artifacts of one call have {CALL_ARTIFACT_BYTES} bytes at most")
+            raise ApiRefused(
+                "payload_too_large", f"the artifacts of a call may have at most {CALL_ARTIFACT_BYTES} bytes"
+            )
         found: dict[str, ImageBase64Content | FileBase64Content] = {}
         left = CALL_ARTIFACT_BYTES
         for row in rows:
@@ -115,7 +116,7 @@ class MessageContent:
         return tuple(_with(message, found) for message in messages)
 
     async def _row(self, run: LiveRun, artifact_id: str) -> ArtifactRow:
-        """As `artifacts.read` would find it."""
+        """The artifact row, with the same checks as `artifacts.read`."""
         allowed = check(run.grant, run.revoked, _READ, artifact_id)
         if isinstance(allowed, Denied):
             raise ApiRefused(allowed.code, allowed.sentence)
@@ -126,16 +127,16 @@ class MessageContent:
         return row
 
     def _content(self, row: ArtifactRow, left: int) -> bytes:
-        """Blocks. What the row says of its size is not believed."""
+        """Read the content; blocks. The size in the row is not trusted."""
         sha256 = row.sha256 or ""
         try:
             if self._blobs.size(sha256) > left:
                 raise ApiRefused(
-                    "payload_too_large", f"the artifacts of one call have {CALL_ARTIFACT_BYTES} bytes at most"
+                    "payload_too_large", f"the artifacts of a call may have at most {CALL_ARTIFACT_BYTES} bytes"
                 )
             return self._blobs.read(sha256, 0, left)
         except NotFound:
-            raise ApiRefused("not_found", "the artifact has no content here") from None
+            raise ApiRefused("not_found", "the content of the artifact is missing") from None
 
 
 def _element(row: ArtifactRow, content: bytes) -> ImageBase64Content | FileBase64Content:
@@ -155,11 +156,11 @@ def _with(message: Message, found: dict[str, ImageBase64Content | FileBase64Cont
 
 _WORDS: Final = {"content"}
 _OPERATIONS: Final[dict[ModelType, Operation]] = {"llm": "stream", "rerank": "rerank", "embedding": "embed"}
-"""What is asked of a model outside of the run API, by its type."""
+"""Operation of a call outside of the run API, by model type."""
 
 
 class ModelCalls:
-    """One per host. That the grant holds the model was checked before."""
+    """Answers the model calls of runs. The gate has already checked the grant. One per host."""
 
     def __init__(self, ports: ModelPorts) -> None:
         self._ports = ports
@@ -192,7 +193,7 @@ class ModelCalls:
     async def embed(self, run: LiveRun, params: ModelsEmbed) -> Embeddings:
         if len(params.texts) > CALL_TEXTS:
             raise ApiRefused(
-                "payload_too_large", f"one call has {CALL_TEXTS} texts at most", details={"field": "texts"}
+                "payload_too_large", f"a call may have at most {CALL_TEXTS} texts", details={"field": "texts"}
             )
         async with self._asked(self._of(run), params.model_id, "embed", guess_texts(params.texts)) as (place, _):
             vectors = await place.backend.embed(params.texts, place.key)
@@ -206,7 +207,7 @@ class ModelCalls:
 
     @asynccontextmanager
     async def asked(self, asker: ModelCaller, model_id: str, sent: int, most: int) -> AsyncGenerator[CallTarget]:
-        """A call that no run makes: the workspace of who asks pays."""
+        """A call outside of runs, charged to the workspace of the caller."""
         known = self._ports.gateway.book.get(asker.workspace, model_id)
         payer, operation = WorkspacePayer(asker, self._ports), _OPERATIONS[known.spec.model_type]
         async with self._asked(payer, model_id, operation, sent, most) as (place, asked):
@@ -247,7 +248,7 @@ class ModelCalls:
         return RunPayer(run, self._ports)
 
     def _watch(self, run: LiveRun) -> None:
-        """What is kept for a run goes with it."""
+        """Drop the cached keys of a run that has ended."""
         facts = run.facts
         if facts.run_id not in self._known:
             self._known.add(facts.run_id)
@@ -260,7 +261,7 @@ class ModelCalls:
 
 
 def _piece(chunk: MessageChunk) -> JsonObject:
-    """As it is on the wire. Most are words and nothing else, and there may be thousands a second."""
+    """A chunk as on the wire. Text-only chunks take a fast path, because there may be thousands per second."""
     if chunk.model_fields_set == _WORDS and isinstance(chunk.content, str):
         return {"role": chunk.role, "content": chunk.content}
     return chunk.to_wire()
@@ -271,7 +272,7 @@ def _sent(call: ModelCall) -> int:
 
 
 def _most(call: ModelCall) -> int:
-    """The tokens that the answer may have, where the caller said so."""
+    """The output limit of the call, if the caller set one."""
     for name in ("max_tokens", "max_completion_tokens", "max_output_tokens"):
         value = call.extra_args.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:

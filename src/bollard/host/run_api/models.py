@@ -1,6 +1,5 @@
-"""`models.invoke`, `models.stream`, `models.rerank`, `models.embed`: the door to what answers them, and to what keeps
-account of every other call of a model. That is loaded when somebody first asks one, because most hosts are idle and
-their memory is measured."""
+"""The model calls of the run API, and the accounting of all other model calls. The implementation is imported on the
+first call, because most hosts are idle and their memory is measured."""
 
 import importlib
 from contextlib import AbstractAsyncContextManager
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ModelPorts(msgspec.Struct, frozen=True, kw_only=True):
-    """What calls of models are connected to."""
+    """The dependencies of model calls."""
 
     gateway: ModelGateway
     budgets: Budgets
