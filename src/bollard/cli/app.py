@@ -69,7 +69,7 @@ def load(entry: str) -> typer.Typer:
 
 
 class Root(Group):
-    """The commands of `COMMANDS`, each imported when it is asked for."""
+    """The commands of `COMMANDS`, imported on first use."""
 
     lazy: ClassVar[Mapping[str, str]] = COMMANDS
 
@@ -91,7 +91,7 @@ class Root(Group):
 
 
 def localize(command: Any, text: Text) -> None:
-    """Put the sentences of a language where a command and all below it have keys."""
+    """Replace the keys of a command and its subcommands by the texts of a language."""
     for name in ("help", "epilog"):
         if getattr(command, name, None) in text:
             setattr(command, name, text(getattr(command, name)))
@@ -136,7 +136,7 @@ def bollard(
 
 
 def build(text: Text) -> Any:
-    """The whole command, in one language."""
+    """Build the root command in one language."""
     command = get_command(app)
     localize(command, text)
     return command

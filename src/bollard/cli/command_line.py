@@ -68,7 +68,7 @@ _USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__bases__[0]
 def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run one command line and give its exit code."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # bytes that are no text are replaced, they end nothing
+        if isinstance(stream, io.TextIOWrapper):  # invalid bytes are replaced
             stream.reconfigure(errors="replace")
     with escaped_output():
         return _run(arguments, environment)
@@ -84,7 +84,7 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     except CliError as error:
         return _tell_problem(error, text)
     except BrokenPipeError:
-        # Whoever read our output has gone. What is still in the buffer must not fail once more at exit.
+        # The reader of our output is gone; the buffer must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
@@ -120,7 +120,7 @@ def _tell_problem(error: CliError, text: Text) -> int:
 
 def _fields(error: CliError, text: Text) -> dict[str, object]:
     """What fills the sentences; those of a host are told in the reader's language, as far as they are known."""
-    if "advice" not in error.fields:  # only what a host says comes with its own hint
+    if "advice" not in error.fields:  # only errors of a host have their own hint
         return error.fields
     code, details = (error.code, error.details) if isinstance(error, HostRefusal) else ("", {})
     detail, advice = text.host_error(code, details, str(error.fields.get("detail", "")), str(error.fields["advice"]))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EXIT_UNWITNESSED: Final = 5
-"""The log was verified, and no witness vouches for its end."""
+"""The log was verified, but no witness covers its end."""
 EXIT_INTERRUPTED: Final = 130
 
 
@@ -34,11 +34,11 @@ class CliError(Exception):
 
 
 class CheckFailed(CliError):
-    """What was checked is not in order."""
+    """A check failed."""
 
 
 class UsageProblem(CliError):
-    """The command line asks for something that cannot be done."""
+    """Wrong usage."""
 
     exit_code = 2
 
@@ -50,13 +50,13 @@ class PluginUnusable(CliError):
 
 
 class WorkerProblem(CliError):
-    """The worker, or the channel to it, does not work."""
+    """The worker or its channel failed."""
 
     exit_code = 4
 
 
 class HostProblem(CliError):
-    """The host cannot start, cannot be reached, or refused what was asked."""
+    """The host cannot start, is unreachable, or refused the request."""
 
     exit_code = 4
 

@@ -1,4 +1,4 @@
-"""Which language to speak, and the catalogue of its sentences. Holds no sentence itself."""
+"""Chooses the language and loads its catalogue."""
 
 import importlib
 import re
@@ -37,15 +37,15 @@ class Text:
         return key in self._templates
 
     def known(self, key: str, otherwise: str) -> str:
-        """The sentence of a key that was made from a word of the host; `otherwise` where there is none."""
+        """The text of a key that is built from a value of the host; `otherwise` if there is none."""
         return self(key) if key in self else otherwise
 
     def yes_or_no(self, answer: object) -> str:
         return self("rights.yes" if answer else "rights.no")
 
     def host_error(self, code: str, details: Mapping[str, object], message: str, hint: str) -> tuple[str, str]:
-        """The sentence and the hint of an error of the host, in this language, found by code and `details.reason`. A
-        newer host may have others: then they are shown as they came, behind what the code means."""
+        """The sentence and the hint of an error of the host, found by code and `details.reason`. An unknown error is
+        shown unchanged, after the meaning of its code."""
         known = self._reasons.get(f"{code}.{details.get('reason', '')}")
         if known is not None:
             try:
@@ -55,16 +55,14 @@ class Text:
         return self.of_host(message, code), self.advice_of_host(hint, code)
 
     def of_host(self, sentence: str, code: str = "") -> str:
-        """What a host said, in this language: the same sentence where it is known, otherwise what its code means, and
-        the sentence as it came."""
-        return self._told(sentence, code, self._codes)
+        """A sentence of the host in this language; an unknown one is shown after the meaning of its code."""
+        return self._translate(sentence, code, self._codes)
 
     def advice_of_host(self, hint: str, code: str = "") -> str:
-        """A hint of a host, in this language: the same hint where it is known, otherwise what helps against its code,
-        and the hint as it came."""
-        return self._told(hint, code, self._advice)
+        """A hint of the host in this language; an unknown one is shown after the advice for its code."""
+        return self._translate(hint, code, self._advice)
 
-    def _told(self, sentence: str, code: str, by_code: Mapping[str, str]) -> str:
+    def _translate(self, sentence: str, code: str, by_code: Mapping[str, str]) -> str:
         if sentence in self._host:
             return self._host[sentence]
         for template, own in self._host.items():
@@ -74,18 +72,18 @@ class Text:
 
 
 def pattern_of(template: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """What matches a sentence with fields, and finds them."""
+    """A pattern that matches a sentence and captures its fields."""
     pieces = re.split(r"\{(\w+)\}", template)
     body = "".join(f"(?P<{piece}>.+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))
     return re.compile(body, flags)
 
 
 def choose_language(environment: Mapping[str, str]) -> str:
-    """What the environment asks for; English where it asks for nothing that is known."""
-    asked = environment.get("BOLLARD_LANG", "")
-    if asked in LANGUAGES:
-        return asked
-    # POSIX: LC_ALL overrules LANG. C and POSIX are no languages, they ask for nothing.
+    """The language of the environment; English by default."""
+    language = environment.get("BOLLARD_LANG", "")
+    if language in LANGUAGES:
+        return language
+    # POSIX: LC_ALL overrides LANG. C and POSIX name no language.
     locale = environment.get("LC_ALL") or environment.get("LANG") or ""
     return "zh_Hans" if locale.startswith("zh") else "en_US"
 

@@ -3,15 +3,15 @@
 from typing import Final
 
 LOAD_TIMEOUT_S: Final = 20.0
-"""Time a plugin has to be imported."""
+"""Time limit for importing a plugin."""
 RUN_TIMEOUT_S: Final = 300.0
-"""Active time of one run of `plugin run`, unless it is told otherwise."""
+"""Default time limit of one run in `plugin run`."""
 END_MARGIN_S: Final = 1.0
-"""Time a worker has, after a cancelled run's grace, to say that the run has ended."""
+"""Time limit for the end of a cancelled run, after its grace."""
 STOP_GRACE_S: Final = 1.0
-"""Time a worker has to leave when the session is over."""
+"""Time limit for the exit of a worker after the session."""
 TOOL_TIMEOUT_MS: Final = 60_000
-"""Time a tool of the plugin has to answer a call of its runner."""
+"""Time limit of a tool call."""
 SETTLED_LINES: Final = 20
 """Lines that a restore prints about each kind of unfinished things; JSON has all of them."""
 HELP_COLUMNS: Final = 100
@@ -31,21 +31,21 @@ HTTP_HEAD_BYTES: Final = 64 * 1024
 HTTP_BODY_BYTES: Final = 64 * 1024 * 1024
 """The body of an answer that is read whole."""
 RECONNECT_S: Final = 60.0
-"""Time for which a lost stream is tried again."""
+"""Time for which a lost stream is retried."""
 RECONNECT_WAIT_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Pauses between two tries; the last one repeats."""
+"""Delays between two attempts; the last one repeats."""
 AGENT_WAIT_S: Final = 10.0
-"""Time for which an agent that is still starting is waited for."""
+"""Time limit for an agent that is starting."""
 COLLECT_AFTER: Final = (20_000, 20, 100)
 """Objects after which the collector of a host looks: a run's values go by themselves, when their last user does."""
 WATCH_S: Final = 0.1
-"""Time between two looks at what is still starting."""
+"""Interval between two checks of starting agents."""
 STOP_MARGIN_S: Final = 8.0
 """Time beyond its grace that a stopping host has to end what runs and to close its streams."""
 STOP_DEADLINE_S: Final = 30.0
 """Time beyond twice its grace after which a host that was told to stop is ended by the kernel."""
 DEV_LOOK_S: Final = 0.3
-"""Time between two looks at the files of a plugin under development."""
+"""Interval between two checks of a plugin's files in development."""
 DEV_KEEP_S: Final = 15.0
 """Time between two signs of life to the host that runs it; the host waits for a minute."""
 FILE_BYTES: Final = 100 * 1024 * 1024
@@ -55,7 +55,7 @@ KNOWLEDGE_FILES: Final = 10_000
 KNOWLEDGE_FILE_BYTES: Final = 32 * 1024 * 1024
 """The largest of them: what a host takes as a document."""
 KNOWLEDGE_LOOK_S: Final = 0.25
-"""Time between two looks at how far documents are indexed."""
+"""Interval between two checks of the index status."""
 LOGIN_S: Final = 600.0
 """Time for which `bollard mcp login` waits for the browser to come back; the host waits as long."""
 LOGIN_HEAD_S: Final = 10.0

@@ -7,7 +7,7 @@ from bollard.cli.errors import EXIT_INTERRUPTED
 
 
 def main() -> None:
-    """Ends the process."""
+    """Run the command and end the process."""
     try:
         from bollard.cli.command_line import run
 

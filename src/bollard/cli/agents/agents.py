@@ -31,7 +31,7 @@ def _shown_label(agent: dict[str, Any], text: Text) -> str:
 
 
 def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
-    """What an agent is and how it is treated, a line for each part of its policy."""
+    """The details of an agent, one line for each part of its policy."""
     policy: dict[str, Any] = agent["policy"]
     yield text("agents.head", agent=agent["agent_id"], label=printable(_label(agent, text)), runner=agent["runner_id"])
     yield text("agents.revision", revision=agent["revision"])
@@ -48,7 +48,7 @@ def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def _listed(values: Mapping[str, Any], text: Text) -> str:
-    """`history: page, search; models: invoke`, or that there is nothing."""
+    """The permissions as `history: page, search; models: invoke`, or the word for none."""
     said = (f"{name}: {_joined(value)}" for name, value in values.items())
     return printable("; ".join(said)) or text("rights.none")
 
@@ -84,15 +84,15 @@ def new(
     if found is None:
         known = ", ".join(item["runner_id"] for item in offered)
         raise UsageProblem("error.no_such_runner", "hint.no_such_runner", runner=runner, known=known)
-    shell.print_json(new_agent(agent, found))  # a document to be edited, also on a terminal
+    shell.print_json(new_agent(agent, found))  # JSON also on a terminal, because it is a file to edit
     return 0
 
 
-# The document of a new agent: all that its runner asks for is spelled out, so that whoever saves it has read it.
+# --- draft of an agent: lists every requested permission, so that its author sees them ---
 
 
 def runner_meant(offered: Sequence[Mapping[str, Any]], named: str) -> Mapping[str, Any] | None:
-    """The runner of that id, or the one whose own agent has that id."""
+    """The runner with this id, or the runner whose built-in agent has it."""
     return next((item for item in offered if named in (item["runner_id"], _own_agent(item))), None)
 
 
@@ -102,7 +102,7 @@ def _own_agent(item: Mapping[str, Any]) -> str:
 
 
 def new_agent(agent_id: str, runner: Mapping[str, Any]) -> "JsonObject":
-    """What `bollard agents save` takes: the manifest's permissions, and the form with its defaults."""
+    """A draft for `bollard agents save`: the manifest's permissions and the default configuration."""
     asked: Mapping[str, list[str]] = runner["permissions"]
     form: Sequence[Mapping[str, Any]] = runner["config_schema"]
     return {

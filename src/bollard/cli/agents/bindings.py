@@ -14,7 +14,7 @@ BindingId = Annotated[str, typer.Argument(metavar="ID", help="bindings.id")]
 
 
 def binding_lines(binding: dict[str, Any], text: Text) -> Iterator[str]:
-    """Which events a binding takes, and whose they become."""
+    """The details of a binding."""
     yield text("bindings.head", binding=binding["binding_id"], agent=binding["agent_id"])
     yield text("bindings.scope", what=_scope(binding, text))
     yield text("bindings.filters", what=_filters(binding, text) or text("rights.none"))

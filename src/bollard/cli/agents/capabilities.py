@@ -47,7 +47,7 @@ def _about(item: dict[str, Any], text: Text) -> str | Styled:
 
 _ID: Final = Column("capability", lambda item, _: visible(item["id"]), no_wrap=True)
 OFFERED: Final = (_ID, Column("risk", _risk), Column("flow", _flow), Column("about", _about))
-"""Every capability; of one that cannot be offered now, the reason."""
+"""Every capability, with the reason if it is unavailable."""
 
 
 def _callable_name(item: dict[str, Any], text: Text) -> str:
@@ -70,11 +70,11 @@ EXPLAINED: Final = (
     Column("can", lambda item, text: answer(_can_use(item), text)),
     Column("why", _why_not),
 )
-"""Everything that an agent asks for; of a yes its name is enough, of a no the reason."""
+"""Everything that an agent requests, with the reason if it is denied."""
 
 
 def explained(item: dict[str, Any], text: Text) -> Iterator[str]:
-    """One answer, and everyone who had a part in it on a line of their own."""
+    """One decision, and each layer that took part in it on its own line."""
     capability = visible(item["id"])
     if _CALL in item["operations"]:
         yield text("capabilities.can", capability=capability, name=visible(item["name"]))

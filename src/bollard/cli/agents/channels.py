@@ -26,7 +26,7 @@ def _url(channel: dict[str, Any], text: Text) -> str:
 
 
 def channel_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:
-    """What a channel is and what it can do."""
+    """The details of a channel."""
     able: dict[str, Any] = channel["abilities"]
     yield text("channels.head", channel=channel["channel_id"], kind=channel["kind"])
     yield text("channels.url", url=printable(_url(channel, text)))

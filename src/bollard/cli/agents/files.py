@@ -48,7 +48,7 @@ app.add_delete(FILES, ("file", FileId), "remove")
 
 
 def _read(path: Path) -> bytes:
-    """The whole file. Raises `UsageProblem`."""
+    """Read a file completely. Raises `UsageProblem`."""
     try:
         if path.is_file() and path.stat().st_size > FILE_BYTES:
             raise UsageProblem("error.file_large", "hint.file_large", path=path, most=FILE_BYTES)

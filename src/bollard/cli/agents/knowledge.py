@@ -29,7 +29,7 @@ Document = Annotated[str, typer.Argument(metavar="DOCUMENT", help="knowledge.doc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseOptions:
-    """How a base cuts, embeds and ranks its documents."""
+    """Options of chunks, embedding and ranking."""
 
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="knowledge.name")] = None
     description: Annotated[str | None, typer.Option("--description", metavar="TEXT", help="knowledge.description")] = (
@@ -48,7 +48,7 @@ class BaseOptions:
     rerank: Annotated[str | None, typer.Option("--rerank", metavar="MODEL", help="knowledge.rerank")] = None
 
     def document(self) -> dict[str, Any]:
-        """The fields that were given; raises `UsageProblem`."""
+        """The given fields. Raises `UsageProblem`."""
         embedding = None if self.embedding is None else one_of("--embedding", self.embedding, _EMBEDDINGS)
         bits = None if self.flow is None else [one_of("--flow", bit, _FLOW) for bit in self.flow.split(",")]
         return given_values(
@@ -65,7 +65,7 @@ class BaseOptions:
 
 
 def base_lines(base: dict[str, Any], text: Text) -> Iterator[str]:
-    """Everything about one base."""
+    """The details of a knowledge base."""
     yield text("knowledge.head", base=base["kb_id"], name=printable(base["name"] or base["kb_id"]))
     if base["description"]:
         yield f"  {printable(base['description'])}"
@@ -85,7 +85,7 @@ def _status(item: dict[str, Any], text: Text) -> str:
 
 
 def passage_lines(chunks: Sequence[dict[str, Any]], text: Text) -> Iterator[str]:
-    """Every passage, and where it comes from."""
+    """Every passage with its source."""
     if not chunks:
         yield text("knowledge.nothing")
     for number, chunk in enumerate(chunks, start=1):
@@ -115,7 +115,7 @@ app.add_list(
 @app.command("add")
 def add(shell: HostShell, base: Base, options: BaseOptions) -> int:
     body = options.document()
-    # What is not said of a base that is there stays as it is; its revision says that nobody changed it meanwhile.
+    # Omitted options keep their saved value; the revision detects concurrent changes.
     try:
         before = shell.get(KNOWLEDGE.one(base))
     except HostRefusal as refusal:
@@ -196,7 +196,7 @@ def reindex(shell: HostShell, base: Base) -> int:
 
 
 def _pairs(given: list[str] | None) -> dict[str, Any]:
-    """`NAME=VALUE`; a name that comes again has several values."""
+    """Parse `NAME=VALUE`; a repeated name has several values."""
     found: dict[str, list[str]] = {}
     for name, value in pairs_of(given, "error.knowledge_pair", "hint.knowledge_pair"):
         found.setdefault(name, []).append(value)

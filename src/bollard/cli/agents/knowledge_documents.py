@@ -1,4 +1,4 @@
-"""Documents of a knowledge base: files on their way into it, and why one could not be read."""
+"""Uploads files into a knowledge base, and translates the reasons of documents that could not be read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KNOWLEDGE: Final = Resource(path="/api/v1/knowledge", key="kb_id")
 _MEDIA: Final = "application/octet-stream"
-"""The host knows what a file is by its name."""
+"""The host derives the type from the name."""
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _ID_CHARACTERS: Final = 128
 _SETTLED: Final = frozenset({"ready", "failed"})
@@ -34,7 +34,7 @@ _SETTLED: Final = frozenset({"ready", "failed"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadFile:
-    """A file as it is sent."""
+    """A file to upload."""
 
     path: Path
     document_id: str
@@ -46,7 +46,7 @@ def documents_of(base: str) -> Resource:
 
 
 def read_files(files: Sequence[Path], source: str | None, metadata: JsonObject) -> list[UploadFile]:
-    """Each file, and those of each folder; what is hidden or a link is left out. Raises `UsageProblem`."""
+    """The files, and those of folders, without hidden files and links. Raises `UsageProblem`."""
     found: list[tuple[Path, str]] = []
     for file in files:
         if file.is_dir():
@@ -81,7 +81,7 @@ def _given(path: Path, name: str, source: str | None, metadata: JsonObject) -> U
 
 
 def document_id_of(name: str) -> str:
-    """The same name always gets the same id, so that a file that is sent again replaces what was there."""
+    """A stable id for a name, so that uploading a file again replaces its document."""
     plain = _ODD.sub("-", name).lstrip("._-")
     if plain == name and len(name) <= _ID_CHARACTERS:
         return name
@@ -115,8 +115,9 @@ async def put_files(
     return [*items.values()]
 
 
-# A host keeps an English sentence with a document that it could not read. The English catalogue turns it back into a
-# key and its fields, so that the reader's language can say it.
+# --- reasons of documents that could not be read ---
+# The API has an English sentence only (`error`), which is matched against the English catalogue. A reason with fields
+# needs a column of `knowledge_documents` and a field of the API.
 
 
 PROBLEMS: Final = (
@@ -142,11 +143,11 @@ PROBLEMS: Final = (
     "knowledge.problem.members",
     "knowledge.problem.broken",
 )
-"""Every reason there is; one that could be taken for another stands behind it."""
+"""Every known reason; the more general pattern comes later."""
 
 
 def problem_of(sentence: str) -> tuple[str, dict[str, str]] | None:
-    """Which of them a sentence is, and what it fills in; nothing for one that no known host says."""
+    """The key and the fields of a sentence; `None` for an unknown one."""
     for key in PROBLEMS:
         if found := _PATTERNS[key].fullmatch(sentence):
             return key, found.groupdict()
@@ -154,7 +155,7 @@ def problem_of(sentence: str) -> tuple[str, dict[str, str]] | None:
 
 
 def problem_in(text: Text, sentence: str) -> str:
-    """The same in the language of `text`; what is not known stays as it came."""
+    """The sentence in the language of `text`; an unknown sentence is returned unchanged."""
     known = problem_of(sentence)
     return sentence if known is None else text(known[0], **known[1])
 

@@ -37,7 +37,7 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """How a host reaches a server, and which of its tools it takes."""
+    """Options of the connection to a server and of its allowed tools."""
 
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="mcp.command_argument")] = None
     server_url: Annotated[str | None, typer.Option("--server-url", metavar="URL", help="mcp.server_url")] = None
@@ -54,7 +54,7 @@ class ServerOptions:
     legacy: Annotated[bool, typer.Option("--legacy", help="mcp.legacy")] = False
 
     def document(self) -> dict[str, Any]:
-        """What the host saves; raises `UsageProblem`."""
+        """The document to save. Raises `UsageProblem`."""
         if (self.server_url is None) == (not self.command):
             raise UsageProblem("error.mcp_way", "hint.mcp_way")
         body: dict[str, Any] = {"protocol": "legacy" if self.legacy else "auto"}
@@ -76,7 +76,7 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermOptions:
-    """What a tool is taken to be, where its server says something else."""
+    """Options that override what the server claims about a tool."""
 
     risk: Annotated[str | None, typer.Option("--risk", metavar="|".join(_RISKS), help="mcp.risk")] = None
     effects: Annotated[str | None, typer.Option("--effects", metavar="|".join(_EFFECTS), help="mcp.effects")] = None
@@ -86,7 +86,7 @@ class TermOptions:
     flow: Annotated[str | None, typer.Option("--flow", metavar="private,untrusted,out", help="mcp.flow")] = None
 
     def terms(self) -> dict[str, Any]:
-        """The terms that were given; raises `UsageProblem`."""
+        """The given terms. Raises `UsageProblem`."""
         terms: dict[str, Any] = {}
         for option, value, known in (
             ("risk", self.risk, _RISKS),
@@ -103,7 +103,7 @@ class TermOptions:
 
 
 def server_lines(server: dict[str, Any], text: Text) -> Iterator[str]:
-    """Everything about one."""
+    """The details of one server."""
     yield text("mcp.head", name=server["server_id"], status=text(f"mcp.status.{server['status']}"))
     if server["problem"]:
         yield text("mcp.problem", problem=printable(server["problem"]))
@@ -147,7 +147,7 @@ def tool_lines(tool: dict[str, Any], text: Text, *, whole: bool = False) -> Iter
 
 
 def _visible(text: str) -> str:
-    """On one line, and with a number in the place of each character that nobody sees."""
+    """The text on one line, with invisible characters escaped."""
     line = " ".join(text.split())
     return "".join(each if each.isprintable() else f"\\u{{{ord(each):x}}}" for each in line)
 
@@ -212,7 +212,7 @@ def consent(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="mcp.yes")] = False,
 ) -> int:
     terms = options.terms()
-    # A server that was added just now may be on its way: this waits for what comes of it.
+    # A server that was just added may still be connecting.
     found = shell.post(SERVERS.one(name, "/refresh"))
     chosen = [] if withdraw and not tools else _chosen(found, tools or [])
     if not chosen and not withdraw:
@@ -247,7 +247,7 @@ def import_servers(
 
 
 def _chosen(server: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
-    """Those that were named, or all that wait for a yes."""
+    """The named tools, or all that wait for consent."""
     usable = {tool["name"]: tool for tool in server["tools"] if "definition_sha256" in tool}
     for name in names:
         if name not in usable:
@@ -257,7 +257,7 @@ def _chosen(server: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
 
 
 def _agree(shell: Shell, tools: list[dict[str, Any]], *, yes: bool) -> None:
-    """Show what is agreed to; on a terminal ask, elsewhere want `--yes`."""
+    """Show the tools and ask for consent on a terminal; elsewhere require `--yes`."""
     if not tools:
         return
     if not shell.for_programs:
@@ -281,7 +281,7 @@ _KNOWN: Final = frozenset(
     | {"auth", "client_id", "client_secret", "scopes", "oauth"}
 )
 _LOGIN: Final = {"clientId": "client_id", "clientSecret": "client_secret", "scopes": "scopes"}
-"""How fields are called in an object `oauth`, and here."""
+"""Names of fields in an `oauth` object, and our names."""
 _HTTP: Final = frozenset({"http", "streamable-http", "streamableHttp", "streamable_http"})
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 _ODD: Final = re.compile(r"[^a-z0-9._-]+")
@@ -291,18 +291,18 @@ _NAME_CHARACTERS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedServer:
-    """One server of the file."""
+    """One server of an imported file."""
 
     server_id: str
     body: dict[str, Any]
     secrets: Mapping[str, str] = field(repr=False)
-    """Values that belong into the vault, by the name that the body refers to them by."""
+    """Values for the vault, by the name of their reference."""
     ignored: tuple[str, ...]
-    """Fields that mean nothing here."""
+    """Ignored fields."""
 
 
 def read_servers(document: dict[str, Any], given: str, environment: Mapping[str, str]) -> Iterator[ImportedServer]:
-    """Raises `UsageProblem`. `${NAME}` stands for a variable of the environment of whoever imports."""
+    """Parse the file; `${NAME}` is a variable of the local environment. Raises `UsageProblem`."""
     servers = document.get("mcpServers")
     if not isinstance(servers, dict) or not servers:
         raise UsageProblem("error.mcp_file", "hint.mcp_file", path=given)
@@ -336,7 +336,7 @@ def _login(server_id: str, entry: dict[str, Any], secrets: dict[str, str]) -> di
     """`auth: "oauth"` with its fields beside it, or an object `oauth`, as other programs have it."""
     nested = entry.get("oauth")
     if entry.get("auth") != "oauth" and not isinstance(nested, dict):
-        return {} if entry.get("auth") is None else {"auth": entry["auth"]}  # the host says what is wrong with it
+        return {} if entry.get("auth") is None else {"auth": entry["auth"]}  # the host rejects it with a reason
     given = {field: entry[field] for field in _LOGIN.values() if field in entry}
     if isinstance(nested, dict):
         inner = cast("dict[str, Any]", nested)
@@ -352,11 +352,11 @@ def _login(server_id: str, entry: dict[str, Any], secrets: dict[str, str]) -> di
 
 
 def _referred(server_id: str, values: Any, secrets: dict[str, str]) -> Any:
-    """The same with references where secrets were written out."""
+    """The values with references in place of secrets."""
     from bollard.host.mcp.servers import looks_secret
 
     if not isinstance(values, dict):
-        return values  # the host says what is wrong with it
+        return values  # the host rejects it with a reason
     found: dict[str, Any] = {}
     for name, value in cast("dict[str, Any]", values).items():
         if isinstance(value, str) and looks_secret(name, value):

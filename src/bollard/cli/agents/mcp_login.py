@@ -33,7 +33,7 @@ _ANSWER: Final = (
 async def log_in(
     shell: Shell, client: "HostClient", server_path: str, name: str, *, port: int, opens: bool
 ) -> "JsonObject":
-    """The server as it is afterwards. Raises `UsageProblem`, and what the client raises."""
+    """Log in and return the server. Raises `UsageProblem`, and what the client raises."""
     waiting = _Waiting(shell)
     try:
         listener = await asyncio.start_server(waiting.answer, _HERE, port, limit=LOGIN_HEAD_BYTES)
@@ -58,7 +58,7 @@ async def log_in(
 
 
 def _send(shell: Shell, name: str, url: str, *, opens: bool) -> None:
-    """Tell a person where to go; on stderr where stdout is for programs."""
+    """Print the URL; on stderr if stdout is for programs."""
     shown = shell.text("mcp.go", name=name, url=printable(url))
     if shell.for_programs:
         sys.stderr.write(shown + "\n")
@@ -70,7 +70,7 @@ def _send(shell: Shell, name: str, url: str, *, opens: bool) -> None:
 
 
 class _Waiting:
-    """Answers whoever knocks, and takes the first that brings the state of this login."""
+    """Answers every request, and accepts the first with the state of this login."""
 
     def __init__(self, shell: Shell) -> None:
         self._text = shell.text
@@ -88,7 +88,7 @@ class _Waiting:
             if known and not self.back.done():
                 self.back.set_result(brought)
         except (TimeoutError, OSError, EOFError, asyncio.LimitOverrunError):
-            return  # whoever it was is gone, or no browser
+            return  # the client is gone, or is not a browser
         finally:
             writer.close()
 
@@ -99,7 +99,7 @@ class _Waiting:
 
 
 def _brought(head: bytes) -> dict[str, str]:
-    """What stands behind the path that a browser comes back to; nothing for any other request."""
+    """The query of the redirect; `None` for any other request."""
     try:
         method, target, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ")
         parts = urlsplit(target)

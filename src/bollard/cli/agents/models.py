@@ -23,7 +23,7 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="models.id")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What a model is, and how to ask it."""
+    """Options of a model."""
 
     style: Annotated[str, typer.Option("--style", metavar="|".join(_STYLES), help="models.style")] = "openai-chat"
     base_url: Annotated[str | None, typer.Option("--base-url", metavar="URL", help="models.base_url")] = None
@@ -47,7 +47,7 @@ class ModelOptions:
     per_minute: Annotated[int | None, typer.Option("--per-minute", metavar="N", help="models.per_minute")] = None
 
     def document(self) -> dict[str, Any]:
-        """What the host saves; raises `UsageProblem`."""
+        """The document to save. Raises `UsageProblem`."""
         given = {
             "base_url": self.base_url,
             "model": self.name,

@@ -49,7 +49,7 @@ app.add_delete(SECRETS, ("name", SecretName), "remove")
 
 
 def _asked(shell: Shell) -> str:
-    """The whole of a pipe without its last line end, or what a person types."""
+    """The content of stdin without its last line end, or the typed value."""
     if sys.stdin.isatty():
         value = getpass.getpass(f"{shell.text('secrets.ask')}: ")
     else:

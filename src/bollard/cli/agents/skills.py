@@ -25,7 +25,7 @@ SkillName = Annotated[str, typer.Argument(metavar="SKILL", help="skills.name")]
 
 
 def skill_lines(skill: dict[str, Any], text: Text) -> Iterator[str]:
-    """What a skill is for, which files it has, what it wants, and its text."""
+    """The details of a skill."""
     yield text("skills.head", skill=printable(skill["skill_id"]), description=printable(skill["description"]))
     yield text("skills.version", version=skill["version"][:12], count=len(skill["versions"]))
     if skill["authored"]:
@@ -74,11 +74,11 @@ app.add_show(SKILLS, ("skill", SkillName), skill_lines)
 app.add_delete(SKILLS, ("skill", SkillName), "remove")
 
 
-# Reads the folder of a skill, as it is sent to a host. Links are not followed, and what is hidden is left out.
+# --- the folder of a skill: links are not followed, hidden files are left out ---
 
 
 def pack_skill(folder: Path) -> tuple[str, JsonObject]:
-    """Its name, and the body of the request that saves it; judged as the host will judge it. Raises `UsageProblem`."""
+    """The name and the request body of a skill, validated like on the host. Raises `UsageProblem`."""
     if not folder.is_dir():
         raise UsageProblem("error.no_path", "hint.skill_folder", path=folder)
     place = folder.resolve()

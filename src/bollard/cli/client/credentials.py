@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 _SESSION: Final = "session"
-"""Stands for a data directory where the token is of a session that a person began."""
+"""In place of a data directory: the token is of a session."""
 
 
 def credentials_path(environment: Mapping[str, str]) -> Path:
-    """Where the file is for this user."""
+    """The path of the file for this user."""
     config = environment.get("XDG_CONFIG_HOME", "")
     folder = Path(config) if config.startswith("/") else Path(environment.get("HOME") or Path.home()) / ".config"
     return folder / "bollard" / "credentials.json"
@@ -34,38 +34,38 @@ class Credential:
 
 
 class Credentials:
-    """The file. One that cannot be read is treated as empty: a token can always be given by hand."""
+    """The credentials file. An unreadable file counts as empty."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def token_for(self, address: str) -> str | None:
-        """The session of who logged in there; otherwise the token of the host that listened there last."""
+        """The token for an address: of the session, else of the host that listened there last."""
         found = (entry.token for entry in self._read() if entry.address == address)
         return self.session_for(address) or next(found, None)
 
     def session_for(self, address: str) -> str | None:
-        """The session that somebody began there with `bollard login`."""
+        """The session of `bollard login` for an address."""
         entries = (entry for entry in self._read() if entry.data == _SESSION)
         return next((entry.token for entry in entries if entry.address == address), None)
 
     def begin_session(self, address: str, token: str) -> None:
-        """Keep a session, beside whatever else is known of the host. Raises `OSError`."""
+        """Save a session. Raises `OSError`."""
         self._write([Credential(address=address, data=_SESSION, token=token), *self._without_session(address)])
 
     def end_session(self, address: str) -> None:
-        """Forget it. Raises `OSError`."""
+        """Delete the session. Raises `OSError`."""
         self._write(self._without_session(address))
 
     def _without_session(self, address: str) -> list[Credential]:
         return [entry for entry in self._read() if (entry.data, entry.address) != (_SESSION, address)]
 
     def of_data(self, data: str) -> Credential | None:
-        """The token that belongs to a data directory."""
+        """The token of a data directory."""
         return next((entry for entry in self._read() if entry.data == data), None)
 
     def save(self, credential: Credential) -> None:
-        """Keep it. Another data directory that listened there keeps its token without the address. Raises `OSError`."""
+        """Save a token. Another data directory at this address loses the address, not its token. Raises `OSError`."""
         kept = [
             replace(entry, address="") if entry.address == credential.address else entry
             for entry in self._read()
@@ -74,14 +74,14 @@ class Credentials:
         here = (credential.address, credential.data)
         same_host = any((entry.address, entry.data) == here for entry in self._read())
         sessions = [entry for entry in self._read() if entry.data == _SESSION]
-        if not same_host:  # a session there was of whoever listened before
+        if not same_host:  # the old session belongs to the previous host
             sessions = [entry for entry in sessions if entry.address != credential.address]
         self._write([*sessions, credential, *kept])
 
     def _write(self, entries: Sequence[Credential]) -> None:
         body = json.dumps({"hosts": [asdict(entry) for entry in entries]}, indent=2)
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # A new file that is moved into place: nobody ever sees half of it, and it is never readable by others.
+        # Written to a new file and moved into place: never partial, never readable by others.
         descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".credentials-")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from bollard.protocol import JsonObject
 
 
-# A JSON object that a command is given: as an option, in a file (`@file`), or as a document on its own.
+# --- JSON from an option, a file (`@file`) or a document ---
 
 
 def read_json_object(option: str, given: str) -> JsonObject:
-    """The object; raises `UsageProblem`."""
+    """Parse a JSON object. Raises `UsageProblem`."""
     source = given
     if given.startswith("@"):
         try:
@@ -32,7 +32,7 @@ def read_json_object(option: str, given: str) -> JsonObject:
 
 
 def read_json_document(given: str) -> JsonObject:
-    """The object in a file, or on stdin for `-`; raises `UsageProblem`."""
+    """The JSON object in a file, or on stdin for `-`. Raises `UsageProblem`."""
     try:
         source = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -53,17 +53,17 @@ def _object(named: str, source: str, hint: str) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One kind of thing that a host saves: its path, and the field that names one."""
+    """A kind of saved resource: its path and its id field."""
 
     path: str
     key: str
 
     def one(self, name: str, rest: str = "") -> str:
-        """The path of one of them. Whatever its name is, it stays one part of the path."""
+        """The path of one resource, with its id escaped."""
         return f"{self.path}/{quote(name, safe='')}{rest}"
 
     async def all(self, client: HostClient) -> list[dict[str, Any]]:
-        """Every one of them, page by page. Raises `HostProblem`."""
+        """All resources, page by page. Raises `HostProblem`."""
         found: list[dict[str, Any]] = []
         query: dict[str, Any] = {"limit": limits.PAGE_ITEMS}
         while True:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 _JSON = {"Accept": "application/json"}
 _OF_SOMEBODY = ("bls_", "blk_")
-"""How the tokens of sessions and of keys begin; the admin token is nobody's in particular."""
+"""Prefixes of session tokens and keys; the admin token belongs to no user."""
 
 
 def find_host(url: str | None, token: str | None, environment: Mapping[str, str]) -> HostClient:
-    """Where to go and with what token; raises `UsageProblem`."""
+    """The address and the token to use. Raises `UsageProblem`."""
     asked = url or environment.get("BOLLARD_URL") or _configured(environment)
     try:
         address = read_url(asked)
@@ -64,13 +64,13 @@ def _configured(environment: Mapping[str, str]) -> str:
 
 
 class HostClient:
-    """One host."""
+    """The API of one host."""
 
     def __init__(self, http: HttpClient, *, known: bool, named: bool = False) -> None:
         self._http = http
         self._has_token = known
         self.is_named = named
-        """Whether the token is a user's or a key's, so that the host knows in whose name it comes."""
+        """Whether the token identifies a user or a key."""
 
     @property
     def address(self) -> str:
@@ -95,7 +95,7 @@ class HostClient:
     async def upload(
         self, method: str, path: str, data: bytes, media_type: str, sent: Callable[[int], None] | None = None
     ) -> JsonObject:
-        """A body that is not JSON; `sent` hears how much of it is on its way. Raises `HostProblem`."""
+        """Upload a body that is not JSON; `sent` is called with the progress. Raises `HostProblem`."""
         return await self._send(method, path, data, {"Content-Type": media_type}, sent)
 
     async def delete(self, path: str) -> JsonObject:
@@ -103,7 +103,7 @@ class HostClient:
         return await self._call("DELETE", path, None)
 
     async def begin_session(self, body: JsonObject) -> JsonObject:
-        """Log in. Raises `HostProblem`, with what the host says of a wrong password."""
+        """Log in. Raises `HostProblem`, also for a wrong password."""
         data = json.dumps(body).encode()
         with _told_failures():
             async with self._http.request("POST", "/api/v1/session", data, _JSON) as answer:
@@ -113,7 +113,7 @@ class HostClient:
                 return _object(self.address, await answer.whole())
 
     async def health(self) -> JsonObject:
-        """What `/readyz` says, ready or not. Raises `HostProblem`."""
+        """The answer of `/readyz`, ready or not. Raises `HostProblem`."""
         with _told_failures():
             async with self._http.request("GET", "/readyz") as answer:
                 return _object(self.address, await answer.whole())
@@ -149,7 +149,7 @@ class HostClient:
 
     @asynccontextmanager
     async def content(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
-        """A body that is not JSON, piece by piece. Raises `HostProblem`."""
+        """Download a body that is not JSON, in chunks. Raises `HostProblem`."""
         with _told_failures():
             async with self._http.stream("GET", path) as answer:
                 await self._refused(answer)
@@ -166,7 +166,7 @@ class HostClient:
     async def _refusal(self, answer: HttpAnswer) -> HostRefusal:
         try:
             error = cast("dict[str, Any]", _object(self.address, await answer.whole()).get("error") or {})
-        except BadAnswer:  # a proxy answers, or a path that the host does not know
+        except BadAnswer:  # from a proxy, or for an unknown path
             error = {}
         message = str(error.get("message") or f"HTTP {answer.status}")
         return HostRefusal(
@@ -206,7 +206,7 @@ def _told_failures() -> Generator[None]:
 
 
 def problem_of_failure(error: Unreachable | ConnectionLost | BadAnswer) -> HostProblem:
-    """A request without an answer, as the command line tells it."""
+    """The problem to show for a request without an answer."""
     match error:
         case Unreachable():
             return HostProblem("error.unreachable", "hint.unreachable", address=error.address, detail=error.detail)
@@ -220,11 +220,11 @@ _MISSING = {
     "bad_archive": ("error.content_archive", "hint.content_archive"),
     "storage_unavailable": ("error.content_source", "hint.content_source"),
 }
-"""What is said of a content that is missing, by the code of the error that names it."""
+"""Texts for missing contents, by error code."""
 
 
 def problem_of(error: HostError) -> CliError:
-    """An error of the host's own code as the command line tells it: in the reader's language where it is known."""
+    """The problem to show for an error of the host's code, in the user's language if known."""
     details = error.details
     match error.code, details.get("field"):
         case "settings", "host" if "exposed" in details:

@@ -21,7 +21,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class HttpFailure(Exception):
-    """Root: the request has no answer. `address` says where it went."""
+    """Root of the tree: a request without an answer."""
 
     def __init__(self, address: str, detail: str) -> None:
         super().__init__(f"{address}: {detail}")
@@ -30,20 +30,20 @@ class HttpFailure(Exception):
 
 
 class Unreachable(HttpFailure):
-    """Nobody takes a connection there."""
+    """The connection was refused."""
 
 
 class ConnectionLost(HttpFailure):
-    """The connection ended in the middle."""
+    """The connection was lost."""
 
 
 class BadAnswer(HttpFailure):
-    """Whoever answers does not speak HTTP as we do."""
+    """The answer is not valid HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a host listens."""
+    """The address of a host."""
 
     scheme: str
     host: str
@@ -65,7 +65,7 @@ def read_url(url: str) -> Address:
 
 
 class HttpClient:
-    """Requests to one address, with the headers that each of them carries."""
+    """Sends requests to one address with fixed headers."""
 
     def __init__(self, address: Address, headers: Mapping[str, str]) -> None:
         self.address = address
@@ -111,7 +111,7 @@ class HttpClient:
     def stream(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> contextlib.AbstractAsyncContextManager[HttpAnswer]:
-        """The same for an answer of any length, which is read piece by piece."""
+        """Like `request`, for an answer of any length that is read in chunks."""
         return self.request(method, path, body, headers, body_bytes=sys.maxsize)
 
     def _fields(self, body: bytes | None, headers: Mapping[str, str]) -> dict[str, str]:
@@ -125,7 +125,7 @@ class HttpClient:
 
 
 async def pieces_of(answer: HttpAnswer) -> AsyncIterator[bytes]:
-    """The body, piece by piece."""
+    """The body in chunks."""
     while piece := await answer.read():
         yield piece
 

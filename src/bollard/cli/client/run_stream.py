@@ -1,4 +1,4 @@
-"""Follows one run of a host to its end. A stream that breaks is picked up behind the last record that came."""
+"""Follows one run to its end. A broken stream resumes after the last record."""
 
 import asyncio
 import json
@@ -20,11 +20,11 @@ from bollard.host.egress.connections import HttpAnswer
 from bollard.host.egress.sse import SseEvent
 from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, JsonObject
 
-# What becomes of a host's records here: lines for a program, or calls of the renderer that `plugin run` uses too.
+# --- records as JSON lines, or as calls of the renderer of `plugin run` ---
 
 
 _OF_THE_HOST: Final = frozenset({"expires_ms", "flow", "version"})
-"""What the host adds to what a runner said: no part of the result as the protocol has it."""
+"""Fields that the host adds to a result of the runner."""
 
 
 _GAPS: Final = {
@@ -34,21 +34,21 @@ _GAPS: Final = {
     "unavailable": "chat.gap_unavailable",
     "revoked": "chat.gap_revoked",
 }
-"""What is said about a gap, by its reason."""
+"""Texts for gaps, by reason."""
 
 
 class RecordSink(Protocol):
-    """Takes the records of one run after the other, as a stream carries them."""
+    """Receives the records of a run in stream order."""
 
     def record(self, record: AgentRunRecord) -> None: ...
 
     def gap(self, gap: JsonObject) -> None:
-        """The stream says that something cannot be had."""
+        """The stream reports a gap."""
         ...
 
 
 class RecordLines:
-    """One JSON line for each record."""
+    """Writes one JSON line per record."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -65,7 +65,7 @@ class RecordLines:
 
 
 class RecordPrinter:
-    """For a person: what the runner sent as `plugin run` shows it, what the host adds in words."""
+    """Shows results like `plugin run`, and the host's records as text."""
 
     def __init__(self, renderer: Renderer, text: Text) -> None:
         self._renderer = renderer
@@ -73,7 +73,7 @@ class RecordPrinter:
         self._began: float | None = None
         self._results = 0
         self._asked: set[str] = set()
-        """Questions to people that nobody has answered."""
+        """Open questions."""
 
     def record(self, record: AgentRunRecord) -> None:
         if self._began is None:
@@ -81,7 +81,7 @@ class RecordPrinter:
         if record.type == "run.ended":
             self._ended(record)
         elif record.type in RESULT_PAYLOADS:
-            self._results += not record.observed  # what the host assembled is no result of the runner
+            self._results += not record.observed  # assembled by the host, not a result of the runner
             said = {name: value for name, value in record.data.items() if name not in _OF_THE_HOST}
             self._renderer.result(
                 AgentRunResult(run_id=record.run_id, type=record.type, data=said, sequence=record.seq)
@@ -92,7 +92,7 @@ class RecordPrinter:
             self._host_said(record.type, record.data)
 
     def _host_said(self, kind: str, data: JsonObject) -> None:
-        """What became of messages and rights during the run. Calls that went well are the runner's own business."""
+        """Show changes of messages and permissions during the run. Successful calls are not shown."""
         match kind:
             case "steering.injected":
                 self._renderer.note(self._text("chat.injected"))
@@ -138,19 +138,19 @@ class RecordPrinter:
             )
         )
         asked, self._asked = self._asked, set[str]()
-        if code == "host.lost" and asked:  # sent again, it would be asked for twice
+        if code == "host.lost" and asked:  # sending it again would ask twice
             self._renderer.note(self._text("hint", hint=self._text("chat.still_asked")))
         elif (key := f"failure.{code}") in self._text:
             self._renderer.note(self._text("hint", hint=self._text(key)))
 
 
 def sink_for(shell: Shell, renderer: Renderer) -> RecordSink:
-    """Lines for a program, or what the renderer shows to a person."""
+    """JSON lines for a program, or the renderer for a person."""
     return RecordLines(sys.stdout) if shell.for_programs else RecordPrinter(renderer, shell.text)
 
 
 def _given_back(data: JsonObject) -> str:
-    """What is said of a message that a run gave back: it may have been read, and not answered."""
+    """The text for a steering message that the run did not answer."""
     if not data.get("redispatch"):
         return "chat.dropped"
     return "chat.unanswered" if data.get("pulled") else "chat.redispatched"
@@ -160,7 +160,7 @@ Stream = AbstractAsyncContextManager[tuple[HttpAnswer, AsyncIterator[SseEvent]]]
 
 
 class FollowedRun:
-    """One run, whose id may only be known once the host has answered."""
+    """Follows one run, whose id may be unknown until the host answers."""
 
     def __init__(
         self,
@@ -186,21 +186,21 @@ class FollowedRun:
 
     @property
     def run_id(self) -> str | None:
-        """The run, as soon as the host has named it."""
+        """The run id, once the host has sent it."""
         return self._run_id
 
     async def to_the_end(self) -> AgentRunRecord:
-        """Its `run.ended`. Raises `HostProblem` when the host refuses, or stays away too long."""
+        """The `run.ended` record. Raises `HostProblem` if the host refuses or stays unreachable."""
         tries, since = 0, time.monotonic()
         while True:
             place = self._place
             failure = await self._read_once()
             if self._end is not None:
                 return self._end
-            if self._place != place:  # it got on: what failed before does not count
+            if self._place != place:  # progress resets the retries
                 tries, since = 0, time.monotonic()
             if self._run_id is None and isinstance(failure, Unreachable) and tries == 0:
-                raise problem_of_failure(failure)  # nothing was begun: say so at once
+                raise problem_of_failure(failure)  # nothing started: fail at once
             if time.monotonic() - since > RECONNECT_S:
                 raise problem_of_failure(failure)
             if tries == 0:
@@ -209,7 +209,7 @@ class FollowedRun:
             tries += 1
 
     def cancel(self) -> bool:
-        """Ask the host to stop it; as soon as it is known there. False when that was asked already."""
+        """Cancel the run, once its id is known. False if it was cancelled already."""
         if self._cancel_wanted:
             return False
         self._cancel_wanted = True
@@ -218,11 +218,11 @@ class FollowedRun:
         return True
 
     async def close(self) -> None:
-        """Wait for what is still being said to the host."""
+        """Wait for pending requests."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _read_once(self) -> Unreachable | ConnectionLost:
-        """Read until the stream ends, however it does. A stream that ends before its run has broken off."""
+        """Read until the stream ends. A stream that ends before its run is broken."""
         try:
             async with self._opened() as (answer, events):
                 self._known(answer.header("bollard-run-id"))
@@ -237,7 +237,7 @@ class FollowedRun:
     def _opened(self) -> Stream:
         if self._run_id is not None:
             return self._client.events("GET", f"/api/v1/runs/{self._run_id}/stream", last_id=self._place)
-        # The request has an id of its own: sent once more, it finds the run that the first one made.
+        # The request has its own id, so a retry finds the run of the first attempt.
         return self._client.events("POST", "/api/v1/runs", self._request)
 
     def _known(self, run_id: str | None) -> None:
@@ -269,4 +269,4 @@ class FollowedRun:
         try:
             await self._client.post(f"/api/v1/runs/{run_id}/cancel", {})
         except HostProblem:
-            self._cancel_wanted = False  # it has ended, or the host is away: another Ctrl-C may ask again
+            self._cancel_wanted = False  # the run ended or the host is unreachable; another Ctrl-C retries

@@ -27,7 +27,7 @@ def _last_use(key: dict[str, Any], text: Text) -> str:
 
 
 def key_lines(key: dict[str, Any], text: Text) -> Iterator[str]:
-    """What a key may do, who made it, and how long it lasts."""
+    """The details of a key."""
     yield text("keys.head", key=key["key_id"], name=printable(key["name"]))
     yield text("keys.rights", rights=", ".join(key["rights"]))
     yield text("keys.made", by=printable(key["made_by"]), at=day_of(key["created_at"]))

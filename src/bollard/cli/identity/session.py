@@ -24,7 +24,7 @@ def login(
     password_stdin: PasswordStdin = False,
     url: UrlOption = None,
 ) -> int:
-    """Exchange a password for a session, and keep it for this user's commands."""
+    """Log in and save the session for the user's commands."""
     import asyncio
 
     client = find_host(url, None, os.environ)
@@ -51,7 +51,7 @@ def logout(shell: Shell, url: UrlOption = None) -> int:
     try:
         asyncio.run(find_host(url, token, os.environ).delete("/api/v1/session"))
     except HostProblem as error:
-        if error.key != "error.token":  # one that the host does not know any more has ended already
+        if error.key != "error.token":  # an unknown session has already ended
             raise
     with writing(kept.path):
         kept.end_session(address)

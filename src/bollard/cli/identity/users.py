@@ -118,7 +118,7 @@ def unlink(shell: HostShell, actor: ActorArgument) -> int:
 
 
 def _edit(shell: HostShell, user: str, changes: dict[str, Any], *, without: tuple[str, ...]) -> dict[str, Any]:
-    """Save a user with changes; its revision says that nobody changed it meanwhile."""
+    """Save a changed user; the revision detects concurrent changes."""
     shown = shell.get(USERS.one(user))
     return shell.put(USERS.one(user), {name: value for name, value in shown.items() if name not in without} | changes)
 

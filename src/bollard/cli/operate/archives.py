@@ -39,7 +39,7 @@ _APPROVALS: Final = {"requested": "restore.approval_requested", "granted": "rest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustOptions:
-    """Which archives to believe."""
+    """Options for trusted archives."""
 
     trust: Annotated[list[str] | None, typer.Option("--trust", metavar="FINGERPRINT", help="archive.trust")] = None
     unsigned: Annotated[bool, typer.Option("--unsigned", help="archive.unsigned")] = False
@@ -53,7 +53,7 @@ def backup(
     with_keys: Annotated[bool, typer.Option("--with-keys", help="backup.with_keys")] = False,
     incomplete: IncompleteOption = False,
 ) -> int:
-    """All of a store into one archive, while its host runs."""
+    """Back up a store into one archive; the host may be running."""
     from bollard.host.backup.backup import BackupSource, back_up
     from bollard.host.clock import SystemClock
 
@@ -99,12 +99,12 @@ def restore(
     trust: TrustOptions,
     incomplete: IncompleteOption = False,
 ) -> int:
-    """A backup into a directory and a database that are empty."""
+    """Restore a backup into an empty directory and database."""
     from bollard.host.backup.restore import restore as restore_backup
     from bollard.host.clock import SystemClock
 
     settings = store.settings(there=False)
-    usual = StoreOptions().settings(there=False).data  # of the host that this machine has, if it has one
+    usual = StoreOptions().settings(there=False).data  # the host of this machine, if there is one
     believed = chosen_trust(shell, file, "backup", trust, (usual,))
     with ExitStack() as stack:
         report = restore_backup(
@@ -147,7 +147,7 @@ def export(
     store: StoreOptions,
     incomplete: IncompleteOption = False,
 ) -> int:
-    """One workspace into an archive, while its host runs."""
+    """Export a workspace into an archive; the host may be running."""
     from bollard.host.backup.backup import BackupSource
     from bollard.host.backup.workspace_export import export_workspace
     from bollard.host.clock import SystemClock
@@ -199,7 +199,7 @@ def import_archive(
     trust: TrustOptions,
     incomplete: IncompleteOption = False,
 ) -> int:
-    """A workspace from an archive into a store that has nothing of it, while no host uses it."""
+    """Import a workspace from an archive; the host must be stopped."""
     from bollard.cli.operate.data_lock import DataLock
     from bollard.host.backup.backup import BackupSource
     from bollard.host.backup.workspace_import import import_workspace
@@ -243,13 +243,13 @@ def _missing(contents: Iterable[str], text: Text) -> Iterator[str]:
 
 
 def _withheld(agents: tuple[str, ...], text: Text) -> Iterator[str]:
-    """Which agents are without their secrets."""
+    """Names of agents that were exported without secret fields."""
     if agents:
         yield text("export.agents", agents=", ".join(agents))
 
 
 def _open_fields() -> "OpenFields":
-    """What the runners of the running host say about their configuration; nothing is known without a host."""
+    """The configuration schemas of the runners; empty without a running host."""
     from bollard.cli.client.documents import RUNNERS
     from bollard.cli.client.host_client import find_host
 
@@ -269,7 +269,7 @@ def _open_fields() -> "OpenFields":
     return lambda runner_id: known.get(runner_id, frozenset())
 
 
-# Which archives `bollard restore` and `bollard import` believe: by options, by keys that are here, or by a person.
+# --- trust in archives: by options, by local keys, or by confirmation ---
 
 
 def chosen_trust(
@@ -308,7 +308,7 @@ def _fingerprint(given: str) -> str:
 
 
 def _confirmed(shell: Shell, file: Path, reader: "ArchiveReader", objection: "Distrust") -> bool:
-    """Whether the person wants it. What the archive says of itself is shown as a claim."""
+    """Ask for confirmation. Statements of the archive about itself are shown as claims."""
     manifest = reader.manifest
     claims = {
         "file": file,
@@ -326,7 +326,7 @@ def _confirmed(shell: Shell, file: Path, reader: "ArchiveReader", objection: "Di
 
 
 def settled_json(settled: "Settlement") -> dict[str, Any]:
-    """For programs: everything that ended, by its id."""
+    """JSON with the ids of everything that ended."""
     import msgspec
 
     return {
@@ -340,7 +340,7 @@ def settled_json(settled: "Settlement") -> dict[str, Any]:
 
 
 def settled_lines(settled: "Settlement", text: Text) -> Iterator[str]:
-    """For people: the counts, then what they may want to do again by hand."""
+    """Text with the counts, and what may have to be repeated by hand."""
     counts = {"runs": settled.runs, "events": settled.events, "deliveries": len(settled.deliveries)}
     open_ones = {"approvals": len(settled.approvals), "questions": len(settled.questions)}
     yield text("restore.settled", **counts, **open_ones)
@@ -354,7 +354,7 @@ def settled_lines(settled: "Settlement", text: Text) -> Iterator[str]:
     ]
     deliveries = [text("restore.delivery", delivery=each) for each in settled.deliveries]
     for lines in (approvals, questions, deliveries):
-        # An archive can say anything.
+        # An archive is untrusted.
         yield from (shorten(line, LINE_CHARACTERS) for line in lines[:SETTLED_LINES])
         if (left := len(lines) - SETTLED_LINES) > 0:
             yield text("restore.more", count=left)

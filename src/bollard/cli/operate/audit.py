@@ -46,7 +46,7 @@ _MISMATCHES: "dict[MismatchKind, tuple[str, str]]" = {
     "content_missing": ("audit.mismatch_content_missing", "audit.mend_restore"),
     "kept": ("audit.mismatch_kept", "audit.mend_drop"),
 }
-"""What is said of a mismatch, and what mends it."""
+"""The text of a mismatch and its remedy."""
 
 app = CommandGroup("audit")
 
@@ -161,7 +161,7 @@ def show(
 
 
 def _newest(shell: HostShell, query: dict[str, Any], limit: int) -> list[dict[str, Any]]:
-    """Page by page: one may be short, and others follow."""
+    """All records; a short page does not end the list."""
     found: list[dict[str, Any]] = []
     query["limit"] = min(limit, limits.PAGE_ITEMS)
     while True:
@@ -187,7 +187,7 @@ def export(
 
 
 async def _export(client: HostClient, path: str, out: Path) -> int:
-    """Whole or not at all; how many lines it was."""
+    """Write the file atomically. Returns the number of lines."""
     lines = 0
     with whole_file(out) as sink:
         async with client.content(path) as pieces:
@@ -210,7 +210,7 @@ def _query(types: list[str] | None, severity: str | None, run: str | None, since
     )
 
 
-# Public keys as people give them on the command line: hex digits, or files that hold them.
+# --- public keys: hex digits, or files that contain them ---
 
 
 def keys_of(given: Sequence[str] | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One process at a time on a data directory: the host while it runs, and commands that rewrite what it keeps."""
+"""Locks a data directory for one process: the host, or a command that rewrites its data."""
 
 import fcntl
 import os

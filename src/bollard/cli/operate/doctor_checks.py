@@ -10,7 +10,7 @@ from bollard.cli.operate.store_options import size_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFacts:
-    """What was configured; `problem` where it cannot work."""
+    """The settings, or the `problem` with them."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class DataFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortFacts:
-    """Who listens where the host would."""
+    """The listener at the host's port."""
 
     taken: bool
     by: str | None
@@ -71,7 +71,7 @@ class AgentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What a running host says of itself."""
+    """The state of a running host."""
 
     address: str
     ready: bool
@@ -101,7 +101,7 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxFacts:
-    """How programs of runs are confined on this machine, and what it has for that."""
+    """The sandbox of programs on this machine."""
 
     level: str | None
     """Nothing where programs are refused."""
@@ -117,7 +117,7 @@ class SandboxFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Everything that was found out."""
+    """All facts."""
 
     settings: SettingsFacts
     data: DataFacts
@@ -157,7 +157,7 @@ class Finding:
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """Everything that is worth a word, errors first."""
+    """All findings, errors first."""
     found = [finding for check in CHECKS for finding in check(facts)]
     order: tuple[Severity, ...] = ("error", "warning", "note")
     return sorted(found, key=lambda finding: order.index(finding.severity))
@@ -295,4 +295,4 @@ CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     files,
     sandbox,
 )
-"""Every check, in the order of what to mend first."""
+"""Every check, the most urgent first."""

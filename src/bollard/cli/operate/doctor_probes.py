@@ -53,7 +53,7 @@ _MODELS: Final = frozenset(
 
 
 def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str | None) -> Facts:
-    """Everything. What cannot be found out is left out; nothing is changed."""
+    """Collect all facts; unavailable ones are left out. Changes nothing."""
     settings, told = _settings(environment, asked)
     holder = lock_holder(settings.data / "lock")
     host = None if told.problem else asyncio.run(_host(environment, settings, token))
@@ -136,7 +136,7 @@ def _data(path: Path, holder: int | None, credentials: Path) -> DataFacts:
 
 
 def _is_there(path: Path) -> bool:
-    """What is in a folder that we may not look into counts as absent: the folder is what is wrong then."""
+    """Files in an unreadable folder count as absent; the folder is the problem then."""
     try:
         path.stat()
     except OSError:
@@ -203,7 +203,7 @@ async def _host(environment: Mapping[str, str], settings: Settings, token: str |
         told = cast("dict[str, Any]", await client.health())
     except CliError:
         return None
-    if not isinstance(told.get("ready"), bool):  # something else that speaks JSON
+    if not isinstance(told.get("ready"), bool):  # another program that answers JSON
         return None
     plugins = cast("dict[str, dict[str, Any]]", told.get("plugins") or {})
     reasons = cast("list[dict[str, Any]]", told.get("reasons") or [])
@@ -261,7 +261,7 @@ async def _models(client: HostClient) -> frozenset[str]:
     return found | {_ALIAS} if found else found
 
 
-# The machine: who holds a lock, who listens on a port, how clocks ran, what confines a process.
+# --- the machine: locks, ports, clocks, confinement ---
 
 
 def lock_holder(path: Path) -> int | None:

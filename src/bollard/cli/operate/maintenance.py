@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PATH: Final = "/api/v1/host/drain"
 _LOOK_S: Final = 0.5
-"""Time between two looks whether anything still runs."""
+"""Interval between two checks for active runs."""
 _STATES: Final = {"empty": "migrate.empty", "current": "migrate.current", "older": "migrate.older"}
 
 log = CommandGroup("log")
@@ -30,7 +30,7 @@ def drain(
     undo: Annotated[bool, typer.Option("--undo", help="drain.option.undo")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="drain.option.wait")] = False,
 ) -> int:
-    """Let a host take nothing new, or take work again."""
+    """Drain a host, or accept work again."""
     if undo and wait:
         raise UsageProblem("error.drain", "hint.drain")
     told = shell.post(_PATH, {"draining": not undo})
@@ -50,7 +50,7 @@ def migrate(
     *,
     store: StoreOptions,
 ) -> int:
-    """Bring a database to the schema that this version needs, or only say which one it has."""
+    """Upgrade the database schema, or only compare the versions."""
     from bollard.host.store.migrations import REVISIONS
 
     settings = store.settings(there=not check)
@@ -77,12 +77,12 @@ def rebuild(
     store: StoreOptions,
     drop_unverified: Annotated[bool, typer.Option("--drop-unverified", help="log.drop_unverified")] = False,
 ) -> int:
-    """Make the projections anew from the log, while no host runs on the data directory."""
+    """Rebuild the projections from the log; the host must be stopped."""
     from bollard.host.backup.backup import BackupSource, readable_snapshot
     from bollard.host.log.rebuild import rebuild as rebuild_log
 
     settings = store.settings()
-    # To open a store where there is none would make an empty one.
+    # Opening a missing store would create an empty one.
     readable_snapshot(BackupSource(database=settings.database, data=settings.data)).close()
     with _locked_store(settings) as opened, ExitStack() as stack:
         made = rebuild_log(opened, _counter(shell, stack))
@@ -99,7 +99,7 @@ def rebuild(
 
 
 def _revision(settings: "Settings") -> str | None:
-    """The schema that is there; none where nothing is."""
+    """The schema of the database; `None` if there is no database."""
     if not settings.database and not (settings.data / "bollard.db").is_file():
         return None
     return revision_of(settings)
@@ -126,7 +126,7 @@ def _drop_unverified(store: "Store") -> list[dict[str, str]]:
 
 
 def _counter(shell: Shell, stack: ExitStack) -> Callable[[int], None]:
-    """A counter on stderr, where somebody sees it."""
+    """A progress counter on stderr, if that is a terminal."""
     console = shell.console(stderr=True)
     if not console.is_terminal:
         return lambda _: None

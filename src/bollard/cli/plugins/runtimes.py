@@ -52,7 +52,7 @@ def _ping(presence: dict[str, Any] | None) -> str:
 
 
 def runtime_lines(item: dict[str, Any], text: Text) -> Iterator[str]:
-    """Everything about one."""
+    """The details of one server."""
     from bollard.cli.plugins.host_plugins import asked_lines
 
     yield text("runtimes.head", name=item["runtime_id"], status=text(f"runtimes.status.{item['status']}"))

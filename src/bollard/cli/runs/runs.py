@@ -109,7 +109,7 @@ def _times(run: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def explained(item: dict[str, Any], text: Text) -> Iterator[str]:
-    """One answer, and everyone who had a part in it on a line of their own."""
+    """One decision, and each layer that took part in it on its own line."""
     what = printable(" ".join(part for part in (item["action"], item.get("thing")) if part))
     if item["allowed"]:
         yield text("rights.may", what=what)
