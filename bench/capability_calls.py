@@ -30,7 +30,7 @@ from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live_run import LiveRun, RunEnvironment
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
 
 __all__ = ["CallBench", "calling", "measure_calls"]

@@ -13,8 +13,8 @@ from bollard.host.log.records import NewRecord, RunFacts, encode_data
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.ids import IdMaker
 from bollard.host.store.delta_spans import pack
-from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import Change, DeltaRow
+from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store
 from bollard.trust import canonical_json, sha256_of
 from bollard.trust.keys import load_or_make_signing_key

@@ -24,7 +24,7 @@ from bollard.host.log.writer import Writer
 from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.source import McpSource
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.protocol import JsonObject
 from bollard.trust.keys import SigningKey
 

@@ -16,7 +16,7 @@ from tests.ports import free_port
 
 from bollard.host.clock import SystemClock
 from bollard.host.limits import HOUSEKEEPING_S
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store
 
 __all__ = ["HostProcess", "UpProcess"]

@@ -16,8 +16,8 @@ from tests.simulation.ledger import all_records
 from bollard.host.clock import SystemClock
 from bollard.host.log.rebuild import rebuild
 from bollard.host.store.migrations import REVISIONS
-from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import ENDED, RunRow
+from bollard.host.store.selection import choose_store
 
 FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
 SERVERS = ("postgresql://postgres@127.0.0.1:5432/postgres", "postgresql://root@127.0.0.1:5432/postgres")
@@ -32,7 +32,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 import bollard.host.store.migrations.upgrade
 from bollard.host.clock import SystemClock
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 
 database, data, most = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 first, step = int(sys.argv[5]), int(sys.argv[6])

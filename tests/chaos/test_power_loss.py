@@ -26,7 +26,7 @@ from tests.simulation.ledger import all_records, chain_problems, ledger_of
 from bollard.host.clock import SystemClock
 from bollard.host.errors import HostError
 from bollard.host.log.rebuild import rebuild
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
 
 SECTOR = 512

@@ -86,7 +86,7 @@ def test_what_is_in_the_way_of_a_backup_or_restore_is_said_and_nothing_is_writte
     assert done.json["missing"] != []
     trust = ("--trust", done.json["signed_by"])
     again = bollard("backup", str(archive), "--data", str(past))
-    assert (again.code, again.err.splitlines()[0]) == (2, "bollard: all.zip exists and is not overwritten")
+    assert (again.code, again.err.splitlines()[0]) == (2, "bollard: all.zip exists already and is not overwritten")
     nowhere = bollard("backup", "b.zip", "--data", "nowhere")
     assert (nowhere.code, nowhere.err.splitlines()[0]) == (2, "bollard: nowhere is not a folder")
     busy = bollard("restore", str(archive), "--data", str(past), *trust)

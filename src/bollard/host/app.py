@@ -55,7 +55,7 @@ from bollard.host.settings import Settings
 from bollard.host.shutdown import Shutdown
 from bollard.host.store.artifact_terms import terms_of
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store
 from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
 from bollard.host.tools.workspaces import Workspaces

@@ -21,7 +21,7 @@ from bollard.host.backup.archive_verification import ArchiveTrust
 from bollard.host.backup.backup import BackupSource
 from bollard.host.clock import ManualClock, SystemClock
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -21,7 +21,7 @@ from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import SystemClock
 from bollard.host.errors import BadArchive
 from bollard.host.log.rebuild import rebuild
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import SigningKey
 
 PAST = Path(__file__).parent / "fixtures" / "revision_0004"
@@ -93,7 +93,7 @@ def test_an_archive_that_was_changed_under_its_signature_is_refused_and_nothing_
     for path, bring in archives:
         target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
         other = kept_signature(path, path.with_name(f"forged-{path.name}"), forged)
-        with pytest.raises(BadArchive, match="its signature does not fit"):
+        with pytest.raises(BadArchive, match="its signature does not match"):
             bring(other, target, trust)
         assert not target.data.exists()
 

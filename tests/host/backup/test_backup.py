@@ -23,8 +23,8 @@ from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.log.writer import Writer
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import KeptRow, PutKept
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import SigningKey, load_or_make_signing_key
 
 NOT_COMPARED = {"runs", "events", "transcript", "outbox", "conversations"}
@@ -159,7 +159,7 @@ def test_installed_plugins_come_back_as_they_were_and_no_file_comes_to_another_p
             return manifest
 
         evil = _rewritten(tmp_path / "all.zip", tmp_path / f"evil{number}.zip", renamed)
-        with pytest.raises(BadArchive, match="belongs nowhere"):
+        with pytest.raises(BadArchive, match="unexpected file"):
             brought_back(evil, BackupSource(database="", data=tmp_path / "b"), clock)
     assert not (tmp_path / "b").exists()
     assert not (tmp_path / "evil").exists()
@@ -274,7 +274,7 @@ def test_a_backup_does_not_overwrite_and_leaves_nothing_half_done(make_past, clo
     with pytest.raises(StorageUnavailable, match="cannot be written"):
         taken(past, tmp_path / "nowhere" / "all.zip", clock)
     (past.source.data / "keys/heads.ed25519").chmod(0o644)
-    with pytest.raises(StorageUnavailable, match="signing key"):
+    with pytest.raises(StorageUnavailable, match=r"heads\.ed25519"):
         taken(past, tmp_path / "other.zip", clock)
     assert [file.name for file in tmp_path.iterdir() if "partial" in file.name or file.name == "other.zip"] == []
 

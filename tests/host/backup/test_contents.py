@@ -23,8 +23,8 @@ from bollard.host.log.writer import Writer
 from bollard.host.skills.repository import ContentFiles
 from bollard.host.skills.skill import kept_from_store
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import Change
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
 
 PAST = Path(__file__).parent / "fixtures" / "revision_0004"

@@ -27,7 +27,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.log.writer import Writer
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
 
 PATIENCE_S = 120.0

@@ -18,8 +18,8 @@ from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import SystemClock
 from bollard.host.errors import BadArchive
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
 from bollard.host.store.queries import RunQuery
+from bollard.host.store.selection import choose_store
 
 PAST = Path(__file__).parent / "fixtures" / "revision_0004"
 HELD = json.loads((PAST / "held.json").read_text(encoding="utf-8"))

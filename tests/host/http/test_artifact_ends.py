@@ -12,8 +12,8 @@ import pytest
 from tests.changing import replace
 
 from bollard.host.clock import SystemClock
-from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import PutArtifact
+from bollard.host.store.selection import choose_store
 
 KIT = """
     from bollard.sdk import AgentAPIException, RunContext, runner

@@ -16,7 +16,7 @@ from bollard.host.backup.log_check import check_log, read_witnesses
 from bollard.host.backup.table_source import open_snapshot
 from bollard.host.clock import SystemClock
 from bollard.host.settings import Settings
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import VerifyKey
 
 

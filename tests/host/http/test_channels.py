@@ -15,7 +15,7 @@ from tests.tables import for_each
 
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.clock import SystemClock
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 
 
 class Program:

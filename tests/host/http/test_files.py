@@ -19,7 +19,7 @@ from bollard.host.limits import FILE_BYTES
 from bollard.host.log.rebuild import rebuild
 from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 
 READER = """
     from typing import Annotated

@@ -9,8 +9,8 @@ from bollard.host.clock import SystemClock
 from bollard.host.http.routes import operations
 from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import ArtifactRow, PutArtifact
+from bollard.host.store.selection import choose_store
 
 COUNT = 5
 

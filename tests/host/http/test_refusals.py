@@ -11,8 +11,8 @@ from bollard.host.clock import SystemClock
 from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.routes import operations
 from bollard.host.settings import Settings
-from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import PutRun
+from bollard.host.store.selection import choose_store
 
 RUN = {"agent": "parrot", "input": {"text": "hi"}}
 

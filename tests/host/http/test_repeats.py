@@ -10,8 +10,8 @@ import pytest
 
 from bollard.host.clock import SystemClock
 from bollard.host.settings import Settings
-from bollard.host.store.opening import choose_store
 from bollard.host.store.rows import PutKept
+from bollard.host.store.selection import choose_store
 
 _keys = count()
 PATH = "/api/v1/tickets"

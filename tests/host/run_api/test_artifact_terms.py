@@ -143,11 +143,11 @@ def test_terms_are_those_of_the_settings() -> None:
     assert terms.expires_ms(1) == 1 + DAY_MS // 2
     assert terms.type_problem("IMAGE/png") is terms.type_problem("text/plain; charset=utf-8") is None
     assert terms.type_problem("text/html") == (
-        "content of type 'text/html' is not taken; allowed are image/*, text/plain"
+        "content of type 'text/html' is not accepted; allowed are image/*, text/plain"
     )
     assert terms_of(0, []).expires_ms(1) is None
     assert terms_of(1e-12, []).expires_ms(1) == 2  # as good as nothing is still no life for ever
-    assert terms_of(0, []).type_problem("a/b") == "content of type 'a/b' is not taken; allowed are none"
+    assert terms_of(0, []).type_problem("a/b") == "content of type 'a/b' is not accepted; allowed are none"
 
 
 @for_each("name", ["", "  ", "a\nb", "a\x7f", "n" * (NAME_CHARACTERS + 1)])

@@ -231,7 +231,7 @@ async def test_types_and_sizes_that_the_host_does_not_take_are_refused(memory_ho
     images = MimeTypes(allow=frozenset({"image/*"}))
     uploads = Uploads(memory_house.blobs, reach.find, terms=ArtifactTerms(mime_types=images), max_bytes=4)
 
-    with pytest.raises(ApiRefused, match="is not taken; allowed are image") as refused:
+    with pytest.raises(ApiRefused, match="is not accepted; allowed are image") as refused:
         await uploads.begin(run, ArtifactsBegin(name="a", mime_type="text/plain"))
     assert (refused.value.error.code, refused.value.error.details) == ("invalid_argument", {"field": "mime_type"})
     upload = await uploads.begin(run, ArtifactsBegin(name="a", mime_type="image/png"))

@@ -292,4 +292,4 @@ def test_an_artifact_of_a_type_that_is_not_taken_is_refused_with_those_that_are(
             assert judged.type == "artifact.created"
         else:
             assert (judged.type, judged.fact["field"], judged.blob) == ("result.rejected", "mime_type", None)
-            assert str(judged.fact["problem"]).endswith("is not taken; allowed are image/*")
+            assert str(judged.fact["problem"]).endswith("is not accepted; allowed are image/*")

@@ -21,7 +21,7 @@ from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
 
 VALUE = "the-value-that-travels"

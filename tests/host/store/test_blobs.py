@@ -135,7 +135,7 @@ def test_a_gap_or_other_bytes_are_refused_and_change_nothing(blobs):
 def test_a_wrong_digest_is_refused_and_the_upload_stays(blobs):
     upload = blobs.begin()
     blobs.append(upload, 0, b"abc")
-    with pytest.raises(Conflict, match="another digest"):
+    with pytest.raises(Conflict, match="the digest of the content"):
         blobs.finish(upload, digest(b"abd"))
     with pytest.raises(NotFound):
         blobs.size(digest(b"abc"))

@@ -9,9 +9,9 @@ from tests.changing import replace
 
 from bollard.host.errors import StorageUnavailable, StoreMismatch
 from bollard.host.store.kept_key import KEPT_KEY, KeptKey
-from bollard.host.store.opening import choose_store
 from bollard.host.store.postgres import postgres_store
 from bollard.host.store.rows import DropKept, KeptRow, PutKept
+from bollard.host.store.selection import choose_store
 from bollard.host.store.sqlite import SqliteDatabase
 from bollard.host.store.store import Store
 
@@ -25,7 +25,7 @@ import os, signal, sys
 from pathlib import Path
 from bollard.host.clock import SystemClock
 from bollard.host.store.kept_key import KeptKey
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 KeptKey.finish = lambda self: os.kill(os.getpid(), signal.SIGKILL)
 choose_store("", Path(sys.argv[1]), SystemClock()).open()
 """

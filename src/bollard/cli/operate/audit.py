@@ -245,7 +245,7 @@ def opened_store(settings: "Settings") -> "Generator[Store]":
     version: opening it would migrate it under the host that uses it."""
     from bollard.host.clock import SystemClock
     from bollard.host.store.migrations import REVISIONS
-    from bollard.host.store.opening import choose_store
+    from bollard.host.store.selection import choose_store
 
     revision = revision_of(settings)
     if revision != REVISIONS.known[-1]:

@@ -110,7 +110,7 @@ def _locked_store(settings: "Settings") -> "Generator[Store]":
     """A store that no host may use meanwhile, migrated as by a start."""
     from bollard.cli.operate.data_lock import DataLock
     from bollard.host.clock import SystemClock
-    from bollard.host.store.opening import choose_store
+    from bollard.host.store.selection import choose_store
 
     with ExitStack() as stack:
         stack.callback(DataLock.take(settings.data).close)

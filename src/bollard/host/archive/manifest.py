@@ -1,4 +1,4 @@
-"""What an archive says of itself: the last member that is written and the first that is read."""
+"""The manifest of an archive, which is written last and read first, and its signature."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -12,18 +12,18 @@ MANIFEST: Final = "manifest.json"
 ArchiveKind = Literal["backup", "workspace"]
 ColumnKind = Literal["text", "integer", "bytes", "boolean"]
 Moment = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800_000)]
-"""In milliseconds since 1970, before the year 10000: a calendar has a name for it."""
+"""Milliseconds since 1970, before the year 10000, so that it converts to a date."""
 
 
 class Column(msgspec.Struct, frozen=True, array_like=True):
-    """One value of each row."""
+    """A column of a table."""
 
     name: str
     kind: ColumnKind
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """A table whose rows are in the archive, one JSON array for each line."""
+    """A table in the archive, with one JSON array per line."""
 
     name: str
     columns: tuple[Column, ...]
@@ -33,7 +33,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return f"tables/{self.name}.jsonl"
 
     def index(self, column: str) -> int:
-        """Where a column stands in a row; raises `ValueError`."""
+        """The index of a column. Raises `ValueError`."""
         return [each.name for each in self.columns].index(column)
 
     def has(self, column: str) -> bool:
@@ -41,7 +41,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A member whose name does not say its content."""
+    """The size and digest of a member."""
 
     size: int
     sha256: str
@@ -49,7 +49,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of the data directory: where it belongs, and the member that holds it."""
+    """A file of the data directory: its path, and the member that holds it."""
 
     path: str
     member: str
@@ -57,7 +57,7 @@ class FileNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArchivedResource(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that people saved, without what may be a secret: its own record is withheld."""
+    """A saved resource without possible secrets, in place of its withheld record."""
 
     kind: Literal["agent"]
     id: str
@@ -66,7 +66,7 @@ class ArchivedResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything about an archive that its members do not say."""
+    """The description of an archive and its members."""
 
     kind: ArchiveKind
     format: int
@@ -79,25 +79,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     members: dict[str, Member]
     blobs: int
     missing: tuple[str, ...] = ()
-    """Digests that rows refer to and that were not there to be read."""
+    """Digests of referenced contents that were missing."""
     public_keys: dict[str, str] = {}
-    """Keys that signed heads, by id, in hex: enough to verify, not to sign."""
+    """Public keys of the signed heads, by id, in hex."""
     keys: tuple[str, ...] = ()
-    """Names of the key files that are inside."""
+    """Names of the included key files."""
     files: tuple[FileNote, ...] = ()
     workspace: str | None = None
     withheld: int = 0
-    """Records whose data is left out because it is nobody else's business."""
+    """The number of records whose data is withheld."""
     saved: tuple[ArchivedResource, ...] = ()
 
     def table(self, name: str) -> Table | None:
         return next((table for table in self.tables if table.name == name), None)
 
 
-# The signature of an archive: over its manifest, which has the digest of every member. Pure.
+# --- the signature, over the manifest, which has the digest of every member ---
 #
-# A signature that fits proves that whoever has the key wrote the archive. It does not say whose key that is: an archive
-# brings its own public key along, so the key has to be known from elsewhere (`host/backup/archive_verification.py`).
+# A valid signature proves that the holder of the key wrote the archive. The archive contains the public key, so the
+# reader must know the key from elsewhere (`host/backup/archive_verification.py`).
 
 
 SIGNATURE: Final = "signature.json"
@@ -111,13 +111,13 @@ class _Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def sign_manifest(manifest: bytes, key: SigningKey) -> bytes:
-    """The member that stands beside the manifest."""
+    """Create the signature member."""
     signed = _Signature(public_key=key.verify_key.public.hex(), signature=key.sign(_text(manifest)).hex())
     return msgspec.json.format(msgspec.json.encode(signed)) + b"\n"
 
 
 def signer_of(manifest: bytes, member: bytes) -> VerifyKey:
-    """The key that signed the manifest. Raises `BadSignature`, and `ValueError` for a member that is no signature."""
+    """The key that signed the manifest. Raises `BadSignature`, and `ValueError` for a malformed member."""
     signed = msgspec.json.decode(member, type=_Signature)
     key = VerifyKey(bytes.fromhex(signed.public_key))
     key.verify(_text(manifest), bytes.fromhex(signed.signature))
@@ -125,5 +125,5 @@ def signer_of(manifest: bytes, member: bytes) -> VerifyKey:
 
 
 def _text(manifest: bytes) -> bytes:
-    """What is signed: it can be mistaken for nothing else that the same key signs."""
+    """The signed text, which is distinct from all other texts that the key signs."""
     return canonical_json({"kind": "bollard-archive-1", "manifest_sha256": sha256_of(manifest)})

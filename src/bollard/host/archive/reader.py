@@ -1,6 +1,6 @@
-"""Reads an archive with suspicion: nothing declared is believed, everything is counted, and nothing is read twice over.
+"""The reader of an archive that may be forged: it trusts no declared size or name, and counts and hashes every byte.
 
-Raises `BadArchive`. Writes nothing: what becomes of the bytes is its caller's business.
+Raises `BadArchive`. Writes nothing.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ from bollard.trust import BadSignature
 from bollard.trust.keys import VerifyKey
 
 FORMAT: Final = 2
-"""Signed, and without projections."""
+"""Signed, without projections."""
 UNSIGNED_FORMAT: Final = 1
-"""What earlier versions wrote."""
+"""The format of earlier versions."""
 _NAME: Final = re.compile(
     r"((manifest|signature)\.json|(tables|keys|files)/[a-z0-9][a-z0-9._-]{0,127}|blobs/[0-9a-f]{64})"
 )
 _SCHEMA_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
-"""What a table or a column may be called: it becomes part of a statement."""
+"""Names of tables and columns, which become part of statements."""
 _BLOB: Final = "blobs/"
 _CHUNK_BYTES: Final = MIB
 _ENCRYPTED: Final = 0x1
@@ -59,15 +59,15 @@ _BROKEN: Final = (
     RuntimeError,
     ValueError,
 )
-"""What Python's reader raises for a file that lies about itself."""
+"""The exceptions of Python's reader for a malformed file."""
 
 
 class ArchiveReader:
-    """One archive, open. Members can be read in any order, each as often as it is needed."""
+    """One open archive. Members can be read in any order and repeatedly."""
 
     manifest: Manifest
     signer: VerifyKey | None
-    """The key that signed the manifest. Nobody has said whose key it is."""
+    """The key that signed the manifest. Its owner is not verified here."""
 
     def __init__(self, path: Path, kind: ArchiveKind, *, max_bytes: int = ARCHIVE_BYTES) -> None:
         self._path = path
@@ -78,9 +78,14 @@ class ArchiveReader:
         try:
             self._file: IO[bytes] = self._path.open("rb")
         except FileNotFoundError:
-            raise NotFound(f"there is no file {self._path}", hint="name an archive that exists") from None
+            raise NotFound(
+                f"there is no file {self._path}",
+                reason="no_archive",
+                hint="name an archive that exists",
+                path=str(self._path),
+            ) from None
         except OSError as error:
-            raise BadArchive(f"{self._path} cannot be read: {error.strerror}", hint="name a readable file") from error
+            raise self._unreadable(error, "name a readable file") from error
         try:
             with self._suspicion():
                 _check_directory_size(self._file)
@@ -103,25 +108,25 @@ class ArchiveReader:
 
     @property
     def blobs(self) -> list[str]:
-        """The digests of the contents inside."""
+        """The digests of the contents."""
         return [name.removeprefix(_BLOB) for name in self._sizes if name.startswith(_BLOB)]
 
     @property
     def total_bytes(self) -> int:
-        """What its members say they hold."""
+        """The sum of the declared sizes."""
         return sum(self._sizes.values())
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """A described member in pieces; raises `BadArchive` at its end when it is not what the manifest says."""
+        """A member in pieces. Raises `BadArchive` at its end if it differs from the manifest."""
         noted = self.manifest.members[name]
         return self._counted(name, noted.size, noted.sha256)
 
     def blob(self, sha256: str) -> Iterator[bytes]:
-        """A content in pieces; raises `BadArchive` at its end when it has another digest."""
+        """A content in pieces. Raises `BadArchive` at its end if it has another digest."""
         return self._counted(_BLOB + sha256, self._sizes[_BLOB + sha256], sha256)
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """A described member by line, without line ends."""
+        """A member by line, without line ends."""
         rest, count = b"", 0
         for piece in self.pieces(name):
             *whole, rest = (rest + piece).split(b"\n")
@@ -130,7 +135,7 @@ class ArchiveReader:
             if len(rest) > ARCHIVE_LINE_BYTES:
                 raise self._bad(f"a line of {name} is longer than {ARCHIVE_LINE_BYTES // MIB} MiB")
         if rest or count != self.manifest.members[name].lines:
-            raise self._bad(f"{name} does not have the lines that the manifest says")
+            raise self._bad(f"the number of lines of {name} differs from the manifest")
 
     def _counted(self, name: str, size: int, sha256: str) -> Iterator[bytes]:
         digest, left = hashlib.sha256(), size
@@ -142,7 +147,7 @@ class ArchiveReader:
                 digest.update(piece)
                 yield piece
         if left or digest.hexdigest() != sha256:
-            raise self._bad(f"{name} is not what was written")
+            raise self._bad(f"{name} was changed")
 
     def _checked_members(self) -> dict[str, int]:
         entries = self._zip.infolist()
@@ -152,9 +157,9 @@ class ArchiveReader:
         end = 0
         for entry in sorted(entries, key=lambda entry: entry.header_offset):
             if _NAME.fullmatch(entry.filename) is None or entry.filename in sizes:
-                raise self._bad(f"it has a member that does not belong there: {entry.filename[:80]!r}")
+                raise self._bad(f"it has an unexpected member: {entry.filename[:80]!r}")
             if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise self._bad(f"{entry.filename} is packed in a way that is not ours")
+                raise self._bad(f"{entry.filename} has an unsupported compression or encryption")
             if entry.header_offset < end:
                 raise self._bad(f"{entry.filename} shares its bytes with another member")
             end = entry.header_offset + _LOCAL_HEADER_BYTES + len(entry.filename) + entry.compress_size
@@ -164,23 +169,23 @@ class ArchiveReader:
         return sizes
 
     def _small(self, name: str, limit: int) -> bytes:
-        """A member that no manifest describes, whole."""
+        """A small member that the manifest does not describe."""
         if not 0 < self._sizes.get(name, 0) <= limit:
             raise self._bad(f"it has no {name.partition('.')[0]}")
         with self._suspicion(), self._zip.open(name) as member:
             return member.read(limit + 1)
 
     def _find_signer(self, manifest: bytes) -> VerifyKey | None:
-        """An archive of the newest format is signed, and one of the format before is not."""
+        """The signer of the archive; `None` for the unsigned format."""
         if self.manifest.format == UNSIGNED_FORMAT:
             if SIGNATURE in self._sizes:
-                raise self._bad("it has a signature that its format does not know")
+                raise self._bad("it has a signature, which its format does not support")
             return None
         member = self._small(SIGNATURE, ARCHIVE_SIGNATURE_BYTES)
         try:
             return signer_of(manifest, member)
         except (BadSignature, ValueError) as error:
-            raise self._bad("its signature does not fit what it says of itself: it was changed") from error
+            raise self._bad("its signature does not match its manifest: it was changed") from error
 
     def _read_manifest(self, text: bytes) -> Manifest:
         try:
@@ -188,25 +193,36 @@ class ArchiveReader:
         except msgspec.MsgspecError as error:
             raise self._bad(f"its manifest cannot be read: {error}") from error
         if manifest.format not in (UNSIGNED_FORMAT, FORMAT):
-            message = f"{self._path.name} is written in format {manifest.format}"
-            raise BadArchive(message, hint="read it with the version that wrote it", version=manifest.version)
+            raise BadArchive(
+                f"{self._path.name} has format {manifest.format}, which this version cannot read",
+                reason="format_unknown",
+                hint=f"read it with version {manifest.version}",
+                version=manifest.version,
+                file=self._path.name,
+                format=manifest.format,
+            )
         if manifest.kind != self._kind:
-            hint = "a backup is restored, the archive of a workspace is imported"
-            raise BadArchive(f"{self._path.name} is the archive of a {manifest.kind}", hint=hint, kind=manifest.kind)
+            raise BadArchive(
+                f"{self._path.name} is the archive of a {manifest.kind}",
+                reason="wrong_kind",
+                hint="restore a backup with `bollard restore`; import the archive of a workspace with `bollard import`",
+                kind=manifest.kind,
+                file=self._path.name,
+            )
         return manifest
 
     def _check_manifest(self) -> None:
         described = {name for name in self._sizes if not name.startswith(_BLOB) and name not in (MANIFEST, SIGNATURE)}
         if described != set(self.manifest.members) or len(self.blobs) != self.manifest.blobs:
-            raise self._bad("its members are not those that the manifest names")
+            raise self._bad("its members differ from the manifest")
         for table in self.manifest.tables:
             names = [table.name, *(column.name for column in table.columns)]
             if not all(map(_SCHEMA_NAME.fullmatch, names)) or len({*names[1:]}) != len(names) - 1:
-                raise self._bad(f"its manifest names a table that is none: {table.name[:80]!r}")
+                raise self._bad(f"its manifest has an invalid table: {table.name[:80]!r}")
         named = {table.member for table in self.manifest.tables}
         named |= {f"keys/{name}" for name in self.manifest.keys} | {note.member for note in self.manifest.files}
         if named != described:
-            raise self._bad("its manifest names members without a use")
+            raise self._bad("its manifest has unused members")
 
     @contextmanager
     def _suspicion(self) -> Generator[None]:
@@ -215,18 +231,31 @@ class ArchiveReader:
         except BadArchive:
             raise
         except OSError as error:
-            message = f"{self._path.name} cannot be read: {error.strerror}"
-            raise BadArchive(message, hint="look at the disk it is on") from error
+            raise self._unreadable(error, "check its disk") from error
         except _BROKEN as error:
             raise self._bad(f"it is broken ({type(error).__name__}: {error})") from error
 
+    def _unreadable(self, error: OSError, hint: str) -> BadArchive:
+        return BadArchive(
+            f"{self._path} cannot be read: {error.strerror}",
+            reason="archive_unreadable",
+            hint=hint,
+            path=str(self._path),
+            problem=error.strerror,
+        )
+
     def _bad(self, problem: str) -> BadArchive:
-        message = f"{self._path.name} cannot be used: {problem}"
-        return BadArchive(message, hint="nothing was written; take another copy of the archive", path=str(self._path))
+        return BadArchive(
+            f"{self._path.name} cannot be used: {problem}",
+            reason="archive_damaged",
+            hint="nothing was written; use another copy of the archive",
+            path=str(self._path),
+            problem=problem,
+        )
 
 
 def _check_directory_size(file: IO[bytes]) -> None:
-    """Before Python's reader makes an object of each entry: how long the list of them says it is."""
+    """Check the size of the list of members before Python's reader creates an object for each."""
     length = file.seek(0, os.SEEK_END)
     file.seek(max(0, length - _END_BYTES - _COMMENT_BYTES))
     tail = file.read()
@@ -242,8 +271,8 @@ def _check_directory_size(file: IO[bytes]) -> None:
 
 
 def _large_directory_bytes(file: IO[bytes], end: int, said: int) -> int:
-    """The same of an archive whose numbers need 64 bits: they stand in a record of their own before the end. Where
-    there is one it counts, because it counts for Python's reader, whatever the end itself says."""
+    """The directory size of a 64-bit archive, from the record before its end. If that record exists, Python's reader
+    uses it, so it counts here too."""
     file.seek(max(0, end - _LOCATOR.size))
     locator = file.read(min(end, _LOCATOR.size))
     if not locator.startswith(b"PK\6\7"):

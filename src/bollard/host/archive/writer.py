@@ -1,4 +1,4 @@
-"""Writes an archive beside its final name and moves it there when it is whole and flushed."""
+"""The writer of an archive. The file gets its final name once it is complete and flushed."""
 
 import errno
 import hashlib
@@ -19,16 +19,16 @@ from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
 from bollard.trust import sync_folder
 from bollard.trust.keys import SigningKey
 
-# What a copy that was cut off leaves beside its place: named by the process that made it, and removed by the next.
+# --- unfinished files: named by their process, and removed by the next one ---
 
 
 def unfinished_name(path: Path, suffix: str) -> Path:
-    """Where something is made before it gets the name `path`: hidden, and this process's alone."""
+    """The hidden path of an unfinished file or directory of this process."""
     return path.with_name(f".{path.name}.{os.getpid()}.{suffix}")
 
 
 def remove_leftovers(path: Path, suffix: str) -> None:
-    """Those of processes that are gone. What cannot be removed stays; it is in nobody's way."""
+    """Remove unfinished files of ended processes. Errors are ignored."""
     pattern = re.compile(rf"\.{re.escape(path.name)}\.(\d+)\.{suffix}")
     try:
         found = list(path.absolute().parent.iterdir())
@@ -55,9 +55,9 @@ def _is_alive(pid: int) -> bool:
 
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""What a file system says that has one name for each file."""
+"""Errors of file systems without hard links."""
 _QUICK: Final = 1
-"""Effort of the compression: rows shrink a lot at once and little more with more of it."""
+"""The compression level: higher levels shrink rows only a little more."""
 
 
 class _Sink(Protocol):
@@ -65,7 +65,7 @@ class _Sink(Protocol):
 
 
 class MemberWriter:
-    """One open member; counts and hashes what goes in."""
+    """One open member, which counts and hashes its content."""
 
     def __init__(self, sink: _Sink) -> None:
         self._sink = sink
@@ -87,7 +87,7 @@ class MemberWriter:
 
 
 class ArchiveWriter:
-    """A new archive. Leaving the `with` block without `finish` leaves nothing behind."""
+    """A new archive. Without `finish`, the `with` block removes it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -116,14 +116,14 @@ class ArchiveWriter:
 
     @contextmanager
     def member(self, name: str) -> Generator[MemberWriter]:
-        """A member that the manifest describes."""
+        """Open a member that the manifest describes."""
         with self._disk_errors(), self._zip.open(name, "w", force_zip64=True) as sink:
             writer = MemberWriter(sink)
             yield writer
             self.members[name] = writer.noted()
 
     def blob(self, sha256: str, pieces: Iterable[bytes]) -> None:
-        """A content by its digest. What it is made of is checked when the archive is verified."""
+        """Write a content under its digest, which is checked when the archive is verified."""
         plain = zipfile.ZipInfo(f"blobs/{sha256}")  # not packed: most of it is packed already
         with self._disk_errors(), self._zip.open(plain, "w", force_zip64=True) as sink:
             for piece in pieces:
@@ -131,8 +131,7 @@ class ArchiveWriter:
         self.blobs += 1
 
     def finish(self, manifest: Manifest, key: SigningKey) -> None:
-        """The last members: the manifest and its signature. Then everything is flushed; the archive still has no
-        name."""
+        """Write the manifest and its signature, and flush the archive, which has no final name yet."""
         text = msgspec.json.format(msgspec.json.encode(manifest)) + b"\n"
         with self._disk_errors():
             for name, content in ((MANIFEST, text), (SIGNATURE, sign_manifest(text, key))):
@@ -144,11 +143,11 @@ class ArchiveWriter:
 
     @property
     def unnamed(self) -> Path:
-        """Where it is until it gets its name."""
+        """The path until the archive gets its name."""
         return self._partial
 
     def name(self) -> None:
-        """Give it its name, unless somebody else took that meanwhile."""
+        """Give the archive its name. Raises `Conflict` if a file of this name exists."""
         with self._disk_errors():
             try:
                 os.link(self._partial, self._path)
@@ -163,8 +162,12 @@ class ArchiveWriter:
             sync_folder(self._path.parent)
 
     def _taken(self) -> Conflict:
-        message = f"{self._path.name} is there already and is not overwritten"
-        return Conflict(message, hint="choose another name")
+        return Conflict(
+            f"{self._path.name} exists already and is not overwritten",
+            reason="archive_exists",
+            hint="choose another name",
+            file=self._path.name,
+        )
 
     @contextmanager
     def _disk_errors(self) -> Generator[None]:
@@ -172,7 +175,16 @@ class ArchiveWriter:
             yield
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                message = f"there is no space left for {self._path.name}"
-                raise StorageFull(message, hint="free some space, or write it to another disk") from error
-            message = f"{self._path.name} cannot be written: {error.strerror}"
-            raise StorageUnavailable(message, hint="choose another place") from error
+                raise StorageFull(
+                    f"there is no space left for {self._path.name}",
+                    reason="no_space_for_archive",
+                    hint="free some space, or write it to another disk",
+                    file=self._path.name,
+                ) from error
+            raise StorageUnavailable(
+                f"{self._path.name} cannot be written: {error.strerror}",
+                reason="archive_not_written",
+                hint="choose another directory",
+                file=self._path.name,
+                problem=error.strerror,
+            ) from error

@@ -1,4 +1,4 @@
-"""Writes down what must be on disk before it is done, or refuses it."""
+"""Audit records that must be on disk before their action runs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 
 async def write_first(journal: Journal, clock: Clock, workspace: str, kind: str, data: JsonObject) -> None:
-    """A record of the workspace, on disk when this returns. Raises `AuditUnavailable` when it takes too long, and what
-    the journal says when it cannot be written."""
-    said = encode_data(data)
-    record = NewRecord(workspace=workspace, type=kind, data=said, created_ms=clock.now_ms())
+    """Write a record of the workspace durably. Raises `AuditUnavailable` if that takes too long, and the journal's
+    error if it fails."""
+    content = encode_data(data)
+    record = NewRecord(workspace=workspace, type=kind, data=content, created_ms=clock.now_ms())
     try:
         async with asyncio.timeout(AUDIT_S):
-            await journal.commit(Entry(records=[record], size=len(said)))
+            await journal.commit(Entry(records=[record], size=len(content)))
     except TimeoutError:
         raise AuditUnavailable(
-            f"it could not be written down within {AUDIT_S:g} s, so it was not done",
-            hint="look at the disk or the database of the host, and try again",
+            f"the audit record was not written within {AUDIT_S:g} s, so the action was not run",
+            reason="audit_timeout",
+            hint="check the disk or the database of the host, then retry",
+            seconds=AUDIT_S,
         ) from None

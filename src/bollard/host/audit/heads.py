@@ -1,4 +1,4 @@
-"""Signed heads outside of the log, one JSON line each: what a witness is told, and what is read back from it. Pure."""
+"""Signed heads as JSON lines, as a witness stores them. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class UnreadableHead(Exception):
-    """A line that is no head. `line` counts from 1."""
+    """A line is not a head. `line` counts from 1."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(problem)
@@ -37,7 +37,7 @@ class HeadLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     signature: str
     """Hex."""
     closed: bool = False
-    """Whether the writer of the chain had ended: nothing may follow."""
+    """Whether the writer of the chain has ended: no record may follow."""
 
     @classmethod
     def of(cls, row: HeadRow, *, closed: bool = False) -> HeadLine:
@@ -53,7 +53,7 @@ class HeadLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
         )
 
     def row(self) -> HeadRow:
-        """Raises `ValueError` where the signature is no hex."""
+        """The head as a row. Raises `ValueError` if the signature is not hex."""
         return HeadRow(
             workspace=self.workspace,
             chain=self.chain,
@@ -72,12 +72,12 @@ _decode: Final = msgspec.json.Decoder(HeadLine).decode
 
 
 def head_line(row: HeadRow, *, closed: bool = False) -> bytes:
-    """What a witness gets, with its line end."""
+    """The line for a witness, with its line end."""
     return _encode(HeadLine.of(row, closed=closed)) + b"\n"
 
 
 def read_heads_of(lines: Iterable[bytes]) -> Iterator[HeadLine]:
-    """The heads of a witness. A line that was cut off while it was written was never confirmed, and is left out. Raises
+    """Parse the heads of a witness. An incomplete last line was never confirmed, and is skipped. Raises
     `UnreadableHead`."""
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
@@ -95,7 +95,7 @@ def read_heads_of(lines: Iterable[bytes]) -> Iterator[HeadLine]:
 
 
 def is_signed(row: HeadRow, keys: Mapping[str, VerifyKey]) -> bool:
-    """Whether one of these keys signed the head; false also where its key is not among them."""
+    """Whether one of these keys signed the head; false if its key is unknown."""
     key = keys.get(row.key_id)
     if key is None:
         return False

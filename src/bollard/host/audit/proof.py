@@ -1,4 +1,4 @@
-"""One file that proves what a run was: its event, its grant, its records, and the signed heads that they lead to.
+"""The proof of a run in one file: its event, its grant, its records, and the signed heads that cover them.
 
 A stranger checks it with the host's public key and nothing else. Between the records of the run stand the headers of
 others, without their data: a link of the chain covers each of them. Making it blocks; checking it is pure.
@@ -23,7 +23,7 @@ KIND: Final = "bollard-proof-1"
 
 
 class ProvedRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A record as it was written. `data` is there where the record is about the run, unless retention dropped it."""
+    """A record. `data` is present if the record belongs to the run, unless retention dropped it."""
 
     position: int
     run_id: str | None = None
@@ -39,17 +39,17 @@ class ProvedRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Records of one chain without a hole, up to the first signed head behind what is proved."""
+    """Consecutive records of one chain, up to the first signed head after the proved records."""
 
     chain: str
     after_hash: str
     records: tuple[ProvedRecord, ...]
     head: HeadLine | None = None
-    """Nothing where no head was signed since."""
+    """`None` if no head was signed since."""
 
 
 class ProvedGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the run could use, in the bytes that its grant quotes."""
+    """The capabilities of the run, in the bytes that its grant hashes."""
 
     sha256: str
     json: str
@@ -65,7 +65,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     grant_sha256: str
     made_ms: int
     public_keys: dict[str, str]
-    """Hex, by id: those of the host that made the proof. Who does not trust the file brings their own."""
+    """The host's public keys in hex, by id. A verifier that does not trust the file uses its own copy."""
     sections: tuple[Section, ...]
     graph: ProvedGraph | None = None
 
@@ -75,10 +75,10 @@ def write_proof(proof: Proof) -> bytes:
 
 
 def prove(store: Store, run_id: str, public_keys: Mapping[str, str], now_ms: int) -> Proof:
-    """Raises `NotFound`, and `InvalidRequest` where it would be too large."""
+    """Build the proof of a run. Raises `NotFound`, and `InvalidRequest` if it would be too large."""
     run = store.run(run_id)
     if run is None:
-        raise NotFound("there is no such run", hint="`bollard runs` lists them")
+        raise NotFound("there is no such run", reason="no_such_run", hint="`bollard runs` lists the newest")
     points = [*_event_of(store, run), *_records_of(store, run_id)]
     heads: dict[str, list[HeadRow]] = defaultdict(list)
     for head in store.heads(run.workspace):
@@ -103,7 +103,7 @@ def _records_of(store: Store, run_id: str) -> Iterator[RecordRow]:
 
 
 def _event_of(store: Store, run: RunRow) -> list[RecordRow]:
-    """The record that the event came with; nothing where retention has forgotten the event."""
+    """The record of the event; none if retention dropped the event."""
     event = store.event(run.workspace, run.event_id)
     if event is None:
         return []
@@ -113,7 +113,7 @@ def _event_of(store: Store, run: RunRow) -> list[RecordRow]:
 def _sections(
     store: Store, workspace: str, points: Sequence[RecordRow], heads: Mapping[str, Sequence[HeadRow]]
 ) -> Iterator[Section]:
-    """The points that one head vouches for stand together."""
+    """Group the records by the head that covers them."""
     together: dict[tuple[str, int | None], list[RecordRow]] = defaultdict(list)
     for row in points:
         signed = [head.position for head in heads.get(row.chain, ())]
@@ -134,8 +134,10 @@ def _sections(
         if left < 0:
             raise InvalidRequest(
                 f"the proof would have more than {PROOF_RECORDS} records",
-                hint="take a backup instead: `bollard backup` holds the whole chain",
+                reason="proof_too_large",
+                hint="use `bollard backup` instead, which contains the whole chain",
                 field="run_id",
+                limit=PROOF_RECORDS,
             )
         rows = list(_range(store, workspace, chain, first - 1, last))
         before = store.chain(workspace, chain, first - 2, 1) if first > 1 else []

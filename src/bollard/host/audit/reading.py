@@ -1,4 +1,4 @@
-"""Reads the log for auditors: filtered, in bounded steps, from either end. Blocks: call it in a thread."""
+"""Audit queries of the log: filtered, in bounded steps, from either end. Blocks: call it in a thread."""
 
 from collections.abc import Iterator
 
@@ -12,12 +12,12 @@ from bollard.host.store.store import Store
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What an auditor wants to see."""
+    """The filter of an audit query."""
 
     workspace: str
     types: frozenset[str] | None = None
     severity: Severity | None = None
-    """At least so much."""
+    """The lowest severity."""
     run_id: str | None = None
     since_ms: int | None = None
     until_ms: int | None = None
@@ -41,14 +41,14 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Records, newest first. Where `before` is not `None` there may be more, with ids below it."""
+    """A page of records, newest first. If `before` is set, there may be more records with lower ids."""
 
     rows: list[RecordRow]
     before: int | None
 
 
 def page_of_log(store: Store, wanted: AuditFilter, before: int | None, limit: int) -> AuditPage:
-    """The newest records that are wanted. So many are looked at and no more, however few of them are wanted."""
+    """The newest matching records. The number of records read is bounded, however few of them match."""
     below = store.last_record() + 1 if before is None else before
     rows: list[RecordRow] = []
     for _ in range(AUDIT_WINDOWS):
@@ -63,8 +63,7 @@ def page_of_log(store: Store, wanted: AuditFilter, before: int | None, limit: in
 
 
 def all_of(store: Store, wanted: AuditFilter, up_to: int) -> Iterator[list[RecordRow]]:
-    """Everything that is wanted with an id up to this one, oldest first, a few at a time; an empty list now and then
-    where there is much between."""
+    """All matching records with ids up to `up_to`, oldest first, in pages. A page may be empty."""
     above = 0
     while above < up_to:
         below = min(above + AUDIT_WINDOW, up_to) + 1

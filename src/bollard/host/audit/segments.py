@@ -1,5 +1,5 @@
-"""Parts of chains as compressed files, each with the signed head that ends it: what they hold still verifies without
-the store that it came from."""
+"""Archived segments of chains: compressed files, each with the signed head that ends it, that verify without the
+store."""
 
 import asyncio
 import gzip
@@ -28,12 +28,12 @@ from bollard.trust import Fault, genesis, make_folder, sync_folder, verify_chain
 _NAME: Final = re.compile(r"(\d{12})-(\d{12})\.jsonl\.gz")
 _LEVEL: Final = 6
 _LINE_BYTES: Final = 64 << 20
-"""The longest line that is read of a segment: a record has far less."""
+"""The longest line of a segment; records are far shorter."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class BadSegment(Exception):
-    """A segment that cannot be read, or is not what was written."""
+    """A segment is unreadable or was changed."""
 
     def __init__(self, position: int, problem: str) -> None:
         super().__init__(problem)
@@ -55,7 +55,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of an archive, by its name."""
+    """A segment file, identified by its name."""
 
     path: Path
     first: int
@@ -83,13 +83,13 @@ def _segments_in(folder: Path) -> list[Segment]:
 
 
 def archived_up_to(archive: Path, workspace: str, chain: str) -> int:
-    """The last position of a chain that is in the archive; 0 where there is none."""
+    """The last archived position of a chain; 0 if there is none."""
     folder = _folder(archive, workspace, chain)
     return max((each.last for each in _segments_in(folder)), default=0) if folder.is_dir() else 0
 
 
 def find_segments(archive: Path) -> Iterator[list[Segment]]:
-    """The segments of each chain, in order. What is no segment is passed over."""
+    """The segments of each chain, in order. Other files are skipped."""
     if not archive.is_dir():
         return
     for workspace in sorted(path for path in archive.iterdir() if path.is_dir()):
@@ -99,8 +99,8 @@ def find_segments(archive: Path) -> Iterator[list[Segment]]:
 
 
 def write_segment(archive: Path, header: SegmentHeader, rows: Iterable[RecordRow]) -> tuple[Path, str]:
-    """Under its name only when it is whole, on disk and verified; its path and digest. Raises `BadSegment` and
-    `OSError`."""
+    """Write a segment; it gets its name only after it is complete, durable and verified. Returns path and digest.
+    Raises `BadSegment` and `OSError`."""
     folder = _folder(archive, header.workspace, header.chain)
     make_folder(folder)
     path = folder / f"{header.first:012}-{header.last:012}.jsonl.gz"
@@ -124,7 +124,7 @@ def write_segment(archive: Path, header: SegmentHeader, rows: Iterable[RecordRow
 
 
 def read_segment(path: Path) -> SegmentHeader:
-    """Read and verify all of a segment; whose key signed its head is for the caller to judge. Raises `BadSegment`."""
+    """Read and verify a segment. The caller checks the key of its head. Raises `BadSegment`."""
     position = 0
     try:
         with gzip.open(path, "rb") as file:
@@ -157,17 +157,16 @@ def _unfit(header: SegmentHeader, ended: int) -> Fault | None:
     return Fault(kind="edited", chain=header.chain, position=header.first, detail=detail) if detail else None
 
 
-# Puts what is old enough into an archive, chain by chain, before retention drops any of it. A chore, now and then.
-
+# --- archiving, before retention drops data ---
 
 _log = structlog.get_logger("bollard.host.audit")
 _DAY_MS: Final = 24 * 3600 * 1000
 _CHAINS: Final = 100_000
-"""Chains that are looked at in one go."""
+"""Chains per run of the archiver."""
 
 
 class Archived(msgspec.Struct, frozen=True, kw_only=True):
-    """One segment that was written."""
+    """A written segment."""
 
     workspace: str
     chain: str
@@ -178,7 +177,7 @@ class Archived(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Archiver:
-    """Leaves a `log.archived` record for each segment, with its digest."""
+    """Archives old parts of the log, and writes a `log.archived` record with the digest of each segment."""
 
     def __init__(self, *, store: Store, journal: Journal, clock: Clock, folder: Path, days: float) -> None:
         self._store = store
@@ -188,8 +187,8 @@ class Archiver:
         self._days = days
 
     async def run(self) -> list[Archived]:
-        """What a signed head of so many days ago covers. Raises `HostError`; an archive that cannot be written is
-        logged, and tried again."""
+        """Archive all records covered by a signed head that is old enough. Raises `HostError`; a failed write is logged
+        and retried at the next run."""
         before_ms = self._clock.now_ms() - round(self._days * _DAY_MS)
         done: list[Archived] = []
         for head in await asyncio.to_thread(self._store.newest_heads, None, before_ms, _CHAINS):
@@ -222,7 +221,7 @@ class Archiver:
 
 
 def archive_chain(store: Store, folder: Path, newest: HeadRow) -> Archived | None:
-    """The next segment of a chain up to a head; `None` where all of it is archived. Blocks. Raises `BadSegment`,
+    """Write the next segment of a chain up to a head; `None` if all of it is archived. Blocks. Raises `BadSegment`,
     `OSError`."""
     workspace, chain = newest.workspace, newest.chain
     done = archived_up_to(folder, workspace, chain)
@@ -250,7 +249,7 @@ def archive_chain(store: Store, folder: Path, newest: HeadRow) -> Archived | Non
 
 
 def _end_of_segment(store: Store, newest: HeadRow, done: int) -> HeadRow:
-    """A segment ends with a head: the last one that keeps it in its size, or the next one at all."""
+    """The head that ends the next segment: the last one within the size limit, otherwise the next one."""
     if newest.position - done <= ARCHIVE_SEGMENT_RECORDS:
         return newest
     heads = [head for head in store.heads(newest.workspace) if head.chain == newest.chain and head.position > done]

@@ -1,4 +1,4 @@
-"""How much a kind of record matters to whoever watches. One table: what is not in it is `info`. Pure."""
+"""The severity of record types. Types that are not in the table are `info`. Pure."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 Severity = Literal["debug", "info", "warning", "error", "critical"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
-"""From the least to the most."""
+"""In ascending order."""
 
 _BY_SEVERITY: Final[Mapping[Severity, frozenset[str]]] = MappingProxyType(
     {
@@ -53,7 +53,7 @@ _BY_SEVERITY: Final[Mapping[Severity, frozenset[str]]] = MappingProxyType(
 _OF: Final[Mapping[str, Severity]] = {kind: severity for severity, kinds in _BY_SEVERITY.items() for kind in kinds}
 
 TypeChoice = tuple[frozenset[str] | None, frozenset[str]]
-"""The types that are wanted (`None` for all), and those that are not."""
+"""The included types (`None` for all), and the excluded types."""
 
 
 def severity_of(kind: str) -> Severity:
@@ -61,7 +61,7 @@ def severity_of(kind: str) -> Severity:
 
 
 def types_of(least: Severity) -> TypeChoice:
-    """Which types matter at least so much."""
+    """The types with at least this severity."""
     below = frozenset[str]().union(
         *(_BY_SEVERITY.get(each, frozenset()) for each in SEVERITIES[: SEVERITIES.index(least)])
     )

@@ -1,5 +1,4 @@
-"""What a host does for its audit beside writing the log: the witness, and the archive. One value for the composition
-root."""
+"""The audit trail of a host: the witness and the archive of the log."""
 
 import asyncio
 import threading
@@ -22,11 +21,9 @@ from bollard.host.settings import Settings
 from bollard.host.store.store import Store
 from bollard.trust.keys import VerifyKey
 
-# Whether the log still has what the witness was told last: looked at by a start that demands a witness (ADR 0090).
-
 
 class WitnessedGap(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that the witness knows and the log does not have; an operator has accepted it."""
+    """A witnessed record that the log lacks, accepted by an operator (ADR 0090)."""
 
     workspace: str
     chain: str
@@ -36,10 +33,10 @@ class WitnessedGap(msgspec.Struct, frozen=True, kw_only=True):
 def check_witnessed(
     store: Store, lines: Iterable[bytes], keys: Mapping[str, VerifyKey], accepted: str
 ) -> WitnessedGap | None:
-    """Compare the newest start that the witness names with the log. `accepted` is the setting `broken_log`.
+    """Compare the newest chains of the witness with the log. `accepted` is the setting `broken_log`.
 
-    Raises `LogBroken` where a record is missing or another one, and `AuditUnavailable` where the witness knows nothing
-    of a log that has records.
+    Raises `LogBroken` if a record is missing or differs, and `AuditUnavailable` if the witness has no head of a log
+    with records.
     """
     newest: dict[str, HeadLine] = {}
     chain = ""
@@ -52,12 +49,16 @@ def check_witnessed(
                     newest[line.workspace] = line
     except UnreadableHead as error:
         raise AuditUnavailable(
-            f"what the witness holds cannot be read: {error.problem}", hint="look at the place that `witness` names"
+            f"the heads of the witness cannot be read: {error.problem}",
+            reason="witness_damaged",
+            hint="check the setting `witness` and its file or server",
+            problem=error.problem,
         ) from error
     if not newest and store.last_record():
         raise AuditUnavailable(
-            "the witness holds no head of this host, and the log has records",
-            hint="look at the place that `witness` names; if it is new, start once without witness_required",
+            "the witness holds no head of this host, but the log has records",
+            reason="witness_empty",
+            hint="check the setting `witness`; if the witness is new, start once without witness_required",
         )
     for head in newest.values():
         named = store.chain(head.workspace, head.chain, head.position - 1, 1)
@@ -67,10 +68,13 @@ def check_witnessed(
             return WitnessedGap(workspace=head.workspace, chain=head.chain, position=head.position)
         name = f"{head.chain}:{head.position}"
         raise LogBroken(
-            f"the witness names record {head.position} of chain {head.chain}, and it is not there, or another one",
-            hint="keep a copy, look with `bollard audit verify`, and restore a backup; or set broken_log to "
-            f"{name} to go on behind it",
+            f"the witness names record {head.position} of chain {head.chain}, which is missing or has another hash",
+            reason="witnessed_record_missing",
+            hint="keep a copy, run `bollard audit verify`, and restore a backup; or set broken_log to "
+            f"{name} to continue after it",
             name=name,
+            chain=head.chain,
+            position=head.position,
         )
     return None
 
@@ -85,17 +89,17 @@ def witness_at(place: str, token: str = "") -> WitnessPlace:
 
 
 def own_witness(settings: Settings) -> str:
-    """Where heads are written a second time: a URL or a path."""
+    """The URL or path of the witness."""
     return settings.witness or str(settings.data / "witness" / "heads.jsonl")
 
 
 class AuditTrail:
-    """One per host."""
+    """Connects the log with its witness and its archive. One per host."""
 
     def __init__(
         self, settings: Settings, *, store: Store, journal: Journal, clock: Clock, incarnation: str, workspace: str
     ) -> None:
-        """`workspace` is where what happens to the audit itself is recorded."""
+        """Records about the audit itself are written to `workspace`."""
         self._settings = settings
         self._store = store
         self._journal = journal
@@ -123,8 +127,8 @@ class AuditTrail:
         return lambda: self._witness.numbers
 
     async def check(self, key: VerifyKey) -> None:
-        """Where a witness is demanded: compare what it was told last with the log. Raises `AuditUnavailable` where it
-        cannot be read, and `LogBroken`."""
+        """If a witness is required, compare its newest heads with the log. Raises `AuditUnavailable` if it cannot be
+        read, and `LogBroken`."""
         if self._settings.witness_required:
             try:
                 async with asyncio.timeout(WITNESS_START_S):
@@ -133,7 +137,7 @@ class AuditTrail:
                 raise _unread(self._place, f"it did not answer within {WITNESS_START_S:g} s") from error
 
     def _checked(self, key: VerifyKey) -> "asyncio.Future[WitnessedGap | None]":
-        """In a daemon thread: one that hangs on a dead mount must not keep the process from ending."""
+        """Read the witness in a daemon thread: a thread that hangs on a dead mount must not block the exit."""
         loop = asyncio.get_running_loop()
         fate: asyncio.Future[WitnessedGap | None] = loop.create_future()
 
@@ -167,30 +171,33 @@ class AuditTrail:
             raise _unread(self._place, error.strerror or str(error)) from error
 
     def start(self) -> None:
-        """Before the first record."""
+        """Start the witness. Call it before the first record."""
         self._witness.start(self._store)
 
     async def record_gap(self) -> None:
-        """Say in the log that it goes on behind a place that the witness knew. Raises `HostError`."""
+        """Record an accepted gap between witness and log. Raises `HostError`."""
         if (gap := self._gap) is not None:
-            said = {"reason": "broken_log", "sink": "witness", "chain": gap.chain, "position": gap.position}
+            gap_data = {"reason": "broken_log", "sink": "witness", "chain": gap.chain, "position": gap.position}
             record = NewRecord(
-                workspace=gap.workspace, type="audit.gap", data=encode_data(said), created_ms=self._clock.now_ms()
+                workspace=gap.workspace, type="audit.gap", data=encode_data(gap_data), created_ms=self._clock.now_ms()
             )
             await self._journal.commit(Entry(records=[record]))
 
     async def keep_house(self) -> None:
-        """Before retention takes anything. Raises `HostError`."""
+        """Archive old parts of the log. Call it before retention. Raises `HostError`."""
         if self._archiver is not None:
             await self._archiver.run()
 
     async def close(self) -> None:
-        """After the journal."""
+        """Close the witness. Call it after closing the journal."""
         await self._witness.close()
 
 
 def _unread(place: WitnessPlace, problem: str) -> AuditUnavailable:
     return AuditUnavailable(
-        f"the witness at {place} is demanded and cannot be read: {problem}",
-        hint="bring it back, or start without witness_required",
+        f"the required witness at {place} cannot be read: {problem}",
+        reason="witness_unreadable",
+        hint="restore the witness, or start without witness_required",
+        witness=str(place),
+        problem=problem,
     )

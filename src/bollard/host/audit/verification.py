@@ -1,4 +1,4 @@
-"""Whether a whole log is what was written: every link of every chain, against signed heads and witnesses. Pure.
+"""The verification of a whole log: every link of every chain, against signed heads and witnesses. Pure.
 
 Records come as plain tuples in the order of their ids, as fast as a database hands them out. A chain that is broken
 somewhere is not followed any further; the others are.
@@ -19,9 +19,9 @@ from bollard.trust import genesis
 from bollard.trust.keys import VerifyKey
 
 RECORD_COLUMNS: Final = RecordRow.__struct_fields__
-"""What each tuple of a record holds, in this order."""
+"""The columns of a record tuple, in order."""
 PROBLEMS_TOLD: Final = 100
-"""Problems after which no more are collected."""
+"""The limit of collected problems."""
 ProblemKind = Literal[
     "edited",
     "data_edited",
@@ -44,7 +44,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not as it was written, and where."""
+    """A problem and its position."""
 
     kind: ProblemKind
     workspace: str
@@ -55,33 +55,33 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verification found. Without problems all is as it was written, up to what no head vouches for yet."""
+    """The result of a verification. Without problems all signed records are unchanged."""
 
     records: int
     chains: int
     heads: int
-    """Signed heads that were checked, those of witnesses among them."""
+    """Checked signed heads, including those of witnesses."""
     dropped: int
     """Records whose data retention dropped."""
     unsigned: int
-    """Records behind the last signed head of their chain: nothing vouches for them yet."""
+    """Records after the last signed head of their chain."""
     unwitnessed: int
-    """Chains that no witness names. Their end could have been cut off together with its heads."""
+    """Chains without a witness. Their end could have been removed together with its heads."""
     witnessed: bool
-    """Whether a witness names the chains of the newest start."""
+    """Whether a witness has the chains of the newest incarnation."""
     problems: tuple[Problem, ...]
 
 
 @dataclass(slots=True)
 class _Tip:
-    """How far a chain was followed."""
+    """The verified end of a chain."""
 
     position: int
     hash: str
     wanted: dict[int, str]
-    """Hashes that signed heads name, by position, of those still to come."""
+    """The hashes of signed heads that are not reached yet, by position."""
     signed: int
-    """The newest position that a head names."""
+    """The newest position with a head."""
     closed: int | None = None
     witnessed: bool = False
     broken: bool = False
@@ -90,11 +90,11 @@ class _Tip:
 
 @dataclass(slots=True)
 class _Drops:
-    """Which data is gone, and what the log says about it."""
+    """Missing data, and the records that account for it."""
 
     total: int = 0
     gone: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
-    """By workspace, of what must be accounted for."""
+    """Missing data that must be accounted for, by workspace."""
     first: dict[tuple[str, str], Problem] = field(default_factory=dict[tuple[str, str], Problem])
     purged: Counter[str] = field(default_factory=Counter[str])
 
@@ -103,7 +103,7 @@ class LogWalk:
     """One verification: heads first, then all records, then the end."""
 
     def __init__(self, keys: Mapping[str, VerifyKey]) -> None:
-        """`keys` are the public keys that are believed, by id."""
+        """`keys` are the trusted public keys, by id."""
         self._keys = keys
         self._tips: dict[_Chain, _Tip] = {}
         self._drops = _Drops()
@@ -116,15 +116,15 @@ class LogWalk:
     # --- heads ---
 
     def add_head(self, row: HeadRow) -> None:
-        """A head that stands in the store."""
+        """Add a head of the store."""
         self._take_head(row, closed=False)
 
     def add_archived(self, line: HeadLine) -> None:
-        """A head of an archive: also what no store says any more must be met."""
+        """Add a head of an archive, which the store may no longer have."""
         self._take_head(line.row(), closed=line.closed)
 
     def add_witnessed(self, line: HeadLine) -> None:
-        """The same of a head that a witness holds."""
+        """Add a head of a witness."""
         if (tip := self._take_head(line.row(), closed=line.closed)) is not None:
             tip.witnessed = True
 
@@ -147,8 +147,7 @@ class LogWalk:
     # --- records ---
 
     def feed(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Records in the order of their ids, booleans as such or as 0 and 1. Here each microsecond counts: everything
-        else is elsewhere."""
+        """Verify records in the order of their ids; booleans may be 0 and 1. This is the hot loop of a verification."""
         sha256, encode, tips = hashlib.sha256, _encode, self._tips
         here = there = ""
         tip = _Tip(0, "", {}, 0)
@@ -191,7 +190,7 @@ class LogWalk:
         return tip
 
     def _break(self, tip: _Tip, row: tuple[Any, ...], linked: str) -> None:
-        """What exactly is wrong with a record, now that something is."""
+        """Find the exact problem of a record that failed the check."""
         record_id, workspace, chain, position, *_, data, digest, hash_ = row
         expected = tip.position + 1
         kind: ProblemKind
@@ -230,10 +229,10 @@ class LogWalk:
         self._drops.first.setdefault((workspace, kind), problem)
 
     def _hear(self, row: tuple[Any, ...]) -> None:
-        """What the log itself says about data that is not there any more."""
+        """Read a record that accounts for missing data."""
         workspace, kind, data = row[1], row[8], row[11]
         if kind == "workspace.imported":
-            # What an export withheld is not counted anywhere. What came behind it is of this host, and is.
+            # Data that an export withheld is not accounted for. Later drops happened on this host, and are.
             for each in self._drops.gone.pop(workspace, ()):
                 del self._drops.first[workspace, each]
         elif data is not None:
@@ -283,7 +282,7 @@ class LogWalk:
         )
 
     def _check_drops(self) -> None:
-        """Retention says in the log how much it dropped: more than that was taken by somebody else."""
+        """Compare the missing data with the drops that retention recorded. More is missing only after tampering."""
         drops = self._drops
         gone = sum(drops.gone.values(), Counter[str]())
         for kind, count in gone.items():
@@ -309,7 +308,7 @@ class LogWalk:
             )
 
     def add_problem(self, problem: Problem) -> None:
-        """One that was found elsewhere: a witness or an archive that cannot be read."""
+        """Add a problem of a witness or an archive that cannot be read."""
         self._add(problem)
 
     def _add(self, problem: Problem) -> None:

@@ -1,6 +1,6 @@
-"""A record of the log as evidence: who did what with which right, when, and what came of it. Pure.
+"""Records of the log as audit entries: actor, action, right, time and outcome. Pure.
 
-What people said and what tools returned is not shown, only its digest; arguments stand in the log redacted already.
+Messages and tool results are shown as digests only. Arguments are redacted in the log already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bollard.protocol import JsonObject, JsonValue
 
 _ACTORS: Final = ("by", "user_id", "made_by", "actor", "requested_by")
-"""Under which names records say who did it, the surest first."""
+"""Fields that name the actor, the most reliable first."""
 _SUBJECTS: Final = (
     "thing",
     "runtime",
@@ -31,7 +31,7 @@ _SUBJECTS: Final = (
     "artifact_id",
 )
 _ASKED: Final = ("action", "resource", "key", "target")
-"""What calls of the run API say, one behind the other."""
+"""Fields of run API calls that are joined."""
 _OUTCOMES: Final = ("outcome", "code", "status", "decision", "reason")
 _DIGESTS: Final = (
     "definition_sha256",
@@ -44,11 +44,11 @@ _DIGESTS: Final = (
     "name_fingerprint",
 )
 _TEXT_CHARACTERS: Final = 512
-"""Of one word of a record; what is longer is cut."""
+"""The limit of one field; longer texts are truncated."""
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What is fixed about the run of a record."""
+    """The facts of the run of a record."""
 
     actor: str | None = None
     runner: str | None = None
@@ -60,7 +60,7 @@ _NO_RUN: Final = RunContext()
 
 
 def audited(row: RecordRow, run: RunContext = _NO_RUN) -> JsonObject:
-    """The record as it is shown and exported."""
+    """The record as it is displayed and exported."""
     data = data_of(row)
     said: dict[str, JsonValue] = {
         "id": row.id,
@@ -94,7 +94,7 @@ def audited(row: RecordRow, run: RunContext = _NO_RUN) -> JsonObject:
 
 
 def actor_of(row: RecordRow, run: RunContext = _NO_RUN) -> str | None:
-    """Who did it, as the record or its run says."""
+    """The actor, from the record or its run."""
     return _actor(data_of(row), run)
 
 
@@ -111,7 +111,7 @@ def _subject(kind: str, data: dict[str, JsonValue]) -> str | None:
 
 
 def _capability(data: dict[str, JsonValue]) -> JsonObject | None:
-    """What was used: its id, and where that comes from."""
+    """The used capability: its id and its source."""
     identity = _text(data, "capability")
     if identity is None:
         return None

@@ -1,4 +1,4 @@
-"""Tells a second sink of every signed head, so that nobody who can write the log alone can rewrite it unseen.
+"""The witness: sends every signed head to a second sink, so that a rewrite of the log alone does not go unseen.
 
 The sink may be down: the host goes on, says so, and writes an `audit.gap` record when it is back. Only the newest head
 of each chain is held meanwhile, because it vouches for everything before it.
@@ -29,7 +29,7 @@ _Chain = tuple[str, str]
 
 
 class Sink(Protocol):
-    """Where heads go. `written` may be told in another thread, late, or never."""
+    """A sink for heads. `written` may be called in another thread, late, or never."""
 
     def put(self, lines: bytes, written: Callable[[OSError | None], None]) -> None: ...
 
@@ -38,19 +38,19 @@ class Sink(Protocol):
 
 @dataclass(slots=True)
 class WitnessNumbers:
-    """What became of heads, for metrics."""
+    """Counters of the witness, for metrics."""
 
     heads: int = 0
-    """Heads that the sink took."""
+    """Heads that the sink stored."""
     failures: int = 0
-    """Tries that failed or hung."""
+    """Writes that failed or hung."""
     down: bool = False
     problem: str = ""
     down_since_ms: int = 0
 
 
 class Witness:
-    """One per host."""
+    """Sends heads to the sink, and records gaps. One per host."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class Witness:
         hangs_s: float = WITNESS_HANGS_S,
         retry_s: float = WITNESS_RETRY_S,
     ) -> None:
-        """`incarnation` names the chains that end with this host; `workspace` is where a gap is recorded; `place` is
-        what people call the sink."""
+        """`incarnation` names the chains of this host; gaps are recorded in `workspace`; `place` is the display name of
+        the sink."""
         self._incarnation = incarnation
         self._hangs_s = hangs_s
         self._retry_s = retry_s
@@ -78,15 +78,15 @@ class Witness:
         """The newest head of each chain of this incarnation."""
         self._waiting: dict[_Chain, HeadRow] = {}
         self._replaced = 0
-        """Heads that newer ones took the place of while the sink was down."""
+        """Heads that newer ones replaced while the sink was down."""
         self._woken = asyncio.Event()
         self._hanging: asyncio.Future[OSError | None] | None = None
-        """A write that the sink has not answered."""
+        """A write without a result so far."""
         self._task: asyncio.Task[None] | None = None
         self.numbers = WitnessNumbers()
 
     def start(self, store: Store) -> None:
-        """Tell of what an earlier incarnation had no time to tell, and of what comes."""
+        """Send the unsent heads of earlier incarnations, and all new heads."""
         self._journal.signed = self.signed
         self._task = asyncio.create_task(self._run(store))
 
@@ -100,7 +100,7 @@ class Witness:
         self._woken.set()
 
     async def close(self) -> None:
-        """After the journal: every chain of this incarnation is told to be closed. Waits for the sink, not for long."""
+        """Mark every chain of this incarnation as closed, with a bounded wait. Call it after closing the journal."""
         if self._task is not None:
             self._task.cancel()
         lines = [head_line(row) for key, row in self._waiting.items() if key not in self._newest]
@@ -121,7 +121,7 @@ class Witness:
                     await asyncio.sleep(self._retry_s)
 
     async def _catch_up(self, store: Store) -> None:
-        """Beside the start, which does not wait for it: there may be many heads to look through."""
+        """Read the heads of earlier incarnations in the background: there may be many."""
         try:
             rows = await asyncio.to_thread(store.newest_heads, None, EVER_MS, WITNESS_CATCH_UP)
         except HostError as error:
@@ -132,15 +132,15 @@ class Witness:
             self._woken.set()
 
     async def _tell(self) -> bool:
-        """What waits, in one write; false where the sink did not take it."""
-        told, self._waiting = self._waiting, {}
-        problem = await self._put(b"".join(head_line(row) for row in told.values()), self._hangs_s)
+        """Send the waiting heads in one write; false if the sink failed."""
+        sent, self._waiting = self._waiting, {}
+        problem = await self._put(b"".join(head_line(row) for row in sent.values()), self._hangs_s)
         if problem is None:
-            self.numbers.heads += len(told)
+            self.numbers.heads += len(sent)
             if self.numbers.down:
                 await self._back()
             return True
-        self._waiting = {**told, **self._waiting}
+        self._waiting = {**sent, **self._waiting}
         self.numbers.failures += 1
         if not self.numbers.down:
             self.numbers.down, self.numbers.down_since_ms = True, self._clock.now_ms()
@@ -150,7 +150,7 @@ class Witness:
         return False
 
     async def _put(self, lines: bytes, within_s: float) -> str | None:
-        """Give lines to the sink; what is wrong with it otherwise."""
+        """Write lines to the sink; returns the problem, if any."""
         if self._hanging is not None:  # nothing can be put behind an earlier write that hangs
             await asyncio.wait([self._hanging], timeout=within_s)
             if not self._hanging.done():
@@ -178,7 +178,7 @@ class Witness:
         return fate
 
     async def _back(self) -> None:
-        """The sink takes heads again: say in the log how long it did not."""
+        """Record the gap after the sink has recovered."""
         numbers = self.numbers
         data = encode_data(
             {
@@ -199,28 +199,26 @@ class Witness:
         _log.info("the witness of the log is back", place=self._place)
 
 
-# Writes to a witness in a thread of its own. A witness may hang as long as it likes: nobody waits for the thread
-# without a limit.
-
+# --- the writing thread, which may hang with its witness ---
 
 Written = Callable[[OSError | None], None]
-"""Called in the thread with what became of the lines."""
+"""Called in the thread with the result of a write."""
 
 
 class WitnessPlace(Protocol):
-    """Where a witness is. Both calls block, and raise `OSError`."""
+    """A file or URL of a witness. Both calls block, and raise `OSError`."""
 
     def append(self, lines: bytes) -> None:
-        """Add lines; durable when it returns."""
+        """Append lines durably."""
         ...
 
     def lines(self, newest_bytes: int | None = None) -> Iterator[bytes]:
-        """Every line in order, or those of about the last bytes."""
+        """All lines in order, or those of about the last `newest_bytes`."""
         ...
 
 
 class WitnessThread:
-    """One thread, one write at a time."""
+    """Writes to a witness in one thread, one write at a time."""
 
     def __init__(self, place: WitnessPlace) -> None:
         self._place = place
@@ -228,15 +226,15 @@ class WitnessThread:
         self._thread: threading.Thread | None = None
 
     def put(self, lines: bytes, written: Written) -> None:
-        """Append these lines. A caller that puts more before `written` was called makes a queue that it must bound."""
+        """Append these lines. A caller that does not wait for `written` must bound the queue itself."""
         if self._thread is None:
-            # A daemon: a thread that hangs in a write must not keep the host from ending.
+            # A daemon: a thread that hangs in a write must not block the exit of the host.
             self._thread = threading.Thread(target=self._work, name="bollard-witness", daemon=True)
             self._thread.start()
         self._queue.put((lines, written))
 
     def close(self) -> None:
-        """The thread ends when it has nothing left to write."""
+        """End the thread after the queued writes."""
         self._queue.put(None)
 
     def _work(self) -> None:

@@ -1,5 +1,5 @@
-"""A witness on another machine, over HTTP: POST appends lines, GET returns them, and a 2xx says that they are on disk
-there. `docs/reference/witness.md` describes it for whoever writes one.
+"""Witness sinks: a server over HTTP (POST appends lines durably, GET returns them; see `docs/reference/witness.md`), or
+a file or pipe.
 """
 
 import errno
@@ -28,7 +28,7 @@ def is_url(witness: str) -> bool:
 
 
 class WitnessHttp:
-    """One URL. Each request has a connection of its own: a head leaves once in a minute, or in a thousand records."""
+    """A witness at a URL. Each request opens a connection: heads are sent about once a minute."""
 
     def __init__(self, url: str, token: str = "", *, within_s: float = WITNESS_HANGS_S) -> None:
         self._url = url
@@ -40,14 +40,14 @@ class WitnessHttp:
         return self._url
 
     def append(self, lines: bytes) -> None:
-        """On the other machine's disk when it returns. Raises `OSError`; what was sent may be sent again."""
+        """Append lines durably on the other machine. Raises `OSError`; then lines may be sent again."""
         for body in _bodies(lines):
             with self._asked("POST", body, {"content-type": _LINES}) as response:
                 if response.status not in _TAKEN:
                     raise OSError(f"it answered POST with {response.status} {response.reason}".rstrip())
 
     def lines(self, newest_bytes: int | None = None) -> Iterator[bytes]:
-        """With `newest_bytes` in bounded time: a witness that is too slow raises `TimeoutError`."""
+        """Read the lines. With `newest_bytes` the time is bounded: a slow witness raises `TimeoutError`."""
         until = None if newest_bytes is None else time.monotonic() + self._within_s
         wanted = {} if newest_bytes is None else {"range": f"bytes=-{newest_bytes}"}
         with self._asked("GET", None, {"accept": _LINES, **wanted}) as response:
@@ -89,7 +89,7 @@ def _from_the_beginning(response: http.client.HTTPResponse) -> bool:
 
 
 def _bodies(lines: bytes) -> Iterator[bytes]:
-    """Whole lines, so many bytes in one request."""
+    """Split lines into request bodies of bounded size."""
     body = bytearray()
     for line in lines.splitlines(keepends=True):
         if body and len(body) + len(line) > WITNESS_REQUEST_BYTES:
@@ -100,26 +100,25 @@ def _bodies(lines: bytes) -> Iterator[bytes]:
         yield bytes(body)
 
 
-# A witness in a file, which may be on another disk or mount; or a pipe to a program, which cannot be read back.
-
+# --- files and pipes ---
 
 _NO_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EROFS})
-"""What is said of a pipe or a device, which cannot be flushed to a disk."""
+"""Errors of flushing a pipe or a device, which have no disk."""
 
 
 class WitnessFile:
-    """Appends to one file. It is opened for each write: it may have been moved away, or come back."""
+    """A witness in a file, or a pipe, which cannot be read back. It is opened for each write."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._is_whole = False
-        """Whether the file is known to end with a whole line."""
+        """Whether the file ends with a complete line."""
 
     def __str__(self) -> str:
         return str(self._path)
 
     def append(self, lines: bytes) -> None:
-        """On disk when it returns. May hang as long as the file system does."""
+        """Append lines durably. May hang as long as the file system does."""
         make_folder(self._path.parent, 0o700)
         new = not self._path.exists()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY

@@ -1,4 +1,5 @@
-"""Whether an archive is what was written: every digest, every link of every chain, every signed head, every content.
+"""The verification of an archive: every digest, every link of every chain, every signed head, every content; and the
+trust in its signer.
 
 Raises `BadArchive`; writes nothing. A backup is verified before it gets its name, and again before it is restored.
 """
@@ -27,30 +28,30 @@ from bollard.trust import BadSignature, genesis, verify_chain, verify_head
 from bollard.trust.keys import VerifyKey
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how far it is, and how far it goes."""
+"""Called with the stage, the progress and the total."""
 
 _AT_ONCE: Final = 1000
 _Chain = tuple[str, str]
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found sound."""
+    """The counts of a verified archive."""
 
     records: int
     dropped: int
-    """Records whose data retention had dropped, or that were withheld."""
+    """Records without data: retention dropped it, or the export withheld it."""
     chains: int
     heads: int
     unknown_heads: int
-    """Heads that were signed by a key which the archive does not have the public half of."""
+    """Heads signed by a key whose public half is not in the archive."""
     blobs: int
     missing: tuple[str, ...] = ()
-    """Contents that the log names and that the archive does not have."""
+    """Contents that the log names and the archive lacks."""
 
 
 @dataclass(slots=True)
 class _Walk:
-    """How far each chain was followed."""
+    """The state of the verification: the tip of each chain, and the signed heads that are not reached yet."""
 
     wanted: dict[_Chain, dict[int, str]]
     tips: dict[_Chain, tuple[int, str]] = field(default_factory=dict[_Chain, tuple[int, str]])
@@ -60,12 +61,12 @@ class _Walk:
 
 
 def untold(stage: str, done: int, total: int) -> None:
-    """Where nobody waits for news."""
+    """A progress callback without effect."""
 
 
 def verify(reader: ArchiveReader, progress: Progress = untold, *, incomplete: bool = False) -> Verified:
-    """All of it. What it takes of memory grows with the number of chains, heads and contents, not of records. With
-    `incomplete`, a content that the log names and the archive lacks is only reported."""
+    """Verify the whole archive. Memory grows with the number of chains, heads and contents, not of records. With
+    `incomplete`, missing contents are only reported."""
     manifest = reader.manifest
     heads = list(_heads(reader))
     unknown = sum(not _is_signed(head, manifest) for head in heads)
@@ -93,7 +94,7 @@ def verify(reader: ArchiveReader, progress: Progress = untold, *, incomplete: bo
 
 
 def read_rows(reader: ArchiveReader, table: str) -> Iterator[Row]:
-    """The rows of a table in the archive; none where it has no such table."""
+    """The rows of a table in the archive; none if it has no such table."""
     found = reader.manifest.table(table)
     if found is None:
         return
@@ -102,7 +103,13 @@ def read_rows(reader: ArchiveReader, table: str) -> Iterator[Row]:
         for line in reader.lines(found.member):
             yield decode(line)
     except msgspec.MsgspecError as error:
-        raise BadArchive(f"a row of {table} cannot be read: {error}", hint="take another copy of it") from error
+        raise BadArchive(
+            f"a row of {table} cannot be read: {error}",
+            reason="row_unreadable",
+            hint="use another copy of the archive",
+            table=table,
+            problem=str(error),
+        ) from error
 
 
 def _heads(reader: ArchiveReader) -> Iterator[HeadRow]:
@@ -118,7 +125,7 @@ def _by_chain(heads: list[HeadRow]) -> dict[_Chain, dict[int, str]]:
 
 
 def _is_signed(row: HeadRow, manifest: Manifest) -> bool:
-    """By a key that the archive names. Raises `BadArchive` where that key did not sign it."""
+    """Whether a key in the archive signed the head. Raises `BadArchive` for a wrong signature."""
     known = manifest.public_keys.get(row.key_id)
     if known is None:
         return False
@@ -155,11 +162,12 @@ def _follow(rows: list[RecordRow], walk: _Walk) -> None:
 def _check_ends(walk: _Walk) -> None:
     for (_, chain), left in walk.wanted.items():
         if left:
-            raise _broken(chain, max(left), "a signed head names a record that is not there")
+            raise _broken(chain, max(left), "a signed head names a missing record")
 
 
 def _missing(references: ContentReferences, reader: ArchiveReader, *, incomplete: bool) -> tuple[str, ...]:
-    """The contents that the log names and that are not in the archive, whether the archive says so or not."""
+    """The contents that the log names and the archive lacks. Raises `BadArchive` for one that the manifest does not
+    list, unless `incomplete`."""
     manifest = reader.manifest
     with _suspicion():
         files = references.skill_files()
@@ -171,14 +179,19 @@ def _missing(references: ContentReferences, reader: ArchiveReader, *, incomplete
     unsaid = sorted(lost.keys() - set(manifest.missing))
     if unsaid and not incomplete:
         content = unsaid[0]
-        message = f"the content {content} ({lost[content]}) is not in the archive"
-        hint = "take another copy of it, or go on without its missing contents: --incomplete"
-        raise BadArchive(message, hint=hint, content=content, named_by=lost[content], contents=len(unsaid))
+        raise BadArchive(
+            f"the content {content} ({lost[content]}) is not in the archive",
+            reason="content_missing",
+            hint="use another copy of the archive, or continue without its missing contents: --incomplete",
+            content=content,
+            named_by=lost[content],
+            contents=len(unsaid),
+        )
     return tuple(sorted(lost))
 
 
 def _read_the_rest(reader: ArchiveReader, progress: Progress) -> None:
-    """Everything that is not a row, for its digest alone."""
+    """Read everything except rows, to check the digests."""
     tables = {table.member for table in reader.manifest.tables}
     for name in reader.manifest.members.keys() - tables:
         for _ in reader.pieces(name):
@@ -202,46 +215,57 @@ def _pages(rows: Iterator[Row]) -> Iterator[list[Row]]:
 
 @contextmanager
 def _suspicion() -> Generator[None]:
-    """A log that no host wrote was made up by whoever wrote the archive."""
+    """Report records that no host wrote as a forged archive."""
     try:
         yield
     except StorageUnavailable as error:
-        raise BadArchive(error.message, hint="nothing was written; do not trust the archive") from error
+        raise BadArchive(
+            error.message,
+            reason="record_unreadable",
+            hint="nothing was written; do not trust the archive",
+            problem=error.message,
+        ) from error
 
 
 def _broken(chain: str, position: int, detail: str) -> BadArchive:
-    message = f"the chain {chain} is broken at {position}: {detail}"
-    return BadArchive(message, hint="nothing was written; take another copy of the archive", position=position)
+    return BadArchive(
+        f"the chain {chain} is broken at {position}: {detail}",
+        reason="chain_broken",
+        hint="nothing was written; use another copy of the archive",
+        position=position,
+        chain=chain,
+        problem=detail,
+    )
 
 
-# Whether an archive is believed: by the key that signed it, or because a person chose to believe one without.
-
+# --- trust ---
 
 Distrust = Literal["unsigned", "unknown_signer"]
-"""Why an archive is not believed."""
+"""Why an archive is not trusted."""
 
 
 class ArchiveTrust(msgspec.Struct, frozen=True, kw_only=True):
-    """The keys whose archives are believed. By default there is none."""
+    """The keys whose archives are trusted. By default there is none."""
 
     fingerprints: frozenset[str] = frozenset()
     unsigned: bool = False
-    """Whether an archive without a signature is believed: versions before format 2 wrote such archives."""
+    """Whether an archive without a signature is trusted: versions before format 2 wrote such archives."""
 
     def objection(self, reader: ArchiveReader) -> Distrust | None:
-        """Why the archive is not believed, if it is not."""
+        """Why the archive is not trusted, if so."""
         if reader.signer is None:
             return None if self.unsigned else "unsigned"
         return None if reader.signer.fingerprint in self.fingerprints else "unknown_signer"
 
     def check(self, reader: ArchiveReader) -> None:
-        """Raises `BadArchive` for an archive that is not believed."""
+        """Raises `BadArchive` for an archive that is not trusted."""
         match self.objection(reader):
             case None:
                 return
             case "unsigned":
                 raise BadArchive(
                     "the archive is not signed: anybody could have written it",
+                    reason="unsigned",
                     hint="restore it with --unsigned if you know where it comes from",
                     distrust="unsigned",
                 )
@@ -249,17 +273,17 @@ class ArchiveTrust(msgspec.Struct, frozen=True, kw_only=True):
                 fingerprint = "" if reader.signer is None else reader.signer.fingerprint
                 raise BadArchive(
                     f"the archive is signed by a key that is not known here: {fingerprint}",
-                    hint=f"compare it with what the backup printed, then say --trust {fingerprint}",
+                    reason="unknown_signer",
+                    hint=f"compare it with the fingerprint that the backup printed, then add --trust {fingerprint}",
                     distrust="unknown_signer",
                     fingerprint=fingerprint,
                 )
 
 
 def own_fingerprints(folders: Iterable[Path]) -> frozenset[str]:
-    """The fingerprints of the head keys of these data directories, where they have one that this user may read.
+    """The fingerprints of the readable head keys of these data directories.
 
-    Public halves in `keys/heads.*.pub` do not count: archives bring them along, and an archive cannot vouch for the
-    next one.
+    Public halves in `keys/heads.*.pub` do not count: they come from archives, and an archive cannot vouch for the next.
     """
-    found = (folder for folder in folders if os.access(folder / "keys" / HEADS_KEY, os.R_OK))
-    return frozenset(head_key(folder).verify_key.fingerprint for folder in found)
+    readable = (folder for folder in folders if os.access(folder / "keys" / HEADS_KEY, os.R_OK))
+    return frozenset(head_key(folder).verify_key.fingerprint for folder in readable)

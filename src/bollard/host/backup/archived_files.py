@@ -1,4 +1,4 @@
-"""The files of a data directory beside its database and its contents: which a copy takes, and how they come back."""
+"""The files of a data directory in an archive, except the database and the blobs: keys, plugins, skills, documents."""
 
 import os
 import re
@@ -17,20 +17,21 @@ from bollard.host.errors import BadArchive, InvalidRequest, StorageUnavailable
 from bollard.host.knowledge.incoming import FOLDER, SUFFIX, head_of, read_head
 from bollard.host.knowledge.limits import INCOMING_HEAD_BYTES
 from bollard.host.limits import ARCHIVE_FILES, ARCHIVE_KEY_BYTES
+from bollard.host.store.kept_key import key_unusable
 from bollard.trust import KeyFileError, make_folder, sync_folder
 from bollard.trust.keys import SigningKey, load_or_make_signing_key
 
 HEADS_KEY: Final = "heads.ed25519"
 KEPT_FOLDERS: Final = ("plugins", "skills", "knowledge")
-"""Folders whose files a backup takes along."""
+"""Folders whose files a backup includes."""
 _NEVER_COPIED: Final = frozenset({"cursors.secret"})
-"""A restored store begins with a new one: a cursor of a time that never was must not open anything."""
+"""A restored store gets a new one, so that cursors from after the backup are invalid."""
 _KEY_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
 _PUBLIC: Final = ".pub"
 
 
 def key_files(data: Path) -> list[Path]:
-    """The key files that a backup with keys takes along."""
+    """The key files of a backup with keys."""
     folder = data / "keys"
     if not folder.is_dir():
         return []
@@ -46,12 +47,12 @@ def key_files(data: Path) -> list[Path]:
 
 
 def head_key(data: Path) -> SigningKey:
-    """The key that signs the heads and the archives of a data directory, made on first use. Raises
+    """The key that signs heads and archives of a data directory, created on first use. Raises
     `StorageUnavailable`."""
     try:
         return load_or_make_signing_key(data / "keys" / HEADS_KEY)
     except KeyFileError as error:
-        raise StorageUnavailable(f"the signing key cannot be used: {error.problem}", hint=error.hint) from error
+        raise key_unusable(error) from error
 
 
 def public_keys(data: Path) -> dict[str, str]:
@@ -67,28 +68,42 @@ def public_keys(data: Path) -> dict[str, str]:
 
 
 def write_public_keys(data: Path, keys: dict[str, str]) -> None:
-    """So that what an earlier key signed can still be verified."""
+    """Store public keys, so that signatures of earlier keys can still be verified."""
     for key_id, public in keys.items():
         if re.fullmatch(r"[0-9a-f]{16}", key_id) is None or re.fullmatch(r"[0-9a-f]{64}", public) is None:
-            raise BadArchive("the archive names a key that is none", hint="take another copy of it")
+            raise BadArchive(
+                "the archive contains an invalid public key",
+                reason="public_key_invalid",
+                hint="use another copy of the archive",
+            )
         write_file(data / "keys" / f"heads.{key_id}{_PUBLIC}", [public.encode() + b"\n"])
 
 
 def read_small(path: Path) -> bytes:
-    """A key file; raises `StorageUnavailable` when it cannot be read or is none."""
+    """Read a key file. Raises `StorageUnavailable`."""
     try:
         with path.open("rb") as file:
             content = file.read(ARCHIVE_KEY_BYTES + 1)
     except OSError as error:
-        hint = "run as the user who owns the data directory"
-        raise StorageUnavailable(f"{path.name} cannot be read: {error.strerror}", hint=hint) from error
+        raise StorageUnavailable(
+            f"{path.name} cannot be read: {error.strerror}",
+            reason="key_file_unreadable",
+            hint="run as the user who owns the data directory",
+            file=path.name,
+            problem=error.strerror,
+        ) from error
     if len(content) > ARCHIVE_KEY_BYTES:
-        raise StorageUnavailable(f"{path.name} is no key file", hint="move it out of the keys folder")
+        raise StorageUnavailable(
+            f"{path.name} is not a key file",
+            reason="not_a_key_file",
+            hint="move it out of the keys folder",
+            file=path.name,
+        )
     return content
 
 
 def files_below(data: Path, folders: Iterable[str]) -> Iterator[tuple[Path, bool]]:
-    """Each regular file of these folders, and whether it may be executed. Links are not followed, nor taken."""
+    """Each regular file of these folders, and whether it is executable. Links are skipped."""
     count = 0
     for folder in folders:
         for root, names, files in os.walk(data / folder, followlinks=False):
@@ -99,22 +114,35 @@ def files_below(data: Path, folders: Iterable[str]) -> Iterator[tuple[Path, bool
                     continue
                 count += 1
                 if count > ARCHIVE_FILES:
-                    hint = "look at the data directory: something fills it with files"
-                    raise StorageUnavailable(f"there are more than {ARCHIVE_FILES} files", hint=hint)
+                    raise StorageUnavailable(
+                        f"the data directory has more than {ARCHIVE_FILES} files",
+                        reason="too_many_files",
+                        hint="find out what creates them, and remove those that are not needed",
+                        limit=ARCHIVE_FILES,
+                    )
                 yield path, bool(path.stat().st_mode & 0o100)
 
 
 def place_of(data: Path, path: str) -> Path:
-    """Where a file of an archive belongs; raises `BadArchive` for one that belongs nowhere."""
+    """The path of a file of an archive. Raises `BadArchive` for a path outside of the known folders."""
     parts = PurePosixPath(path).parts
     plain = all(part not in ("", ".", "..") and "\0" not in part for part in parts)
     if not parts or PurePosixPath(path).is_absolute() or parts[0] not in KEPT_FOLDERS or len(parts) < 2 or not plain:
-        raise BadArchive(f"the archive names a file that belongs nowhere: {path[:80]!r}", hint="do not trust it")
+        raise unexpected_file(path)
     return data.joinpath(*parts)
 
 
+def unexpected_file(path: str) -> BadArchive:
+    return BadArchive(
+        f"the archive contains an unexpected file: {path[:80]!r}",
+        reason="unexpected_file",
+        hint="do not trust the archive",
+        file=path[:80],
+    )
+
+
 def write_file(path: Path, pieces: Iterable[bytes], *, executable: bool = False) -> None:
-    """A new file for the owner alone, flushed."""
+    """Write a new file durably, readable by its owner only."""
     make_folder(path.parent, 0o700)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o700 if executable else 0o600)
@@ -127,7 +155,7 @@ def write_file(path: Path, pieces: Iterable[bytes], *, executable: bool = False)
 
 
 def replace_file(path: Path, pieces: Iterable[bytes]) -> None:
-    """A file that has its name when all of it is flushed, in the place of one that is there."""
+    """Replace a file atomically and durably."""
     unfinished = path.with_name(f"{path.name}.new")
     unfinished.unlink(missing_ok=True)
     write_file(unfinished, pieces)
@@ -135,11 +163,10 @@ def replace_file(path: Path, pieces: Iterable[bytes]) -> None:
     sync_folder(path.parent)
 
 
-# Documents of knowledge bases as files of an archive. What was made of them (chunks, vectors, indices) is left out: a
-# host that finds such files in its data directory takes them in and indexes them anew.
+# --- documents of knowledge bases ---
 #
-# Read from the tables of the knowledge process, which may be at work meanwhile: one moment of them, and never written.
-
+# Chunks, vectors and indices are left out: a host that finds document files in its data directory indexes them again.
+# The tables of the knowledge process are read as one snapshot, and never written.
 
 _FILE: Final = "knowledge.sqlite"
 _TABLE: Final = "knowledge_documents"
@@ -158,7 +185,7 @@ def copy_documents(
     writer: ArchiveWriter, database: str, data: Path, workspace: str | None = None
 ) -> Iterator[FileNote]:
     """Every document, or those of one workspace. Raises `StorageUnavailable`."""
-    named = secrets.token_hex(4)  # files of an earlier import may wait under theirs
+    prefix = secrets.token_hex(4)  # files of an earlier import may still be there
     for number, row in enumerate(_postgres(database, workspace) if database else _sqlite(data, workspace)):
         where, kb_id, document_id, name, mime_type, source, metadata, body = row
         member = f"files/document-{number:06d}"
@@ -174,21 +201,31 @@ def copy_documents(
         with writer.member(member) as file:
             file.write(head)
             file.write(bytes(body))
-        yield FileNote(path=f"{FOLDER}/{named}-{number:06d}{SUFFIX}", member=member)
+        yield FileNote(path=f"{FOLDER}/{prefix}-{number:06d}{SUFFIX}", member=member)
 
 
 def check_documents(first_pieces: Iterator[tuple[str, bytes]], workspace: str) -> None:
-    """That each of these files, by its path and its first bytes, is a document of this workspace. Raises
-    `BadArchive`."""
+    """Check by path and first bytes that each file is a document of this workspace. Raises `BadArchive`."""
     for path, piece in first_pieces:
         if not path.startswith(f"{FOLDER}/") or not path.endswith(SUFFIX) or path.count("/") > 1:
-            raise BadArchive(f"the archive has a file that belongs nowhere: {path[:80]!r}", hint="do not trust it")
+            raise unexpected_file(path)
         try:
             head = read_head(piece[:INCOMING_HEAD_BYTES].partition(b"\n")[0])
         except InvalidRequest as error:
-            raise BadArchive(f"{path} cannot be read: {error.message}", hint="export it again") from error
+            raise BadArchive(
+                f"{path} cannot be read: {error.message}",
+                reason="document_unreadable",
+                hint="export the workspace again",
+                file=path,
+                problem=error.message,
+            ) from error
         if head.workspace != workspace:
-            raise BadArchive(f"{path} belongs to another workspace", hint="do not trust the archive")
+            raise BadArchive(
+                f"{path} belongs to another workspace",
+                reason="document_foreign",
+                hint="do not trust the archive",
+                file=path,
+            )
 
 
 def _sqlite(data: Path, workspace: str | None) -> Iterator[tuple[Any, ...]]:
@@ -200,14 +237,22 @@ def _sqlite(data: Path, workspace: str | None) -> Iterator[tuple[Any, ...]]:
             known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
             if reader.execute(known, (_TABLE,)).fetchone() is None:
                 return
-            asked = (_ROWS + _ORDER, ()) if workspace is None else (f"{_ROWS}{_OF_ONE}? {_ORDER}", (workspace,))
-            yield from reader.execute(*asked)
+            query = (_ROWS + _ORDER, ()) if workspace is None else (f"{_ROWS}{_OF_ONE}? {_ORDER}", (workspace,))
+            yield from reader.execute(*query)
     except sqlite3.Error as error:
-        raise StorageUnavailable(f"{_FILE} cannot be read: {error}", hint="look at the disk it is on") from error
+        raise StorageUnavailable(
+            f"{_FILE} cannot be read: {error}",
+            reason="documents_unreadable",
+            hint="check its disk",
+            file=_FILE,
+            problem=str(error),
+        ) from error
 
 
 def _postgres(database: str, workspace: str | None) -> Iterator[tuple[Any, ...]]:
-    import psycopg  # noqa: PLC0415 -- an extra, and only a store that is PostgreSQL needs it
+    import psycopg  # noqa: PLC0415 -- an extra, needed for a PostgreSQL store only
+
+    from bollard.host.store.postgres import postgres_unusable  # noqa: PLC0415 -- imports the extra
 
     try:
         with psycopg.connect(database, application_name="bollard backup") as connection:
@@ -216,8 +261,8 @@ def _postgres(database: str, workspace: str | None) -> Iterator[tuple[Any, ...]]
                 return
             with connection.cursor(name="documents") as cursor:
                 cursor.itersize = 1  # each may be large
-                asked = _ROWS + _ORDER if workspace is None else f"{_ROWS}{_OF_ONE}%s {_ORDER}"
-                cursor.execute(asked.encode(), None if workspace is None else (workspace,))
+                query = _ROWS + _ORDER if workspace is None else f"{_ROWS}{_OF_ONE}%s {_ORDER}"
+                cursor.execute(query.encode(), None if workspace is None else (workspace,))
                 yield from cast("Iterator[tuple[Any, ...]]", cursor)
     except psycopg.Error as error:
-        raise StorageUnavailable(f"PostgreSQL cannot be used: {error}", hint="is the server up?") from error
+        raise postgres_unusable(error) from error

@@ -1,4 +1,4 @@
-"""Takes a backup of a store, while its host runs: rows of one moment first, then the contents that they name.
+"""The backup of a store while its host runs: first the rows of one snapshot, then the contents that they name.
 
 A content is on disk before the row that names it, so what the rows of that moment name is there afterwards, unless it
 expired meanwhile.
@@ -36,18 +36,18 @@ from bollard.host.store.statements import PROJECTIONS
 _encode: Final = msgspec.json.Encoder().encode
 _PIECE_BYTES: Final = 1 << 20
 _TOLD_EVERY: Final = 1000
-"""Rows between two words about how far it is."""
+"""Rows between two progress reports."""
 
 
 class BackupSource(msgspec.Struct, frozen=True, kw_only=True):
-    """The store that is copied."""
+    """The store to copy."""
 
     database: str
     data: Path
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a new archive."""
+    """The contents of a new archive."""
 
     size: int
     tables: dict[str, int]
@@ -55,7 +55,7 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     signed_by: str
     """The fingerprint of the key that signed it."""
     missing: tuple[str, ...]
-    """Contents that the log names and that the data directory does not have. None, unless that was allowed."""
+    """Contents that the log names and the data directory lacks; empty unless the backup is `incomplete`."""
     keys: tuple[str, ...]
 
 
@@ -75,7 +75,7 @@ def back_up(
         snapshot = readable_snapshot(source)
         try:
             moment = clock.now_ms()
-            # A restore makes the projections from the log: a copy of them could only differ from it.
+            # A restore rebuilds the projections from the log, so they are not copied.
             tables = [table for table in snapshot.tables() if table.name not in PROJECTIONS]
             references = _copy_rows(snapshot, tables, writer, progress)
             revision = snapshot.revision or ""
@@ -122,16 +122,16 @@ def back_up(
 
 
 def readable_snapshot(source: BackupSource) -> Snapshot:
-    """This moment of a store that has a schema."""
+    """A snapshot of a store that has a schema. Raises `NotFound` if it has none."""
     snapshot = open_snapshot(source.database, source.data)
     if snapshot.revision is None:
         snapshot.close()
-        raise NotFound("the database is empty", hint="start a host on it first")
+        raise NotFound("the database is empty", reason="database_empty", hint="start a host on it first")
     return snapshot
 
 
 def unchanged(row: Row) -> Row:
-    """The row as it leaves where all of it may."""
+    """The row as it is."""
     return row
 
 
@@ -142,7 +142,7 @@ def copy_table(
     workspace: str | None = None,
     shown: Callable[[Row], Row] = unchanged,
 ) -> Iterator[int]:
-    """The rows of a table as lines, each as `shown`; yields how many there are so far, now and then."""
+    """Write the rows of a table as lines, each converted by `shown`; yields the count at intervals."""
     count = 0
     with writer.member(table.member) as member:
         for row in snapshot.rows(table, workspace):
@@ -154,7 +154,7 @@ def copy_table(
 
 
 def _copy_rows(snapshot: Snapshot, tables: list[Table], writer: ArchiveWriter, progress: Progress) -> ContentReferences:
-    """Every row of the moment; returns what the records name."""
+    """Write every row of the snapshot; returns the references of the records."""
     total = sum(snapshot.count(table) for table in tables)
     done = 0
     references = ContentReferences()
@@ -172,11 +172,11 @@ def _copy_rows(snapshot: Snapshot, tables: list[Table], writer: ArchiveWriter, p
 
 
 Missing = dict[str, str]
-"""Contents that are not there, by digest, each with what names it."""
+"""Missing contents by digest, each with a resource that names it."""
 
 
 def copy_blobs(writer: ArchiveWriter, source: BackupSource, named: Mapping[str, str], progress: Progress) -> Missing:
-    """Those of these contents that are there; returns the others."""
+    """Write the existing contents; returns the missing ones."""
     blobs, missing = BlobStore(source.data / "blobs"), Missing()
     for count, sha256 in enumerate(sorted(named), start=1):
         try:
@@ -190,13 +190,14 @@ def copy_blobs(writer: ArchiveWriter, source: BackupSource, named: Mapping[str, 
 
 
 def lost_contents(source: BackupSource, missing: Missing, now_ms: int, *, incomplete: bool) -> tuple[str, ...]:
-    """Those of the missing contents that the log still names: what was deleted or expired since the copy began is no
-    loss. Raises `StorageUnavailable` unless the copy may be `incomplete`."""
+    """The missing contents that the log still names; contents that were deleted or expired since the copy began do not
+    count. Raises `StorageUnavailable` unless the copy may be `incomplete`."""
     lost = sorted(missing.keys() & named_contents(source, now_ms)) if missing else []
     if lost and not incomplete:
         raise StorageUnavailable(
             f"the content {lost[0]} ({missing[lost[0]]}) is not in the data directory",
-            hint="bring its file back from an earlier backup, or write the copy without it: --incomplete",
+            reason="content_missing",
+            hint="restore its file from an earlier backup, or write the copy without it: --incomplete",
             content=lost[0],
             named_by=missing[lost[0]],
             contents=len(lost),
@@ -205,7 +206,7 @@ def lost_contents(source: BackupSource, missing: Missing, now_ms: int, *, incomp
 
 
 def named_contents(source: BackupSource, now_ms: int) -> set[str]:
-    """The digests of the contents that the log names at this moment."""
+    """The digests of the contents that the log names now."""
     snapshot, references = readable_snapshot(source), ContentReferences()
     try:
         records = next(table for table in snapshot.tables() if table.name == "records")

@@ -1,4 +1,4 @@
-"""The contents that a log names at its end. Pure.
+"""The contents that a log references. Pure.
 
 A content lies beside the log: a blob, or a file of a skill. Records name contents in many ways (an artifact of a run,
 an upload, the body of an event, a stored value), and the projector knows all of them. So the records are projected,
@@ -33,19 +33,19 @@ def _followed() -> dict[type[Any], type[Any]]:
 
 
 FOLLOWED: Final = _followed()
-"""The changes that put a row with a digest, each with the change that drops such a row."""
+"""The changes that put a row with a digest, each with the change that drops it."""
 _DROPS: Final = frozenset(FOLLOWED.values())
 
 
 class SkillFile(NamedTuple):
-    """A file of a skill: it lies in the folder of its workspace, under its digest."""
+    """A file of a skill, stored in the folder of its workspace under its digest."""
 
     workspace: str
     sha256: str
 
     @property
     def path(self) -> str:
-        """Its place in a data directory."""
+        """The path in the data directory."""
         return f"skills/{self.workspace}/{self.sha256}"
 
 
@@ -56,7 +56,7 @@ class _Reference(NamedTuple):
 
 
 class ContentReferences:
-    """Gets the records of a log in their order. Its memory grows with the references that stand."""
+    """Collects references from the records of a log, in order. Memory grows with the current references."""
 
     def __init__(self) -> None:
         self._projector = Projector()
@@ -64,7 +64,7 @@ class ContentReferences:
         self._saved: dict[str, dict[_Key, PolicyRow]] = {_SKILL: {}, _PLUGIN: {}}
 
     def feed(self, rows: Iterable[RecordRow]) -> None:
-        """Follow the records. Raises `StorageUnavailable` for one that no host wrote."""
+        """Read the next records. Raises `StorageUnavailable` for one that no host wrote."""
         for row in rows:
             try:
                 changes = self._projector.feed(row)
@@ -76,7 +76,8 @@ class ContentReferences:
                 self._projector.forget(row.run_id)
 
     def blobs(self, now_ms: int) -> dict[str, str]:
-        """The digests of the blobs that are named, each with something that names it. What has expired names none."""
+        """The digests of the referenced blobs, each with a resource that references it. Expired resources do not
+        count."""
         return {
             found.sha256: found.label
             for found in self._standing.values()
@@ -84,8 +85,7 @@ class ContentReferences:
         }
 
     def skill_files(self) -> dict[SkillFile, str]:
-        """The files of skills that are named, each with its skill. Raises `StorageUnavailable` for a skill that cannot
-        be read."""
+        """The referenced files of skills, each with its skill. Raises `StorageUnavailable`."""
         found: dict[SkillFile, str] = {}
         for row in self._saved[_SKILL].values():
             label = f"skill {row.id}"
@@ -97,7 +97,7 @@ class ContentReferences:
         return found
 
     def plugins(self) -> Iterator[str]:
-        """The plugins that are installed. Their code is in the data directory, and no part of a workspace."""
+        """The installed plugins. Their code is in the data directory, and not part of a workspace."""
         return (row.id for row in self._saved[_PLUGIN].values())
 
     def _follow(self, change: Change) -> None:
@@ -114,12 +114,17 @@ class ContentReferences:
     def _put(self, drop: type[Any], row: Any) -> None:
         """The fields of the change that drops a row are the key of that row."""
         if (sha256 := getattr(row, _DIGEST)) is None:
-            return  # a row without a content takes nobody's place
+            return  # a row without content does not replace another
         key: _Key = tuple(getattr(row, name) for name in drop.__struct_fields__)
         label = f"{drop.__name__.removeprefix('Drop').lower()} {key[-1]}"
         self._standing[drop, key] = _Reference(sha256, getattr(row, "expires_ms", None), label)
 
 
 def _unreadable(what: str, problem: str) -> StorageUnavailable:
-    hint = "`bollard audit verify` says whether the log was changed"
-    return StorageUnavailable(f"{what} cannot be read: {problem}", hint=hint)
+    return StorageUnavailable(
+        f"{what} cannot be read: {problem}",
+        reason="record_unreadable",
+        hint="run `bollard audit verify` to check whether the log was changed",
+        what=what,
+        problem=problem,
+    )

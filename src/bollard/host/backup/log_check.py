@@ -1,5 +1,5 @@
-"""Verifies the log of a store where it lies, beside a host that runs or without one: records, signed heads, witnesses
-and archived segments. Reads one moment, and writes nothing."""
+"""The verification of a store's log, with or without a running host: records, signed heads, witnesses and archived
+segments. Reads one snapshot, and writes nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -26,7 +26,7 @@ _TOLD_EVERY: Final = 10_000
 
 
 class CheckedLog(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, and what it was held against."""
+    """The report, and the sources it was checked against."""
 
     report: LogReport
     witnesses: int
@@ -36,7 +36,7 @@ class CheckedLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WitnessedHeads(msgspec.Struct, frozen=True):
-    """What witnesses hold, read before the log: a host that runs tells them of heads that are on disk already."""
+    """The heads of witnesses. They are read before the log, because a running host sends only durable heads."""
 
     walk: LogWalk
     keys: Mapping[str, VerifyKey]
@@ -44,8 +44,7 @@ class WitnessedHeads(msgspec.Struct, frozen=True):
 
 
 def read_witnesses(keys: Mapping[str, VerifyKey], witnesses: Sequence[WitnessPlace] = ()) -> WitnessedHeads:
-    """`keys` are the public keys that are believed, by id. Raises `StorageUnavailable` for a witness that cannot be
-    read."""
+    """Read witnesses. `keys` are the trusted public keys, by id. Raises `StorageUnavailable`."""
     walk = LogWalk(keys)
     for witness in witnesses:
         _read_witness(walk, witness)
@@ -55,11 +54,13 @@ def read_witnesses(keys: Mapping[str, VerifyKey], witnesses: Sequence[WitnessPla
 def check_log(
     snapshot: Snapshot, witnessed: WitnessedHeads, *, archive: Path | None = None, progress: Progress = untold
 ) -> CheckedLog:
-    """Verify the log of a moment that came after the witnesses were read. Raises `StorageUnavailable` and
-    `InvalidRequest` for what cannot be read at all."""
+    """Verify the log of a snapshot taken after the witnesses were read. Raises `StorageUnavailable` and
+    `InvalidRequest`."""
     tables = {table.name: table for table in snapshot.tables()}
     if "records" not in tables:
-        raise InvalidRequest("the database holds no log", hint="name the data directory or database of a host")
+        raise InvalidRequest(
+            "the database holds no log", reason="no_log", hint="name the data directory or database of a host"
+        )
     walk, records = witnessed.walk, tables["records"]
     segments = 0 if archive is None else _check_archive(walk, archive, witnessed.keys)
     for head in _heads(snapshot, tables["heads"]):
@@ -75,7 +76,7 @@ def _heads(snapshot: Snapshot, table: Table) -> Iterator[HeadRow]:
 
 
 def _in_order(rows: Iterator[tuple[Any, ...]], table: Table) -> Iterator[tuple[Any, ...]]:
-    """With the columns as the walk wants them: those of a database may stand elsewhere."""
+    """Reorder the columns for the walk: those of a database may have another order."""
     places = [table.index(name) for name in RECORD_COLUMNS]
     return rows if places == list(range(len(table.columns))) else map(itemgetter(*places), rows)
 
@@ -98,8 +99,14 @@ def _read_witness(walk: LogWalk, witness: WitnessPlace) -> None:
         for line in read_heads_of(witness.lines()):
             walk.add_witnessed(line)
     except OSError as error:
-        message = f"the witness {witness} cannot be read: {error.strerror or error}"
-        raise StorageUnavailable(message, hint="name it with --witness") from error
+        problem = error.strerror or str(error)
+        raise StorageUnavailable(
+            f"the witness {witness} cannot be read: {problem}",
+            reason="witness_unreadable",
+            hint="name it with --witness",
+            witness=str(witness),
+            problem=problem,
+        ) from error
     except UnreadableHead as error:
         detail = f"line {error.line} of {witness}: {error.problem}"
         walk.add_problem(Problem(kind="witness", workspace="", chain="", position=error.line, detail=detail))
@@ -125,7 +132,7 @@ def _check_archive(walk: LogWalk, archive: Path, keys: Mapping[str, VerifyKey]) 
 def _check_place(
     segment: Segment, header: SegmentHeader, before: SegmentHeader | None, keys: Mapping[str, VerifyKey]
 ) -> None:
-    """Whether a segment, which is whole, is the one that its name says and follows the one before."""
+    """Whether a complete segment matches its name and follows the one before."""
     after = (0, "") if before is None else (before.last, before.head.hash)
     if (segment.first, segment.last) != (header.first, header.last):
         raise BadSegment(segment.first, "it holds other records than its name says")
@@ -143,7 +150,7 @@ def _of_archive(archive: Path, segment: Segment, error: BadSegment) -> Problem:
     return Problem(kind="archive", workspace=workspace, chain=chain, position=error.position, detail=detail)
 
 
-# The end of a log, looked at without reading the rest: when it was written last, and whether its newest links hold.
+# --- the end of a log only ---
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,13 +158,13 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
 
     records: int
     newest_ms: int | None
-    """When the newest record was made; nothing where there is none."""
+    """The time of the newest record, if any."""
     fault: str | None
-    """The first thing that is wrong with them."""
+    """The first fault."""
 
 
 def look_at_tail(snapshot: Snapshot, keys: dict[str, str]) -> Tail:
-    """`keys` are public keys by id, in hex: a head that one of them signed is checked against it."""
+    """Check the newest records. `keys` are public keys by id, in hex, for the signatures of heads."""
     tables = {table.name: table for table in snapshot.tables()}
     rows = build_rows(RecordRow, [tuple(row) for row in snapshot.newest(tables["records"], TAIL_RECORDS)])
     if not rows:

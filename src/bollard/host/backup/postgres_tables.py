@@ -10,10 +10,10 @@ from psycopg.errors import DiskFull, IntegrityError
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from bollard.host.archive.manifest import Column, ColumnKind, Table
-from bollard.host.backup.tables import Row, condition_of
-from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
+from bollard.host.backup.tables import Row, condition_of, rows_collide
+from bollard.host.errors import Conflict, StorageFull
 from bollard.host.store.migrations import REVISIONS
-from bollard.host.store.postgres import CONNECT_WAIT_S, LOCK_WAIT_S, PostgresDatabase
+from bollard.host.store.postgres import CONNECT_WAIT_S, LOCK_WAIT_S, PostgresDatabase, postgres_unusable
 from bollard.host.store.postgres_session import hold_shared, vector_of
 
 _Connection = psycopg.Connection[tuple[Any, ...]]
@@ -116,11 +116,14 @@ class PostgresLoader:
         with _errors(), _connect(self._url) as connection:
             stored = _revision(connection)
             known = _has_knowledge(connection)
-            if stored == revision and not known and not _has_rows(connection):  # what a restore that was cut off leaves
+            if stored == revision and not known and not _has_rows(connection):  # left by an interrupted restore
                 return
             if _tables(connection) or stored is not None or known:
-                hint = "name a database without tables: createdb makes one"
-                raise Conflict("the database is not empty", hint=hint)
+                raise Conflict(
+                    "the database is not empty",
+                    reason="database_not_empty",
+                    hint="name a database without tables; createdb creates one",
+                )
         revisions = REVISIONS.known[: REVISIONS.known.index(revision) + 1]
         database = PostgresDatabase(self._url, revisions=replace(REVISIONS, known=revisions, fresh=None))
         database.open()
@@ -238,7 +241,9 @@ def _errors() -> Generator[None]:
         yield
     except psycopg.Error as error:
         if isinstance(error, DiskFull):
-            raise StorageFull("PostgreSQL has no space left", hint="free some space and begin again") from error
+            raise StorageFull(
+                "PostgreSQL has no space left", reason="postgres_full_restore", hint="free some space and start again"
+            ) from error
         if isinstance(error, IntegrityError):
-            raise Conflict(f"two rows are in each other's place: {error}", hint="the archive is not sound") from error
-        raise StorageUnavailable(f"PostgreSQL cannot be used: {error}", hint="is the server up?") from error
+            raise rows_collide(error) from error
+        raise postgres_unusable(error) from error

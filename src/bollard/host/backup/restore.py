@@ -1,4 +1,4 @@
-"""Brings a backup back, into a directory and a database that are empty. All of it, or nothing.
+"""The restore of a backup into an empty directory and database, as a whole or not at all.
 
 The log comes back as it is in the archive, and the projections are made from it. The directory is made beside its place
 and moved there at the end. The store that comes back is of the past, so what was unfinished in it is settled first
@@ -28,7 +28,7 @@ from bollard.host.log.rebuild import UNSETTLED, rebuild
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.kept_key import KEPT_KEY
 from bollard.host.store.migrations import REVISIONS
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.host.store.statements import PROJECTIONS
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -36,19 +36,19 @@ from bollard.trust import make_folder, sync_folder
 
 _DEFAULT_WORKSPACE: Final = "default"
 _OF_THE_DISK: Final = "lost+found"
-"""What an empty disk holds by itself."""
+"""The only entry of an empty file system."""
 _DATABASE: Final = "bollard.db"
 
 
 class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back, and what became of what was unfinished."""
+    """The result of a restore."""
 
     created_ms: int
     version: str
     verified: Verified
     settled: Settlement
     keys: tuple[str, ...]
-    """The key files that came back; without them the next start makes new ones."""
+    """The restored key files; without them the next start creates new ones."""
     missing: tuple[str, ...]
 
 
@@ -62,8 +62,8 @@ def restore(
     incomplete: bool = False,
     progress: Progress = untold,
 ) -> RestoreReport:
-    """Check who signed the archive, verify it, then bring all of it back. Raises `BadArchive`, `Conflict`,
-    `SchemaTooNew`. With `incomplete`, an archive without a content that its log names is brought back too."""
+    """Check the signer of the archive, verify it, then restore it. Raises `BadArchive`, `Conflict`, `SchemaTooNew`.
+    With `incomplete`, an archive with missing contents is restored too."""
     data = data.absolute()
     place = data / data.name if data.is_mount() else data  # a mounted folder cannot be replaced, only filled
     with ArchiveReader(file, "backup") as reader:
@@ -99,7 +99,7 @@ def restore(
 
 
 def put_blob(blobs: BlobStore, reader: ArchiveReader, sha256: str) -> None:
-    """One content of an archive, never whole in memory."""
+    """Copy one content of an archive, in pieces."""
     upload, offset = blobs.begin(), 0
     for piece in reader.blob(sha256):
         offset = blobs.append(upload, offset, piece)
@@ -107,39 +107,59 @@ def put_blob(blobs: BlobStore, reader: ArchiveReader, sha256: str) -> None:
 
 
 def new_incarnation(clock: Clock) -> str:
-    """The name of a chain that nobody had before."""
+    """A new, unique name for a chain."""
     return f"{clock.now_ms():011x}{secrets.token_hex(4)}"
 
 
 def _check_empty(data: Path) -> None:
     try:
         if data.exists() and (not data.is_dir() or any(path.name != _OF_THE_DISK for path in data.iterdir())):
-            raise Conflict(f"{data} is not empty", hint="restore into a directory that is new or empty")
+            raise Conflict(
+                f"{data} is not empty",
+                reason="directory_not_empty",
+                hint="restore into a directory that is new or empty",
+                path=str(data),
+            )
     except OSError as error:
-        raise StorageUnavailable(f"{data} cannot be used: {error.strerror}", hint="choose another place") from error
+        raise _directory_unusable(data, error) from error
+
+
+def _directory_unusable(path: Path, error: OSError) -> StorageUnavailable:
+    return StorageUnavailable(
+        f"{path} cannot be used: {error.strerror}",
+        reason="directory_unusable",
+        hint="choose another directory",
+        path=str(path),
+        problem=error.strerror,
+    )
 
 
 def _check_revision(manifest: Manifest) -> None:
     if manifest.revision not in REVISIONS.known:
-        message = f"the backup has revision {manifest.revision}, this version knows up to {REVISIONS.known[-1]}"
-        raise SchemaTooNew(message, hint=f"restore it with version {manifest.version}", stored=manifest.revision)
+        raise SchemaTooNew(
+            f"the backup has revision {manifest.revision}, this version knows up to {REVISIONS.known[-1]}",
+            reason="backup_too_new",
+            hint=f"restore it with version {manifest.version}",
+            stored=manifest.revision,
+            known=REVISIONS.known[-1],
+            version=manifest.version,
+        )
 
 
 def _build(reader: ArchiveReader, filling: TableLoader, workshop: Path, progress: Progress) -> BlobStore:
-    """Every file, content and row, as the archive has them. Returns the contents."""
+    """Write every file, content and row of the archive. Returns the blob store."""
     try:
         make_folder(workshop, 0o700)
         _write_files(reader, workshop)
     except OSError as error:
-        message = f"{workshop.parent} cannot be written: {error.strerror}"
-        raise StorageUnavailable(message, hint="choose another place") from error
+        raise _directory_unusable(workshop.parent, error) from error
     blobs = BlobStore(workshop / "blobs")
     for count, sha256 in enumerate(reader.blobs, start=1):
         put_blob(blobs, reader, sha256)
         progress("blobs", count, reader.manifest.blobs)
     filling.create(reader.manifest.revision)
     filling.begin()
-    # Archives of before have projections, too: those are made from the log, whatever the archive says of them.
+    # Old archives contain projections too. They are ignored and rebuilt from the log.
     tables = [table for table in reader.manifest.tables if table.name not in PROJECTIONS]
     total = sum(reader.manifest.members[table.member].lines for table in tables)
     done = 0
@@ -162,14 +182,14 @@ def _told(reader: ArchiveReader, table: Table, done: int, total: int, progress: 
 
 
 def _unsettled(table: Table, rows: Iterator[Row]) -> Iterator[Row]:
-    """No host starts on these rows before `_settle` is through: a restore into PostgreSQL can be cut off in between."""
+    """Mark the rows, so that no host starts on them before `_settle` is complete: a restore may be interrupted."""
     key = table.index("key")
     yield from (row for row in rows if row[key] != UNSETTLED)
     yield ["the restore of a backup" if index != key else UNSETTLED for index in range(len(table.columns))]
 
 
 def _without_macs(table: Table, rows: Iterator[Row]) -> Iterator[Row]:
-    """Without their key HMACs say nothing: the restored store makes its own, with the key that it makes."""
+    """Drop the HMACs if the archive lacks their key: the restored store creates a new key and new HMACs."""
     if table.name != "kept" or not table.has("mac"):
         return rows
     mac = table.index("mac")
@@ -188,20 +208,19 @@ def _write_files(reader: ArchiveReader, workshop: Path) -> None:
 def _settle(
     manifest: Manifest, verified: Verified, target: BackupSource, blobs: BlobStore, clock: Clock, progress: Progress
 ) -> Settlement:
-    """Open it as a host would, which also brings it to the newest schema; make the projections from the log, and settle
-    what was unfinished."""
+    """Open the store, which also migrates it; rebuild the projections, and settle unfinished work."""
     store = choose_store(target.database, target.data, clock)
     store.open()
     try:
         rebuild(store, lambda done: progress("projections", done, verified.records))
         settler = SettlementWriter(store, blobs, clock, incarnation=new_incarnation(clock), key=head_key(target.data))
-        told: JsonObject = {
+        data: JsonObject = {
             "backup_ms": manifest.created_ms,
             "version": manifest.version,
             "keys": bool(manifest.keys),
             "missing": len(verified.missing),
         }
-        return settler.settle(_workspaces(store), "store.restored", told)
+        return settler.settle(_workspaces(store), "store.restored", data)
     finally:
         store.close()
 
@@ -214,7 +233,7 @@ def _workspaces(store: Store) -> list[str]:
 def _move(workshop: Path, data: Path) -> None:
     try:
         if workshop.parent == data:
-            for path in sorted(workshop.iterdir(), key=lambda path: path.name == _DATABASE):  # it comes last
+            for path in sorted(workshop.iterdir(), key=lambda path: path.name == _DATABASE):  # the database is last
                 path.rename(data / path.name)
             workshop.rmdir()
             sync_folder(data)
@@ -224,4 +243,4 @@ def _move(workshop: Path, data: Path) -> None:
         workshop.rename(data)
         sync_folder(data.parent)
     except OSError as error:
-        raise StorageUnavailable(f"{data} cannot be made: {error.strerror}", hint="choose another place") from error
+        raise _directory_unusable(data, error) from error

@@ -1,4 +1,4 @@
-"""What is done to a store that was brought back from the past, before any host may use it.
+"""The settlement of unfinished work in a restored store, before any host may use it.
 
 Since the copy was made, what was unfinished in it may have been finished, and its effects may have happened. So
 nothing of it is done again: its runs end as lost, under an epoch that lies beyond everything that can have been since;
@@ -29,7 +29,7 @@ from bollard.protocol import JsonObject
 from bollard.trust.keys import SigningKey
 
 _EPOCHS_FROM_MS: Final = 1_735_689_600_000
-"""The beginning of 2025. An epoch grows by one with each owner of a run; minutes since then outrun every run."""
+"""The beginning of 2025. An epoch grows by one with each owner of a run; minutes since then are always larger."""
 _MINUTE_MS: Final = 60_000
 
 
@@ -39,19 +39,19 @@ def epoch_after(epoch: int, now_ms: int) -> int:
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of what was unfinished."""
+    """The result of a settlement."""
 
     runs: int
     events: int
     deliveries: tuple[str, ...]
-    """Messages that were on their way: it is not known any more whether they arrived."""
+    """Open deliveries, whose outcome is unknown."""
     approvals: tuple["ExpiredApproval", ...]
     questions: tuple["ExpiredQuestion", ...]
     sessions: int
 
 
 class ExpiredApproval(msgspec.Struct, frozen=True, kw_only=True):
-    """An approval that was open. `status` is what it was: without a decision, or with a yes that was not used."""
+    """An open approval. `status` is its former status: undecided, or granted and not used."""
 
     approval_id: str
     run_id: str
@@ -60,7 +60,7 @@ class ExpiredApproval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpiredQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A question that nobody had answered."""
+    """An unanswered question."""
 
     question_id: str
     run_id: str
@@ -68,7 +68,7 @@ class ExpiredQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _RequestData(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of the records of a question, and of `approval.requested`, as far as a report has it."""
+    """The reported data of a question or of `approval.requested`."""
 
     name: str = ""
     question_id: str = ""
@@ -80,7 +80,7 @@ _read_asked: Final = msgspec.json.Decoder(_RequestData).decode
 
 
 class SettlementWriter:
-    """Writes to a store that nobody else uses."""
+    """Settles unfinished work in a store that no other process uses."""
 
     def __init__(self, store: Store, blobs: BlobSink, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
         self._store = store
@@ -89,7 +89,7 @@ class SettlementWriter:
         self._writer = Writer(store, blobs, clock, incarnation=incarnation, key=key)
 
     def settle(self, workspaces: list[str], kind: str, told: JsonObject, only: str | None = None) -> Settlement:
-        """End what is unfinished, in all workspaces or in `only` one, then say in each why; signed at the end."""
+        """End unfinished work in all workspaces or in `only` one, record the reason in each, and sign the heads."""
         runs = [row for row in self._recovery.unfinished() if only in (None, row.workspace)]
         questions = [question for row in runs for question in self._end(row, kind)]
         approvals = [row for row in self._open_approvals() if only in (None, row.workspace)]
@@ -122,7 +122,7 @@ class SettlementWriter:
         return settled
 
     def note(self, workspace: str, kind: str, body: JsonObject) -> None:
-        """One record that stands for itself."""
+        """Write one record."""
         self._write(Entry(records=[self._record(workspace, kind, body)]))
 
     def _end(self, row: RunRow, kind: str) -> list[ExpiredQuestion]:
@@ -151,7 +151,7 @@ class SettlementWriter:
         ]
 
     def _open_questions(self, run_id: str) -> list[_RequestData]:
-        """A question has no row of its own: the records of its run say whether it is open."""
+        """The open questions of a run, from its records: a question has no row."""
         asked: dict[str, _RequestData] = {}
         after = 0
         while records := self._store.records_of_run(run_id, after, REPLAY_PAGE):
@@ -166,7 +166,7 @@ class SettlementWriter:
         return [*asked.values()]
 
     def _open_approvals(self) -> Iterator[ApprovalRow]:
-        """Those without a decision, and those with a yes that was not used."""
+        """Expire undecided approvals, and granted ones that were not used."""
         after = ""
         while rows := self._store.open_approvals(after, REPLAY_PAGE):
             after = rows[-1].approval_id
@@ -179,7 +179,7 @@ class SettlementWriter:
             after = rows[-1].record_id
 
     def _undelivered(self) -> Iterator[OutboxRow]:
-        """Also what the runs that just ended had said and not finished."""
+        """End open deliveries, including those of the runs that just ended."""
         after = 0
         while rows := self._store.outbox_open(after, REPLAY_PAGE):
             yield from rows
@@ -201,7 +201,7 @@ class SettlementWriter:
 
 
 def _asked_in(data: bytes) -> _RequestData:
-    """A record that cannot be read must not keep the rest from being settled."""
+    """An unreadable record must not prevent the settlement of the rest."""
     try:
         return _read_asked(data)
     except msgspec.MsgspecError:

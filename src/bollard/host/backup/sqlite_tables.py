@@ -11,7 +11,7 @@ from typing import Final, cast
 from msgspec.structs import replace
 
 from bollard.host.archive.manifest import Column, ColumnKind, Table
-from bollard.host.backup.tables import Row, condition_of
+from bollard.host.backup.tables import Row, condition_of, rows_collide
 from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
 from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.sqlite import BUSY_WAIT_S, SqliteDatabase
@@ -99,7 +99,12 @@ class SqliteLoader:
 
     def create(self, revision: str) -> None:
         if self._path.exists():
-            raise Conflict(f"{self._path} is there already", hint="restore into an empty directory")
+            raise Conflict(
+                f"{self._path} exists already",
+                reason="database_exists",
+                hint="restore into an empty directory",
+                path=str(self._path),
+            )
         known = REVISIONS.known[: REVISIONS.known.index(revision) + 1]
         database = SqliteDatabase(self._path, revisions=replace(REVISIONS, known=known, fresh=None))
         database.open()
@@ -189,7 +194,15 @@ def _errors(name: str) -> Generator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_FULL:
-            raise StorageFull("the disk is full", hint="free some space and begin again") from error
+            raise StorageFull(
+                "the disk is full", reason="disk_full_restore", hint="free some space and start again"
+            ) from error
         if code == sqlite3.SQLITE_CONSTRAINT:
-            raise Conflict(f"two rows are in each other's place: {error}", hint="the archive is not sound") from error
-        raise StorageUnavailable(f"{name} cannot be used: {error}", hint="look at the disk and the file") from error
+            raise rows_collide(error) from error
+        raise StorageUnavailable(
+            f"{name} cannot be used: {error}",
+            reason="table_file_unusable",
+            hint="check the disk and the file",
+            file=name,
+            problem=str(error),
+        ) from error

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from bollard.host.archive.manifest import ColumnKind, Table
+from bollard.host.errors import Conflict
 
 Row = Sequence[object]
 _TYPES: Final[dict[ColumnKind, object]] = {
@@ -18,6 +19,15 @@ _TYPES: Final[dict[ColumnKind, object]] = {
     "bytes": bytes | None,
     "boolean": bool | None,
 }
+
+
+def rows_collide(error: Exception) -> Conflict:
+    return Conflict(
+        f"two rows have the same key: {error}",
+        reason="rows_collide",
+        hint="the archive is damaged; use another copy",
+        problem=str(error),
+    )
 
 
 class Snapshot(Protocol):

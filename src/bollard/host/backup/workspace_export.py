@@ -38,14 +38,14 @@ from bollard.host.store.rows import RecordRow
 
 LOG_TABLES: Final = ("records", "deltas", "heads")
 WITHHELD_KINDS: Final = frozenset({"key", "mcp_server", "runtime", "secret"})
-"""Saved things whose records are nobody else's business."""
+"""Saved resources whose records are withheld."""
 _ALWAYS_THERE: Final = "default"
-"""The workspace that needs no record to be one."""
+"""The workspace that exists without records."""
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a new archive."""
+    """The contents of a new archive."""
 
     size: int
     verified: Verified
@@ -53,15 +53,15 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     """The fingerprint of the key that signed it."""
     withheld: int
     agents: tuple[str, ...]
-    """Agents that go along without fields of their configuration that may be secrets."""
+    """Agents exported without configuration fields that may be secrets."""
     plugins: tuple[str, ...]
-    """Plugins that are installed here: their code stays, and they are installed again where the workspace goes."""
+    """Installed plugins. Their code is not exported; install them again at the destination."""
     missing: tuple[str, ...]
-    """Contents that the log names and that the data directory does not have. None, unless that was allowed."""
+    """Contents that the log names and the data directory lacks; empty unless the export is `incomplete`."""
 
 
 OpenFields = Callable[[str], frozenset[str]]
-"""The fields of a runner's configuration that are known to be no secrets; none where nothing is known of the runner."""
+"""The configuration fields of a runner that are known not to be secrets."""
 
 
 def _nothing_known(runner_id: str) -> frozenset[str]:
@@ -153,13 +153,18 @@ def _copy_log(
         for count in copy_table(snapshot, table, writer, workspace, shown):
             progress("rows", done + count, total)
         if table.name == "records" and not count and workspace != _ALWAYS_THERE:
-            raise NotFound(f"there is no workspace {workspace!r}", hint="`bollard workspaces` lists them")
+            raise NotFound(
+                f"there is no workspace {workspace!r}",
+                reason="no_workspace_to_export",
+                hint="`bollard workspaces` lists them",
+                workspace=workspace,
+            )
         done += count
     return found
 
 
 def _shown(table: Table, found: _Found, row: Row) -> Row:
-    """The record as it may leave the host."""
+    """The record without data that may not leave the host."""
     found.references.feed(build_rows(RecordRow, [tuple(row)]))
     data = table.index("data")
     content = cast("bytes | None", row[data])
@@ -174,7 +179,7 @@ def _shown(table: Table, found: _Found, row: Row) -> Row:
 def _copy_skills(
     writer: ArchiveWriter, data: Path, references: ContentReferences, missing: Missing
 ) -> Iterator[FileNote]:
-    """The files of the workspace's skills that are there; the others are added to the `missing` ones."""
+    """Write the existing files of the workspace's skills, and add the others to `missing`."""
     for number, (file, label) in enumerate(sorted(references.skill_files().items())):
         try:
             content = place_of(data, file.path).read_bytes()
@@ -182,8 +187,13 @@ def _copy_skills(
             missing[file.sha256] = label
             continue
         except OSError as error:
-            problem = f"a file of the {label} cannot be read: {error.strerror}"
-            raise StorageUnavailable(problem, hint="look at the data directory") from error
+            raise StorageUnavailable(
+                f"a file of the {label} cannot be read: {error.strerror}",
+                reason="skill_file_unreadable",
+                hint="check the data directory",
+                skill=label,
+                problem=error.strerror,
+            ) from error
         member = f"files/skill-{number:06d}"
         with writer.member(member) as written:
             written.write(content)
@@ -191,7 +201,7 @@ def _copy_skills(
 
 
 def _is_withheld(said: dict[str, Any], found: _Found) -> bool:
-    """Whether a change of something saved stays here. What of an agent may leave is kept in `found`."""
+    """Whether a saved resource is withheld. The exportable part of an agent is added to `found`."""
     if said.get("kind") != "agent":
         return said.get("kind") in WITHHELD_KINDS
     found.agents.pop(str(said.get("id")), None)
@@ -208,7 +218,7 @@ def _is_withheld(said: dict[str, Any], found: _Found) -> bool:
 
 
 def _is_harmless(value: object) -> bool:
-    """A number, a switch, nothing at all, or the name of a secret."""
+    """Whether a value is a number, a boolean, empty, or the name of a secret."""
     if isinstance(value, str) and is_reference(value):
         return is_chosen(referred(value))
     return value is None or isinstance(value, bool | int | float) or value in ("", [], {})

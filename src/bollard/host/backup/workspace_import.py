@@ -1,4 +1,4 @@
-"""Imports a workspace into a store that has nothing of it: its log as it was written, its projections made anew.
+"""The import of a workspace into a store without it: its log unchanged, its projections rebuilt.
 
 No other name can be given to it: the name is in every link of its chain. Record ids are the store's own and change.
 """
@@ -15,7 +15,14 @@ from bollard.host.agents.agent_document import agent_from_store
 from bollard.host.archive.manifest import FileNote, Manifest
 from bollard.host.archive.reader import ArchiveReader
 from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, read_rows, untold, verify
-from bollard.host.backup.archived_files import check_documents, head_key, place_of, replace_file, write_public_keys
+from bollard.host.backup.archived_files import (
+    check_documents,
+    head_key,
+    place_of,
+    replace_file,
+    unexpected_file,
+    write_public_keys,
+)
 from bollard.host.backup.backup import BackupSource, readable_snapshot
 from bollard.host.backup.content_references import SkillFile
 from bollard.host.backup.restore import new_incarnation, put_blob
@@ -31,23 +38,23 @@ from bollard.host.log.saved_resources import SavedChange
 from bollard.host.log.tail import check_tail
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.migrations import REVISIONS
-from bollard.host.store.opening import choose_store
 from bollard.host.store.row_reading import build_rows
 from bollard.host.store.rows import DeltaRow, HeadRow, RecordRow
+from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store
 from bollard.host.store.transaction import WriteTransaction
 from bollard.protocol import JsonObject
 
 _AT_ONCE: Final = 1000
 _MOST_IDS: Final = 1 << 50
-"""Records that no log has: an archive must not use up the ids."""
+"""The largest accepted record id, so that an archive cannot exhaust the ids."""
 _BY: Final = "import"
-"""Who saved it, as the log says."""
+"""The actor in the records of the import."""
 _T = TypeVar("_T")
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What came in."""
+    """The result of an import."""
 
     workspace: str
     created_ms: int
@@ -55,9 +62,9 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     settled: Settlement
     withheld: int
     agents: tuple[str, ...]
-    """Agents that came without fields of their configuration that may be secrets."""
+    """Agents imported without configuration fields that may be secrets."""
     missing: tuple[str, ...]
-    """Contents that the log names and that the archive does not have."""
+    """Contents that the log names and the archive lacks."""
 
 
 def import_workspace(
@@ -69,8 +76,8 @@ def import_workspace(
     incomplete: bool = False,
     progress: Progress = untold,
 ) -> ImportReport:
-    """Check who signed the archive, verify it, then write all of it in one commit. No host may use the store
-    meanwhile. With `incomplete`, an archive without a content that its log names is imported too."""
+    """Check the signer of the archive, verify it, then write it in one commit. No host may use the store meanwhile.
+    With `incomplete`, an archive with missing contents is imported too."""
     with ArchiveReader(file, "workspace") as reader:
         trust.check(reader)
         manifest = reader.manifest
@@ -110,7 +117,7 @@ def _write(
     _write_files(reader, data)
     key = head_key(data)
     _keep_public_keys(data, manifest, key.verify_key.key_id)
-    if store.meta(UNSETTLED) != _name_of(manifest):  # otherwise an earlier try was cut off behind this commit
+    if store.meta(UNSETTLED) != _name_of(manifest):  # otherwise an earlier import was interrupted after this commit
         with store.write() as transaction:
             _write_log(reader, transaction, _Border(store, workspace), progress)
             transaction.put_meta(UNSETTLED, _name_of(manifest))
@@ -120,53 +127,71 @@ def _write(
             kind="agent", workspace=workspace, thing=thing.id, revision=thing.revision, by=_BY, body=thing.body
         )
         settler.note(workspace, "policy.changed", change.data())
-    told: JsonObject = {
+    summary: JsonObject = {
         "export_ms": manifest.created_ms,
         "version": manifest.version,
         "withheld": manifest.withheld,
     }
-    return settler.settle([workspace], "workspace.imported", told, only=workspace)
+    return settler.settle([workspace], "workspace.imported", summary, only=workspace)
 
 
 def _write_files(reader: ArchiveReader, data: Path) -> None:
-    """The files of skills, and the documents: the next start takes those in, where the log has their bases."""
+    """Write the files of skills and the documents. The next start indexes documents whose knowledge base exists."""
     try:
         for note in reader.manifest.files:
             replace_file(place_of(data, note.path), reader.pieces(note.member))
     except OSError as error:
-        message = f"{data} cannot be written: {error.strerror}"
-        raise StorageUnavailable(message, hint="look at the disk it is on, then repeat the import") from error
+        raise StorageUnavailable(
+            f"{data} cannot be written: {error.strerror}",
+            reason="import_not_written",
+            hint="check its disk, then repeat the import",
+            path=str(data),
+            problem=error.strerror,
+        ) from error
 
 
 def _name_of(manifest: Manifest) -> str:
-    """What names this archive to a person, and tells it from other exports of its workspace."""
+    """A readable name that distinguishes this archive from other exports of its workspace."""
     return f"the import of workspace {manifest.workspace}, exported at {manifest.created_ms} ms"
 
 
 def _checked(manifest: Manifest) -> str:
     if manifest.revision not in REVISIONS.known:
-        message = f"the export has revision {manifest.revision}, this version knows up to {REVISIONS.known[-1]}"
-        raise SchemaTooNew(message, hint=f"import it with version {manifest.version}", stored=manifest.revision)
+        raise SchemaTooNew(
+            f"the export has revision {manifest.revision}, this version knows up to {REVISIONS.known[-1]}",
+            reason="export_too_new",
+            hint=f"import it with version {manifest.version}",
+            stored=manifest.revision,
+            known=REVISIONS.known[-1],
+            version=manifest.version,
+        )
     if manifest.workspace is None or {table.name for table in manifest.tables} != set(LOG_TABLES):
-        raise BadArchive("the archive does not hold one workspace", hint="export it again")
+        raise BadArchive(
+            "the archive does not hold one workspace", reason="not_one_workspace", hint="export the workspace again"
+        )
     for thing in manifest.saved:
         try:
             agent_from_store(thing.body, manifest.workspace, thing.revision)
         except HostError as error:
-            message = f"the agent {thing.id} in the archive cannot be read: {error.message}"
-            raise BadArchive(message, hint="export it again") from error
+            raise BadArchive(
+                f"the agent {thing.id} in the archive cannot be read: {error.message}",
+                reason="agent_unreadable",
+                hint="export the workspace again",
+                agent=thing.id,
+                problem=error.message,
+            ) from error
     return manifest.workspace
 
 
 def _check_files(reader: ArchiveReader, workspace: str) -> None:
-    """That each file is one of a skill or a document, and of this workspace. Raises `BadArchive`."""
+    """Check that each file is a skill file or a document of this workspace. Raises `BadArchive`."""
     manifest = reader.manifest
     documents = [note for note in manifest.files if not _is_skill_file(note)]
     check_documents(((note.path, next(reader.pieces(note.member), b"")) for note in documents), workspace)
     for note in manifest.files:
         digest = manifest.members[note.member].sha256
         if _is_skill_file(note) and note.path != SkillFile(workspace, digest).path:
-            raise BadArchive(f"the archive has a file that belongs nowhere: {note.path[:80]!r}", hint="do not trust it")
+            raise unexpected_file(note.path)
 
 
 def _is_skill_file(note: FileNote) -> bool:
@@ -174,7 +199,7 @@ def _is_skill_file(note: FileNote) -> bool:
 
 
 def _check_empty(source: BackupSource, workspace: str) -> None:
-    """Every trace of a workspace begins with a record."""
+    """Raises `Conflict` if the workspace has records: everything in a workspace starts with a record."""
     snapshot = readable_snapshot(source)
     try:
         records = next(table for table in snapshot.tables() if table.name == "records")
@@ -182,12 +207,17 @@ def _check_empty(source: BackupSource, workspace: str) -> None:
     finally:
         snapshot.close()
     if count:
-        hint = "import into a host that has no workspace of this name; nothing is merged"
-        raise Conflict(f"the workspace {workspace} is not empty here", hint=hint, records=count)
+        raise Conflict(
+            f"the workspace {workspace} is not empty here",
+            reason="workspace_not_empty",
+            hint="import into a host without a workspace of this name; nothing is merged",
+            records=count,
+            workspace=workspace,
+        )
 
 
 class _Border:
-    """Lets in what is of the workspace and names nothing of another: whoever made the archive could write anything."""
+    """Admits only records that belong to the workspace and name nothing of another: an archive may be forged."""
 
     def __init__(self, store: Store, workspace: str) -> None:
         self.workspace = workspace
@@ -195,10 +225,15 @@ class _Border:
         self._runs: set[str] = set()
 
     def check(self, row: RecordRow) -> None:
-        """Raises `BadArchive`, or `Conflict` for a run that is here already."""
+        """Raises `BadArchive`, or `Conflict` for a run that exists already."""
         if row.run_id is not None and row.run_id not in self._runs:
             if self._store.run(row.run_id) is not None:
-                raise Conflict(f"the run {row.run_id} is here already", hint="nothing is merged")
+                raise Conflict(
+                    f"the run {row.run_id} exists already",
+                    reason="run_exists",
+                    hint="import into another host; nothing is merged",
+                    run_id=row.run_id,
+                )
             self._runs.add(row.run_id)
         if row.data is None:
             return
@@ -218,7 +253,12 @@ class _Border:
 
 
 def _foreign(table: str) -> BadArchive:
-    return BadArchive(f"a row of {table} belongs to another workspace", hint="do not trust the archive")
+    return BadArchive(
+        f"a row of {table} belongs to another workspace",
+        reason="row_foreign",
+        hint="do not trust the archive",
+        table=table,
+    )
 
 
 def _write_log(reader: ArchiveReader, transaction: WriteTransaction, border: _Border, progress: Progress) -> None:
@@ -246,18 +286,22 @@ def _write_log(reader: ArchiveReader, transaction: WriteTransaction, border: _Bo
 
 
 def _newest_id(rows: list[RecordRow]) -> int:
-    """What is written from now on has larger ids: versions of state are ids, and none may be that of another value in
-    the host that it came from."""
+    """The largest id of these records. New records get larger ids: state versions are ids, and must not collide with
+    those of the exporting host."""
     newest = max(row.id for row in rows)
     if newest > _MOST_IDS:
-        raise BadArchive(f"a record has the id {newest}: no log is so long", hint="do not trust the archive")
+        raise BadArchive(
+            f"a record has the impossible id {newest}",
+            reason="record_id_impossible",
+            hint="do not trust the archive",
+            id=newest,
+        )
     return newest
 
 
 def _of_workspace(reader: ArchiveReader, table: str, workspace: str) -> Iterator[Row]:
-    """Rows that say that they are of this workspace; raises `BadArchive` at one that does not."""
-    found = next(each for each in reader.manifest.tables if each.name == table)
-    at = found.index("workspace")
+    """The rows of a table. Raises `BadArchive` for a row of another workspace."""
+    at = next(each for each in reader.manifest.tables if each.name == table).index("workspace")
     for row in read_rows(reader, table):
         if row[at] != workspace:
             raise _foreign(table)

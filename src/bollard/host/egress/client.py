@@ -1,5 +1,5 @@
-"""The one way out of the host. A name is looked up once, every address that it has must be outside, and one of those
-very addresses is connected to; each hop that an answer sends on to is judged anew. No proxy of the environment is used.
+"""The HTTP client for all outgoing requests. A name is resolved once, all of its addresses must be public, and the
+client connects to one of exactly these addresses. Each redirect is checked again. Proxy variables are ignored.
 """
 
 import asyncio
@@ -45,20 +45,17 @@ from bollard.host.limits import (
     EGRESS_REDIRECTS,
 )
 
-# From a name to its addresses: the system's resolver, or one that a test fills.
-
 
 class Resolver(Protocol):
-    """Asked once for each hop: what it answers is what is judged, and what is connected to."""
+    """Resolves a name, once per hop: the same addresses are checked and connected to."""
 
     async def addresses(self, host: str) -> Sequence[Address]:
-        """Raises `OSError` where there are none."""
+        """Raises `OSError` if there are none."""
         ...
 
 
 class SystemResolver:
-    """What the machine is configured with. It blocks, and for a name whose server says nothing it does so for long
-    after nobody waits any more: so it has threads of its own, and no file of the host waits for them."""
+    """The resolver of the machine. A lookup may block long after its caller gave up, so it has its own threads."""
 
     def __init__(self, lookup: Callable[..., Sequence[Any]] = socket.getaddrinfo) -> None:
         self._lookup = functools.partial(lookup, port=None, type=socket.SOCK_STREAM)
@@ -75,7 +72,7 @@ _NAME_HINT: Final = "check the name; an operator can open a place inside with th
 
 
 class EgressClient:
-    """One per host."""
+    """Sends requests to public addresses, and to those that an operator allows. One per host."""
 
     def __init__(
         self,
@@ -91,41 +88,43 @@ class EgressClient:
 
     @classmethod
     def of_setting(cls, entries: Iterable[str]) -> "EgressClient":
-        """What an operator allows; raises `SettingsError`."""
+        """Build the client from the setting `egress_allow`. Raises `SettingsError`."""
         try:
             return cls(parse_allow(entries))
         except ValueError as error:
             raise SettingsError(
                 f"egress_allow: {error}",
-                hint="name places like 127.0.0.1:9000, chat.internal or 10.1.0.0/16",
+                reason="egress_allow_invalid",
+                hint="use entries like 127.0.0.1:9000, chat.internal or 10.1.0.0/16",
                 field="egress_allow",
+                problem=str(error),
             ) from error
 
     async def fetch(self, request: EgressRequest) -> EgressResponse:
-        """Raises `EgressDenied`, `ToolFailed` where nothing arrived, and `OutcomeUnknown` where something may have."""
+        """Send a request. Raises `EgressDenied`, `ToolFailed` if it had no effect, and `OutcomeUnknown` if it may have
+        had one."""
         place = check_request(request)
         hop = Redirect(place=place, method=request.method, headers=request.headers, body=request.body)
         most = min(request.max_bytes, EGRESS_BODY_BYTES)
         loop = asyncio.get_running_loop()
         ends = loop.time() + min(request.timeout_s, EGRESS_ANSWER_S)
         changed = False
-        """Whether something that changes the world has been answered already."""
+        """Whether an earlier hop may have had an effect."""
         for left in range(min(request.redirects, EGRESS_REDIRECTS), -1, -1):
             try:
                 response = await self._hop(hop, most, max(0.0, ends - loop.time()))
             except EgressDenied as error:
                 if changed:
-                    raise OutcomeUnknown(error.message, hint="look there what came of it") from error
+                    raise _outcome_unknown(hop.place, error.message) from error
                 raise
             except NotSent as error:
-                message = f"{hop.place.origin}: no connection: {error}"
                 if changed:
-                    raise OutcomeUnknown(message, hint="look there what came of it") from error
-                raise ToolFailed(message, hint="try again later") from error
+                    raise _outcome_unknown(hop.place, f"no connection: {error}") from error
+                raise _request_failed(hop.place, f"no connection: {error}") from error
             except NotAnswered as error:
                 if not changed and hop.method in SAFE_METHODS:
-                    raise ToolFailed(f"{hop.place.origin}: {error}", hint="try again later") from error
-                raise OutcomeUnknown(f"{hop.place.origin}: {error}", hint="look there what came of it") from error
+                    raise _request_failed(hop.place, str(error)) from error
+                raise _outcome_unknown(hop.place, str(error)) from error
             following = sent_on(hop.place, hop, response) if request.redirects else None
             if following is None:
                 return response
@@ -134,34 +133,49 @@ class EgressClient:
             changed = changed or hop.method not in SAFE_METHODS
             hop = following
         raise EgressDenied(
-            f"{place.origin} sends on more than {request.redirects} times", hint="ask for where it leads"
+            f"{place.origin} redirects more than {request.redirects} times",
+            reason="too_many_redirects",
+            hint="request the final address",
+            origin=place.origin,
+            limit=request.redirects,
         )
 
     async def judge(self, place: Destination, within_s: float) -> Sequence[Address]:
-        """The addresses that a request to this place may go to. Raises `EgressDenied`; whether a name is inside or
-        unknown is nothing that its words say."""
+        """The addresses that a request may connect to. Raises `EgressDenied`, with the same sentence for private and
+        unknown names."""
         self.check_host(place)
         if (address := literal(place.host)) is not None:
             return [address]
         try:
             async with asyncio.timeout(within_s):
                 found = await self._resolver.addresses(place.host)
-        except (OSError, UnicodeError, ValueError) as error:  # among them the time that is up
+        except (OSError, UnicodeError, ValueError) as error:  # including a timeout
             _log.debug("a name has no address", host=place.host, problem=str(error))
-            raise UnknownName(_denied(place), hint=_NAME_HINT) from None
+            raise UnknownName(_denied(place), reason="not_public", hint=_NAME_HINT, host=place.host) from None
         if not self._allow.names_host(place.host, place.port):
             for address in found:
                 if (problem := self._problem(place, address)) is not None:
-                    _log.info("a name leads inside", host=place.host, problem=problem)
-                    raise EgressDenied(_denied(place), hint=_NAME_HINT)
+                    _log.info("a name has a private address", host=place.host, problem=problem)
+                    raise EgressDenied(_denied(place), reason="not_public", hint=_NAME_HINT, host=place.host)
         return list(found)[:EGRESS_ADDRESSES]
 
     def check_host(self, place: Destination) -> None:
-        """What can be said before anybody is asked. Raises `EgressDenied`."""
+        """Check the host without a lookup. Raises `EgressDenied`."""
         if problem := host_problem(place.host):
-            raise EgressDenied(problem, hint="use the name of the host, or its address as it is usually written")
+            raise EgressDenied(
+                problem,
+                reason="host_invalid",
+                hint="use the name of the host, or its address in the usual notation",
+                problem=problem,
+            )
         if (address := literal(place.host)) is not None and (problem := self._problem(place, address)) is not None:
-            raise EgressDenied(f"{place.host} must not be reached: {problem}", hint=_HINT)
+            raise EgressDenied(
+                f"{place.host} must not be reached: {problem}",
+                reason="address_denied",
+                hint=_HINT,
+                host=place.host,
+                problem=problem,
+            )
 
     def _problem(self, place: Destination, address: Address) -> str | None:
         return None if self._allow.has(address, place.port) else address_problem(address)
@@ -173,7 +187,7 @@ class EgressClient:
             async with asyncio.timeout(left_s):
                 await self._places.acquire()
         except TimeoutError:
-            raise NotSent("too many requests outside are under way") from None
+            raise NotSent("too many outgoing requests are active") from None
         try:
             left_s = max(0.0, ends - loop.time())
             connections = Connections(hop.place, min(EGRESS_CONNECT_S, left_s), self.judge, self._tls, keeps=False)
@@ -186,7 +200,7 @@ class EgressClient:
                 until=ends,
                 idle_s=left_s,
                 head_bytes=EGRESS_HEAD_BYTES,
-                body_bytes=most + PIECE_BYTES,  # a longer body is cut off below, and is no failure
+                body_bytes=most + PIECE_BYTES,  # a longer body is truncated below, which is not an error
             )
             async with connections.asked(request) as answer:
                 body = b"" if hop.method == "HEAD" else await _body(answer, most)
@@ -202,15 +216,35 @@ class EgressClient:
 
 
 async def _body(answer: HttpAnswer, most: int) -> bytes:
-    """All of it, or more than `most` bytes. A body that ends too early is as long as it came."""
-    found = bytearray()
+    """The body, up to slightly more than `most` bytes. A body that ends early is returned as received."""
+    body = bytearray()
     try:
-        while len(found) <= most and (piece := await answer.read()):
-            found += piece
+        while len(body) <= most and (piece := await answer.read()):
+            body += piece
     except NotAnswered as error:
         if error.reason != "closed":
             raise
-    return bytes(found)
+    return bytes(body)
+
+
+def _outcome_unknown(place: Destination, problem: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"{place.origin}: {problem}",
+        reason="request_outcome_unknown",
+        hint="check there whether the request had an effect",
+        origin=place.origin,
+        problem=problem,
+    )
+
+
+def _request_failed(place: Destination, problem: str) -> ToolFailed:
+    return ToolFailed(
+        f"{place.origin}: {problem}",
+        reason="request_failed",
+        hint="retry later",
+        origin=place.origin,
+        problem=problem,
+    )
 
 
 def _denied(place: Destination) -> str:

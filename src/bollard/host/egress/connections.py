@@ -1,4 +1,4 @@
-"""HTTP/1.1 to one place: connections that are kept for the next request, and answers that are read as they come.
+"""HTTP/1.1 connections to one destination, with keep-alive and streamed responses.
 
 Every wait and every size has a limit. A `Judge` decides which addresses a connection may go to, each time one is made.
 It knows no proxies, no redirects and no compression, and its callers decide what an answer means.
@@ -21,18 +21,18 @@ from bollard.host.egress.destination import Address, Destination
 from bollard.host.limits import EGRESS_FRAMING, EGRESS_KEPT_CONNECTIONS, EGRESS_KEPT_S, EGRESS_SETTLE_S
 
 PIECE_BYTES: Final = 65536
-"""The most of an answer that one read takes."""
+"""The limit of one read."""
 Judge = Callable[[Destination, float], Awaitable[Sequence[Address]]]
 """Looks a place up within so many seconds, and returns the addresses that a connection may be made to; raises
 `EgressDenied`."""
 
 
 class NotSent(Exception):
-    """There is no connection, for the reason that the message says. Nothing of the request can have arrived."""
+    """The connection failed. Nothing of the request can have arrived."""
 
 
 class NotAnswered(Exception):
-    """The request left and no whole answer came. It may have arrived."""
+    """The request was sent and no complete response came. It may have had an effect."""
 
     def __init__(self, reason: Literal["timeout", "closed", "broken", "invalid"], message: str) -> None:
         """`closed` is an end in good order before the end of the answer, `broken` any other end."""
@@ -41,7 +41,7 @@ class NotAnswered(Exception):
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, and the limits of its answer."""
+    """One request, and the limits of its response."""
 
     method: str
     path: str
@@ -52,7 +52,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     """When that time is up, by the loop's clock, where it began earlier."""
     idle_s: float
-    """The longest silence after that."""
+    """The longest pause after that."""
     head_bytes: int
     body_bytes: int
     sent: Callable[[int], None] | None = None
@@ -68,7 +68,7 @@ class Connection:
     """Since when it waits for another request; `None` for a new one."""
 
     def drop(self) -> None:
-        # Without waiting: a peer that reads nothing, or never says goodbye, would hold on to this for ever.
+        # Without waiting: a peer that reads nothing, or never closes, would block this for ever.
         self.writer.transport.abort()
 
     @property
@@ -77,7 +77,7 @@ class Connection:
 
 
 class _Stale(Exception):
-    """The other side closed a kept connection before it took the request."""
+    """The server closed an idle connection before it received the request."""
 
 
 @dataclass(slots=True)
@@ -114,13 +114,13 @@ class _Incoming:
 
     def on_message_complete(self) -> None:
         if self.has_head:
-            # A second answer to one request would be taken for the answer to the next one.
+            # A second response to one request would be mistaken for that of the next one.
             self.keeps = self.keeps and not self.whole
             self.whole = True
 
 
 class HttpAnswer:
-    """An answer while it comes. Reading raises `NotAnswered`."""
+    """A response that is being received. Reading raises `NotAnswered`."""
 
     def __init__(self, connection: Connection, request: HttpRequest) -> None:
         self._connection = connection
@@ -141,7 +141,7 @@ class HttpAnswer:
 
     @property
     def address(self) -> Address:
-        """The address that it came from."""
+        """The address of the server."""
         return self._connection.address
 
     @property
@@ -150,15 +150,15 @@ class HttpAnswer:
         return incoming.whole and incoming.keeps and transport.get_write_buffer_size() == 0
 
     def header(self, name: str) -> str | None:
-        """The first of this name, which is given in small letters."""
+        """The first header of this name, which must be in lower case."""
         return next((value for each, value in self._incoming.headers if each == name), None)
 
     def begun(self) -> None:
-        """Something of use has come: from here on only a silence is too long."""
+        """The response has begun: from here on only `idle_s` applies."""
         self._until = None
 
     async def head(self) -> None:
-        """Wait for the status and the headers. Raises `_Stale` where a kept connection had ended."""
+        """Wait for the status and the headers. Raises `_Stale` if an idle connection had ended."""
         limit = self._request.head_bytes
         while not self._incoming.has_head:
             if not await self._receive():
@@ -167,7 +167,7 @@ class HttpAnswer:
                 raise NotAnswered("invalid", f"the head of the answer is larger than {limit} bytes")
 
     async def read(self) -> bytes:
-        """What has come of the body, as soon as something has; empty at its end."""
+        """The next received bytes of the body; empty at its end."""
         while not self._incoming.body:
             if self._incoming.whole:
                 return b""
@@ -184,7 +184,7 @@ class HttpAnswer:
         return piece
 
     async def whole(self) -> bytes:
-        """All of the body."""
+        """Read the whole body."""
         self.begun()
         pieces: list[bytes] = []
         while piece := await self.read():
@@ -192,7 +192,7 @@ class HttpAnswer:
         return b"".join(pieces)
 
     async def beginning(self, most: int) -> bytes:
-        """The body of an error, as far as it came in time and is of use. Never raises for what is missing."""
+        """The body of an error response, as far as it arrives in time. Never raises for a missing rest."""
         self._until = asyncio.get_running_loop().time() + self._request.idle_s
         found = bytearray()
         with contextlib.suppress(Exception):
@@ -201,14 +201,14 @@ class HttpAnswer:
         return bytes(found[:most])
 
     async def settle(self) -> None:
-        """Let the end of the body come, so that the connection can be kept."""
+        """Read the rest of the body, so that the connection can be reused."""
         self._until = asyncio.get_running_loop().time() + EGRESS_SETTLE_S
         with contextlib.suppress(Exception):
             while await self.read():
                 pass
 
     async def _receive(self) -> bool:
-        """Feed what comes to the parser; whether anything came."""
+        """Feed received bytes to the parser; returns whether there were any."""
         request, until = self._request, self._until
         try:
             async with asyncio.timeout(request.idle_s) if until is None else asyncio.timeout_at(until):
@@ -242,7 +242,7 @@ class HttpAnswer:
 
 
 def _problem_of(error: OSError) -> str:
-    """What the system says: the loop's own sentence repeats the address. Problems of TLS have numbers of their own."""
+    """The system's error text: that of asyncio repeats the address. TLS errors have other numbers."""
     if error.errno is not None and error.errno > 0 and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     return getattr(error, "verify_message", "") or error.strerror or str(error) or "no answer in time"
@@ -250,12 +250,12 @@ def _problem_of(error: OSError) -> str:
 
 @functools.cache
 def trusted() -> ssl.SSLContext:
-    """Made for the first connection with TLS, and once: it holds every authority that the system trusts."""
+    """The TLS context with the system's certificate authorities, created once."""
     return ssl.create_default_context()
 
 
 class Connections:
-    """Connections to one place: made for a request, and kept for the next where `keeps` says so."""
+    """Connections to one destination, reused for further requests if `keeps` is set."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class Connections:
         *,
         keeps: bool = True,
     ) -> None:
-        """`connect_s` is for the lookup of the name and the connection together."""
+        """`connect_s` limits name lookup and connection together."""
         self._place = place
         self._connect_s = connect_s
         self._judge = judge
@@ -286,7 +286,7 @@ class Connections:
             self._release(connection, keep=answer.may_be_kept)
 
     async def close(self) -> None:
-        """Keep nothing from now on; requests under way go on."""
+        """Close idle connections, and keep none from now on; active requests continue."""
         self._keeps = False
         if self._sweep is not None:
             self._sweep.cancel()
@@ -336,7 +336,7 @@ class Connections:
             head.append("connection: close")
         if request.body or request.method not in ("GET", "HEAD"):
             head.append(f"content-length: {len(request.body)}")
-        # Callers check what they send; only the name of a host can have other letters.
+        # Callers check the headers; only the host name may contain other characters.
         return "\r\n".join([*head, "", ""]).encode("latin-1", "replace")
 
     async def _connect(self) -> Connection:
@@ -345,7 +345,7 @@ class Connections:
         addresses = await self._judge(place, self._connect_s)
         tls = self._tls() if place.scheme == "https" else None
         name = place.host if tls is not None else None
-        # One that takes no packets must leave time for the others.
+        # An address that drops packets must leave time for the others.
         each_s = (until - loop.time()) / max(1, len(addresses))
         problem = "the name has no address"
         for address in addresses:
@@ -358,7 +358,7 @@ class Connections:
         raise NotSent(problem)
 
     def _take(self) -> Connection | None:
-        """The one that was used last: it is the least likely to be closed by now."""
+        """The connection that was used last: it is the least likely to be closed."""
         while self._kept:
             connection = self._kept.pop()
             if connection.is_usable:

@@ -1,4 +1,4 @@
-"""Where a request outside goes, and what it may carry. Pure values, checked once."""
+"""Outgoing requests: destination, method, headers and redirects, checked once. Pure."""
 
 import re
 from ipaddress import IPv4Address, IPv6Address
@@ -44,16 +44,16 @@ _HEADERS: Final = frozenset(
 )
 _HEADER_FAMILIES: Final = ("x-", "webhook-")
 _FORGING: Final = ("x-forwarded", "x-real-ip", "x-http-method", "x-method", "x-original", "x-rewrite", "x-host")
-"""Headers that tell a server behind a proxy who asks, or for what."""
+"""Headers that servers behind a proxy trust for the client's identity or the request."""
 _ANYWHERE: Final = frozenset({"accept", "accept-language", "content-language", "content-type", "user-agent"})
-"""Headers that another host may see too, when one sends a request on to it."""
+"""Headers that follow a redirect to another origin."""
 _NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """One URL, taken apart."""
+    """A parsed URL."""
 
     scheme: str
     host: str
@@ -88,44 +88,61 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EgressRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants from outside."""
+    """An outgoing request."""
 
     url: str
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     max_bytes: int = EGRESS_BODY_BYTES
-    """What is read of the answer's body; the rest is cut off, and the answer says so."""
+    """The limit of the response body; a longer body is truncated and marked."""
     timeout_s: float = EGRESS_ANSWER_S
     redirects: int = EGRESS_REDIRECTS
-    """How often it may be sent on; 0 gives back the redirect itself."""
+    """The number of redirects to follow; with 0 the redirect itself is returned."""
 
 
 class EgressResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back. The body is as it was sent: nothing is unpacked."""
+    """A response. The body is not decompressed."""
 
     url: str
-    """Where it came from in the end."""
+    """The final URL."""
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
     truncated: bool = False
 
     def header(self, name: str) -> str | None:
-        """The first of this name, which is given in small letters."""
+        """The first header of this name, which must be in lower case."""
         return next((value for each, value in self.headers if each == name), None)
 
 
 def check_request(request: EgressRequest) -> Destination:
-    """Where it goes; raises `EgressDenied` for what may not be sent at all."""
+    """Check a request and return its destination. Raises `EgressDenied`."""
     if request.method not in METHODS:
-        raise EgressDenied(f"{request.method[:20]!r} is not sent", hint=f"use one of {', '.join(sorted(METHODS))}")
+        methods = ", ".join(sorted(METHODS))
+        raise EgressDenied(
+            f"the method {request.method[:20]!r} is not allowed",
+            reason="method_denied",
+            hint=f"use one of {methods}",
+            method=request.method[:20],
+            methods=methods,
+        )
     if len(request.headers) > EGRESS_HEADERS:
-        raise EgressDenied(f"there are more than {EGRESS_HEADERS} headers", hint="send fewer")
+        raise EgressDenied(
+            f"there are more than {EGRESS_HEADERS} headers",
+            reason="too_many_headers",
+            hint="send fewer",
+            limit=EGRESS_HEADERS,
+        )
     for name, value in request.headers:
         _check_header(name, value)
     if request.body and request.method in SAFE_METHODS:
-        raise EgressDenied(f"a {request.method} has no body", hint="use POST, or send none")
+        raise EgressDenied(
+            f"a {request.method} has no body",
+            reason="body_denied",
+            hint="use POST, or send no body",
+            method=request.method,
+        )
     return place_of(request.url)
 
 
@@ -134,23 +151,36 @@ def place_of(url: str) -> Destination:
     try:
         return Destination.of(url)
     except ValueError as error:
-        raise EgressDenied(f"the URL {error}", hint="use something like https://example.org/page") from error
+        raise EgressDenied(
+            f"the URL {error}",
+            reason="url_invalid",
+            hint="use a URL like https://example.org/page",
+            problem=str(error),
+        ) from error
 
 
 def _check_header(name: str, value: str) -> None:
     plain = name.lower()
     known = plain in _HEADERS or plain.startswith(_HEADER_FAMILIES)
     if _NAME.fullmatch(plain) is None or not known or plain.startswith(_FORGING):
-        raise EgressDenied(f"the header {name[:40]!r} is not sent", hint="leave it out, or use one that begins with x-")
+        raise EgressDenied(
+            f"the header {name[:40]!r} is not allowed",
+            reason="header_denied",
+            hint="leave it out, or use one that begins with x-",
+            header=name[:40],
+        )
     if len(value) > EGRESS_HEADER_CHARACTERS or _VALUE.fullmatch(value) is None:
         raise EgressDenied(
-            f"the value of the header {plain} cannot be sent",
-            hint=f"at most {EGRESS_HEADER_CHARACTERS} characters on one line",
+            f"the value of the header {plain} is not valid",
+            reason="header_value_invalid",
+            hint=f"use at most {EGRESS_HEADER_CHARACTERS} characters on one line",
+            header=plain,
+            limit=EGRESS_HEADER_CHARACTERS,
         )
 
 
 class Redirect(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an answer sends a request, and what of it goes there."""
+    """The next hop of a request: its destination, and the parts that are sent there."""
 
     place: Destination
     method: str
@@ -159,13 +189,18 @@ class Redirect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sent_on(place: Destination, request: Redirect, response: EgressResponse) -> Redirect | None:
-    """The next hop; `None` where the answer is one. Raises `EgressDenied`."""
+    """The next hop; `None` if the response is no redirect. Raises `EgressDenied`."""
     location = response.header("location")
     if response.status not in _REDIRECTS or location is None:
         return None
     there = place_of(urljoin(place.url, location).partition("#")[0])
     if place.scheme == "https" and there.scheme == "http":
-        raise EgressDenied(f"{place.origin} sends on to plain http", hint="ask for the other address yourself")
+        raise EgressDenied(
+            f"{place.origin} redirects to plain http",
+            reason="redirect_to_http",
+            hint="request the other address directly",
+            origin=place.origin,
+        )
     method, body = request.method, request.body
     if response.status == 303 or (response.status in (301, 302) and method == "POST"):
         method, body = ("HEAD" if method == "HEAD" else "GET"), b""
@@ -174,6 +209,11 @@ def sent_on(place: Destination, request: Redirect, response: EgressResponse) -> 
         headers = tuple(each for each in headers if each[0].lower() in _ANYWHERE)
         if method not in SAFE_METHODS:
             raise EgressDenied(
-                f"{place.origin} sends a {method} on to {there.origin}", hint="ask for the other address yourself"
+                f"{place.origin} redirects a {method} to {there.origin}",
+                reason="redirect_to_other_origin",
+                hint="request the other address directly",
+                origin=place.origin,
+                method=method,
+                target=there.origin,
             )
     return Redirect(place=there, method=method, headers=headers, body=body)

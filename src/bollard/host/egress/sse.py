@@ -1,6 +1,6 @@
-"""Server-sent events out of bytes, however they are cut. Pure: bytes in, events out.
+"""A parser of server-sent events from bytes in pieces. Pure.
 
-Data stays bytes: its reader checks the encoding, and a character that came in two pieces is whole by then.
+Data stays bytes: its reader decodes it, because a character may span two pieces.
 """
 
 from typing import Final
@@ -34,9 +34,9 @@ class SseDecoder:
         self._size = 0
 
     def feed(self, piece: bytes) -> list[SseEvent]:
-        """The events that are whole now. Raises `NotAnswered` for one that is too large."""
+        """Add bytes; returns the complete events. Raises `NotAnswered` for one that is too large."""
         if self._after_cr and piece:
-            # A line that ended with CR was taken at once; an LF behind it belongs to it.
+            # A line that ended with CR was processed at once; an LF after it belongs to it.
             piece = piece.removeprefix(b"\n")
             self._after_cr = False
         if b"\n" not in piece and b"\r" not in piece:
@@ -53,7 +53,7 @@ class SseDecoder:
         return found
 
     def end(self) -> list[SseEvent]:
-        """What is left when no more bytes come: many servers leave out the last empty line."""
+        """The last event at the end of the stream: many servers omit the last empty line."""
         rest = bytes(self._line)
         self._line.clear()
         found = [self._take(rest) if rest else None, self._take(b"")]
@@ -77,7 +77,7 @@ class SseDecoder:
         return None
 
     def _whole(self) -> SseEvent | None:
-        # Some servers send events without data to show that they are still there.
+        # Some servers send events without data as keep-alive.
         event = SseEvent(self._name, b"\n".join(self._data), self._id) if any(self._data) else None
         self._name, self._id, self._data, self._size = "", None, [], 0
         return event

@@ -1,6 +1,6 @@
-"""The files of every workspace: in memory what is known of each, on disk first. Contents are blobs, and not here.
+"""The files of all workspaces: their metadata in memory, written to disk first. Their contents are blobs.
 
-A file is an artifact that somebody uploaded. It never changes: another content is another file.
+A file is an uploaded artifact. It is immutable: another content is another file.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 _PREFIX: Final = "file_"
-"""Begins every id, and no id of another artifact: so the key of the table finds them all."""
+"""The prefix of every file id, and of no other artifact id, so that the table's key finds all files."""
 _TYPE: Final = "file"
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class NewFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file whose content is a blob already."""
+    """A file to add, whose content is stored as a blob."""
 
     name: str
     mime_type: str
@@ -38,7 +38,7 @@ class NewFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is there."""
+    """A stored file."""
 
     file_id: str
     name: str
@@ -47,14 +47,14 @@ class WorkspaceFile(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     created_ms: int
     by: str
-    """Who uploaded it: the name of the caller."""
+    """The name of the caller that uploaded it."""
 
 
 class FileRepository:
-    """One per host. Changes are made one after the other."""
+    """The files of all workspaces. Changes are serialised. One per host."""
 
     def __init__(self, journal: Journal, clock: Clock, *, most: int = FILES_OF_WORKSPACE) -> None:
-        """`most` is how many a workspace may have."""
+        """`most` is the limit of files per workspace."""
         self._most = most
         self._journal = journal
         self._clock = clock
@@ -64,7 +64,7 @@ class FileRepository:
         """Grows with each change."""
 
     async def load(self, store: Store, workspaces: Iterable[str]) -> None:
-        """What is on disk of these workspaces."""
+        """Load the files of these workspaces."""
         for workspace in workspaces:
             after = _PREFIX
             while rows := await asyncio.to_thread(store.uploads, workspace, after, REPLAY_PAGE):
@@ -73,7 +73,7 @@ class FileRepository:
                 after = rows[-1].artifact_id
 
     def all(self, workspace: str) -> list[WorkspaceFile]:
-        """Of one workspace, by id: as they came."""
+        """The files of one workspace by id, which is the order of upload."""
         return sorted(self._files.get(workspace, {}).values(), key=lambda file: file.file_id)
 
     def has(self, workspace: str, file_id: str) -> bool:
@@ -87,15 +87,23 @@ class FileRepository:
         return found
 
     def check_room(self, workspace: str) -> None:
-        """Raises `Conflict` where the workspace may have no more of them, and `StorageFull`."""
+        """Raises `Conflict` if the workspace has reached its limit, and `StorageFull`."""
         if len(self._files.get(workspace, {})) >= self._most:
-            hint = "`bollard files remove` one that is not needed"
-            raise Conflict(f"the workspace has {self._most} files", hint=hint)
+            raise Conflict(
+                f"the workspace has {self._most} files",
+                reason="too_many_workspace_files",
+                hint="`bollard files remove` one that is not needed",
+                limit=self._most,
+            )
         if self._journal.full:
-            raise StorageFull("the disk is full, so nothing new is taken", hint="free space in the data directory")
+            raise StorageFull(
+                "the disk is full, so nothing new is taken",
+                reason="disk_full",
+                hint="free space in the data directory",
+            )
 
     async def add(self, workspace: str, new: NewFile, *, by: str) -> WorkspaceFile:
-        """A file is there when this returns, and before its record is on disk it is not. Raises as `check_room`."""
+        """Add a file; it exists once its record is on disk. Raises like `check_room`."""
         kill_point("files.after_blob")
         async with self._changing:
             self.check_room(workspace)
@@ -109,7 +117,7 @@ class FileRepository:
                 created_ms=now_ms,
                 by=by,
             )
-            said: JsonObject = {
+            data: JsonObject = {
                 "artifact_id": file.file_id,
                 "artifact_type": _TYPE,
                 "mime_type": file.mime_type,
@@ -118,13 +126,13 @@ class FileRepository:
                 "sha256": file.sha256,
                 "by": by,
             }
-            record = NewRecord(workspace=workspace, type="artifact.created", data=encode_data(said), created_ms=now_ms)
+            record = NewRecord(workspace=workspace, type="artifact.created", data=encode_data(data), created_ms=now_ms)
             then = _once_on_disk(lambda: self._settle(workspace, file.file_id, file))
             await self._journal.commit_through(Entry(records=[record], size=len(record.data)), then)
             return file
 
     async def remove(self, workspace: str, file_id: str, *, by: str) -> None:
-        """From the commit on no call reads it; its content is swept later. Raises `NotFound`."""
+        """Delete a file. Its content is swept later. Raises `NotFound`."""
         async with self._changing:
             self.get(workspace, file_id)
             now_ms = self._clock.now_ms()
@@ -139,18 +147,18 @@ class FileRepository:
         self.revision += 1
 
 
-def _once_on_disk(settled: Callable[[], None]) -> Told:
-    """On disk first, then in the book."""
+def _once_on_disk(update: Callable[[], None]) -> Told:
+    """A listener that updates memory only after the commit."""
 
-    def told(outcome: CommitResult | HostError) -> None:
+    def listener(outcome: CommitResult | HostError) -> None:
         if isinstance(outcome, Committed):
-            settled()
+            update()
 
-    return told
+    return listener
 
 
 def no_such_file() -> NotFound:
-    return NotFound("there is no such file", hint="`bollard files list` lists them")
+    return NotFound("there is no such file", reason="no_such_file", hint="`bollard files list` lists them")
 
 
 def _file(row: ArtifactRow) -> WorkspaceFile:

@@ -33,8 +33,8 @@ from bollard.host.log.writer_frames import (
     failure_of,
 )
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
 from bollard.host.store.reserve import ReserveFile
+from bollard.host.store.selection import choose_store
 from bollard.trust import BadSignature
 
 _Link = HostLink[FromHost]

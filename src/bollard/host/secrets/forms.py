@@ -1,7 +1,6 @@
-"""The forms in which a secret may turn up again: as it is, in base64, in hex, in a URL, in JSON, in a page, in a
-traceback. Pure.
+"""The encoded forms of a secret: plain, base64, hex, URL, JSON, HTML, traceback. Pure.
 
-What was compressed, encrypted, cut into pieces or put together otherwise is not found by any form.
+A compressed, encrypted or rearranged secret is not found.
 """
 
 import base64
@@ -17,11 +16,10 @@ import msgspec
 from bollard.host.limits import SECRET_GAP_CHARACTERS, SECRET_LEAST_CHARACTERS
 from bollard.host.secrets.matching import Matcher, Span, merged
 
-# Finds encoded texts whose digits are kept apart: hex such as `de:ad` or `0xde, 0xad`, base64 in lines. Pure.
+# --- encodings with separators: hex such as `de:ad` or `0xde, 0xad`, base64 in lines ---
 #
-# A text is folded first: separators go, and a character that is neither a digit nor a separator stays as a break. The
-# folded text is searched for the encoded values, and what is found is led back to the text as it was.
-
+# A text is folded first: separators are removed, and other characters that are no digits become breaks. Matches in the
+# folded text are mapped back to the original.
 
 _GAP: Final = b" "
 _BREAK: Final = b"\n"
@@ -34,14 +32,14 @@ _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 class EncodingFold(msgspec.Struct, frozen=True, kw_only=True):
-    """Which characters of an encoding are digits, and what may stand between them."""
+    """The digits of an encoding, and the separators between them."""
 
     table: bytes
     """For each byte its digit, a gap or a break."""
     prefixes: tuple[tuple[bytes, tuple[bytes, ...]], ...]
-    """What is a gap as a whole, such as `0x`, by a character without which there is none of them."""
+    """Prefixes that count as gaps, such as `0x`, by a character that they all contain."""
     undecided: tuple[str, ...] = ()
-    """What a text may end with whose last digit is none where the rest of a prefix follows."""
+    """Endings of a text whose last digit is part of a prefix if the rest of the prefix follows."""
 
 
 def _table(*meanings: tuple[bytes, bytes]) -> bytes:
@@ -77,17 +75,17 @@ class FoldedMatcher:
         self._longest = max(sizes)
         self._least = min(*sizes, _RUN_MOST)
         self._run = re.compile(f"[^\n]{{{self._least}}}")
-        """Without so many digits in a row there is nothing to be found: almost every text has none."""
+        """A quick test: almost no text has so many digits in a row."""
         self.reach: Final = self._longest * _WIDE
-        """Characters, and bytes, from the first digit of a value to its last, at most."""
+        """The longest distance from the first digit of a value to its last, in characters or bytes."""
 
     def find(self, text: str) -> list[Span]:
-        """Where values stand; those that overlap as one."""
+        """The spans of values; overlapping spans are merged."""
         flat = self._flat(text)
         return self._found(flat, _folded(flat))
 
     def scan(self, text: str) -> tuple[list[Span], int]:
-        """The same for a text that goes on; and from where on its end may be the beginning of a value."""
+        """The spans in a text that continues, and the position from which its end may start a value."""
         flat = self._flat(text)
         folded = _folded(flat)
         pending = self._pending(folded)
@@ -102,12 +100,12 @@ class FoldedMatcher:
         return [(positions[first], positions[behind - 1] + 1) for first, behind in spans]
 
     def _pending(self, folded: str) -> int:
-        """How many of the last digits may be the beginning of a value."""
+        """The number of trailing digits that may start a value."""
         last = folded[-self._longest :].rpartition("\n")[2]
         return self._matcher.pending(self._matcher.scan(last)[1]) if last else 0
 
     def _flat(self, text: str) -> bytes:
-        """For each character one byte: a digit, a gap or a break."""
+        """Map each character to one byte: a digit, a gap or a break."""
         flat = text.encode("latin-1", "replace")
         for mark, prefixes in self._fold.prefixes:
             if mark in flat:
@@ -122,7 +120,7 @@ def _folded(flat: bytes) -> str:
 
 
 def _beginning(flat: bytes, digits: int) -> int:
-    """Where the last so many digits begin."""
+    """The position of the last `digits` digits."""
     at = len(flat)
     while digits:
         at -= 1
@@ -132,7 +130,7 @@ def _beginning(flat: bytes, digits: int) -> int:
 
 _IN_QUERIES: Final = "!$&'()*+,;=:@/?~"
 _BORDER: Final = "-----"
-"""Begins the first and the last line of every PEM file: no secret."""
+"""The start of the first and last line of every PEM file, which is not secret."""
 _ENTITIES: Final[tuple[dict[str, str], ...]] = (
     {},
     {'"': "&quot;", "'": "&#x27;"},
@@ -183,14 +181,14 @@ class FormMatcher:
         """Bytes, and so characters, from the beginning of a form to its end, at most."""
 
     def find(self, text: str) -> list[Span]:
-        """Where forms stand; those that overlap as one."""
+        """The spans of forms; overlapping spans are merged."""
         found = self.literal.find(text)
         others = [span for each in self.folded for span in each.find(text)]
         return merged([*found, *others]) if others else found
 
 
 def forms_of(value: str) -> Forms:
-    """Nothing for a value that is too short to be told from a word."""
+    """The forms of a value; none if it is too short to distinguish it from a word."""
     parts = [*_parts(value)]
     contents = [part.encode("utf-8", "surrogatepass") for part in parts]
     wide = [part.encode("utf-16-be", "surrogatepass") for part in parts]

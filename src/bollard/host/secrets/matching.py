@@ -1,6 +1,6 @@
-"""Finds many literal texts at once, in time that grows with the text alone (Aho and Corasick). Pure.
+"""The search for many literal texts at once (Aho-Corasick), in time linear in the text. Pure.
 
-No pattern is compiled and nothing is tried twice, so that no secret and no text can make it slow.
+There is no backtracking, so no secret and no text can make it slow.
 """
 
 from collections import deque
@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Final
 
 Span = tuple[int, int]
-"""From the first character to behind the last."""
+"""Start and exclusive end."""
 _STEP: Final = 0x110000
-"""More than any character: a place of the automaton and a character make one number."""
+"""Larger than any character: a state of the automaton and a character are packed into one number."""
 _SEARCH_CHARACTERS: Final = 5000
 """Looking for one needle in a text of this length takes twice as long as in a very short one. For the automaton, each
 character takes about as long as one needle in a very short text."""
@@ -18,7 +18,7 @@ _FEW: Final = 256
 
 
 class Matcher:
-    """Made once for a set of needles."""
+    """An automaton for a set of needles."""
 
     def __init__(self, needles: Iterable[str]) -> None:
         self.needles: Final = tuple(sorted({needle for needle in needles if needle}))
@@ -26,9 +26,9 @@ class Matcher:
         self._moves: dict[int, int] = {}
         self._depths = [0]
         self._ends = [0]
-        """For each place the length of the longest needle that ends there; 0 for none."""
+        """For each state the length of the longest needle that ends there; 0 for none."""
         self._back = [0]
-        """For each place the place of the longest end of its text that is the beginning of another needle."""
+        """For each state the failure link: the longest suffix that is a prefix of another needle."""
         self._goes_on = [False]
         for needle in self.needles:
             self._add(needle)
@@ -50,7 +50,7 @@ class Matcher:
         self._ends[place] = len(needle)
 
     def _link(self) -> None:
-        """Breadth first: whatever is shorter is known by then."""
+        """Compute the failure links breadth first, so that shorter prefixes are complete."""
         onward: dict[int, list[tuple[int, int]]] = {}
         for move, there in self._moves.items():
             place, character = divmod(move, _STEP)
@@ -70,14 +70,14 @@ class Matcher:
         return there or 0
 
     def find(self, text: str) -> list[Span]:
-        """Where needles stand; those that overlap as one."""
+        """The spans of needles; overlapping spans are merged."""
         search = len(self.needles) * (1 + len(text) / _SEARCH_CHARACTERS) <= len(text)
         quick = _search(text, self.needles) if search else None
         return self.scan(text)[0] if quick is None else quick
 
     def scan(self, text: str, start: int = 0, place: int = 0, known: Iterable[Span] = ()) -> tuple[list[Span], int]:
-        """The same from `start` on, where the automaton is at `place` and some needles are `known`; and where it is
-        in the end."""
+        """Continue a search from `start` with the automaton in state `place` and `known` spans; also returns the final
+        state."""
         moves, back, ends = self._moves, self._back, self._ends
         found = [*known]
         for index in range(start, len(text)):
@@ -90,14 +90,14 @@ class Matcher:
         return found, place
 
     def pending(self, place: int) -> int:
-        """How many of the last characters may be the beginning of a needle that goes on."""
+        """The number of trailing characters that may start a needle."""
         while place and not self._goes_on[place]:
             place = self._back[place]
         return self._depths[place]
 
 
 def _search(text: str, needles: Iterable[str]) -> list[Span] | None:
-    """The same by looking for one after the other; `None` where there are more than a few."""
+    """Search for the needles one by one; `None` if there are many matches."""
     found: list[Span] = []
     for needle in needles:
         at = text.find(needle)
@@ -110,7 +110,7 @@ def _search(text: str, needles: Iterable[str]) -> list[Span] | None:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """In their order; those that overlap as one."""
+    """Sort spans and merge overlapping ones."""
     found: list[Span] = []
     for first, behind in sorted(spans):
         if found and found[-1][1] > first:

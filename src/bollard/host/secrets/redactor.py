@@ -1,4 +1,4 @@
-"""Takes registered secrets out of everything that is written or shown, in every form that they were registered in.
+"""The redactor: removes registered secrets, in every encoded form, from everything that is written or displayed.
 
 Each workspace has its own; the host's log, which is of all of them, has one that knows every value. Where nothing is
 registered it costs one look. What was a secret stays one, until so many came behind it that it is forgotten.
@@ -30,21 +30,21 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Scrubber:
-    """Knows some values, and takes them out of texts."""
+    """Removes a set of values from texts."""
 
     def __init__(self, former_characters: int = FORMER_CHARACTERS) -> None:
         self._former_characters = former_characters
         self.active = False
-        """Whether there is anything to look for. Ask before anything is made ready for it."""
+        """Whether there are any values. Check this before preparing a text."""
         self._held: Counter[str] = Counter()
-        """What somebody keeps now, and how often."""
+        """Stored values, with reference counts."""
         self._seen: OrderedDict[str, None] = OrderedDict()
-        """What was seen, or kept once; the oldest first."""
+        """Values that were seen, or are no longer stored; oldest first."""
         self._seen_characters = 0
         self._made: FormMatcher | None = None
 
     def add(self, values: Iterable[str]) -> None:
-        """Values that are secret and that nobody keeps: the oldest of them are forgotten one day."""
+        """Add secret values that are not stored. The oldest are dropped at the limit."""
         for value in values:
             if value in self._seen:
                 self._seen.move_to_end(value)
@@ -56,7 +56,7 @@ class Scrubber:
             self._made = None
 
     def hold(self, value: str) -> None:
-        """One that is kept from now on."""
+        """Add a stored value."""
         self._held[value] += 1
         if value in self._seen:
             self._drop(value)
@@ -64,7 +64,7 @@ class Scrubber:
             self._changed(value)
 
     def release(self, value: str) -> None:
-        """One that is kept no more, or once less."""
+        """Release one reference to a stored value."""
         self._held[value] -= 1
         if self._held[value] <= 0:
             del self._held[value]
@@ -90,11 +90,11 @@ class Scrubber:
         return self._made
 
     def holds(self, text: str) -> bool:
-        """Whether there is a secret in it."""
+        """Whether the text contains a secret."""
         return self.active and bool(self.matcher.find(text))
 
     def holds_among(self, pieces: Iterable[bytes]) -> bool:
-        """The same for a content in pieces, wherever they are cut. Takes them one after the other, until it knows."""
+        """Whether content in pieces contains a secret. Reads only as far as needed."""
         if not self.active:
             return False
         decoder, matcher, tail = codecs.getincrementaldecoder("utf-8")("replace"), self.matcher, ""
@@ -112,7 +112,7 @@ class Scrubber:
         return _without(text, spans) if spans else text
 
     def value(self, value: JsonValue) -> JsonValue:
-        """Every text in it, names too."""
+        """Redact every text in a value, including names of fields."""
         if not self.active:
             return value
         if isinstance(value, str):
@@ -161,7 +161,7 @@ class Scrubber:
         return all(behind - first < most for first, behind in self.matcher.find(text))
 
     def stream(self) -> "StreamScrubber":
-        """For a text that comes in pieces."""
+        """A scrubber for a text in pieces."""
         return StreamScrubber(self)
 
 
@@ -178,7 +178,7 @@ class StreamScrubber:
         """The secrets in what is held; the mark of one that begins before it was given out."""
 
     def feed(self, piece: str) -> str:
-        """What may be shown now."""
+        """Add a piece; returns the text that is safe to display."""
         text, start = self._held + piece, len(self._held)
         if self._matcher is not self._scrubber.matcher:  # another secret came meanwhile
             self._matcher, self._place, start = self._scrubber.matcher, 0, 0
@@ -191,7 +191,7 @@ class StreamScrubber:
         return self._give(text, found, cut)
 
     def end(self) -> str:
-        """The rest: nothing more comes."""
+        """Return the rest at the end of the text."""
         self._place = 0
         return self._give(self._held, self._spans, len(self._held))
 
@@ -211,31 +211,31 @@ class StreamScrubber:
 
 
 class Redactor:
-    """One per host."""
+    """The scrubbers of all workspaces, and one for the host's log. One per host."""
 
     def __init__(self, former_characters: int = FORMER_CHARACTERS) -> None:
         self._former_characters = former_characters
         self._scrubbers: dict[str, Scrubber] = {}
         self.everywhere: Final = Scrubber(former_characters)
-        """For what is of no workspace: the host's own log, and what it answers to strangers."""
+        """For texts outside of workspaces: the host's log, and responses to unauthenticated clients."""
 
     def add(self, workspace: str, value: str) -> None:
-        """From now on it is shown nowhere in this workspace, nor in the host's log."""
+        """Redact a value in this workspace and in the host's log."""
         self.scrubber(workspace).add([value])
         self.everywhere.add([value])
 
     def hold(self, workspace: str, value: str) -> None:
-        """The same, for as long as it is kept, and for some time behind."""
+        """Redact a value while it is stored, and for some time after."""
         self.scrubber(workspace).hold(value)
         self.everywhere.hold(value)
 
     def release(self, workspace: str, value: str) -> None:
-        """It is kept no more."""
+        """The value is no longer stored."""
         self.scrubber(workspace).release(value)
         self.everywhere.release(value)
 
     def scrubber(self, workspace: str) -> Scrubber:
-        """The same one for ever: it may be kept, and asked whether it is active."""
+        """The scrubber of a workspace. It stays the same object, so callers may keep it."""
         return self._scrubbers.setdefault(workspace, Scrubber(self._former_characters))
 
     def text(self, workspace: str, text: str) -> str:
@@ -245,7 +245,7 @@ class Redactor:
         return self.scrubber(workspace).value(value)
 
     def holds(self, workspace: str, value: JsonValue) -> bool:
-        """Whether a value holds a secret of the workspace."""
+        """Whether a value contains a secret of the workspace."""
         return self.value(workspace, value) != value
 
     def stream(self, workspace: str) -> StreamScrubber:

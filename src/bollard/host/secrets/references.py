@@ -1,6 +1,6 @@
-"""How a secret is named where its value is needed: `secret:NAME`. Pure.
+"""References to secrets: `secret:NAME`. Pure.
 
-What belongs to one agent has a name with slashes, `agent/polly/key`: nobody can choose such a name, nor refer to it.
+A secret of one agent has a name with slashes, `agent/polly/key`, which users can neither choose nor reference.
 """
 
 import re
@@ -12,7 +12,7 @@ _NAME: Final = re.compile(NAME_PATTERN)
 
 
 def is_reference(value: object) -> bool:
-    """Whether a value says where it is, instead of being it."""
+    """Whether a value is a reference to a secret."""
     return isinstance(value, str) and value.startswith(PREFIX)
 
 
@@ -26,10 +26,10 @@ def reference_to(name: str) -> str:
 
 
 def is_chosen(name: str) -> bool:
-    """Whether people may choose this name."""
+    """Whether users may choose this name."""
     return _NAME.fullmatch(name) is not None
 
 
 def own_name(kind: str, thing: str, field: str) -> str:
-    """The name of a secret that belongs to one thing, and goes with it."""
+    """The name of a secret that belongs to one resource, and is deleted with it."""
     return f"{kind}/{thing}/{field}"

@@ -1,4 +1,4 @@
-"""Seals what must not be readable on disk: AES-256-GCM under a key in a file of its own, bound to the place it is for.
+"""Encryption of stored secrets: AES-256-GCM with a key in its own file, bound to the place of each value.
 
 The key is made when the first thing is sealed. Whoever has the file and the database can read everything in it;
 whoever has only one of them, nothing.
@@ -24,32 +24,32 @@ from bollard.trust.key_files import load_or_make_secret
 
 KEY_FILE: Final = "secrets.key"
 _VERSION: Final = b"\x01"
-"""Begins everything that was sealed. No text that was kept in plain before does."""
+"""The prefix of sealed content. Content that earlier versions stored in plain text never has it."""
 _NONCE_BYTES: Final = 12
 SEALED_BYTES: Final = len(_VERSION) + _NONCE_BYTES + 16
-"""What sealing adds to a content."""
+"""Bytes that sealing adds."""
 
 
 class Unsealable(Exception):
-    """It was sealed with another key, for another place, or was changed; or there is no key."""
+    """The content was sealed with another key or for another place, or was changed; or there is no key."""
 
 
 class Sealer:
-    """One per host."""
+    """Seals and opens content with the key of one file. One per host."""
 
     def __init__(self, key_file: Path) -> None:
         self._key_file = key_file
         self._cipher: AESGCM | None = None
 
     def seal(self, place: str, content: bytes) -> bytes:
-        """Only `open` for the same place gives it back."""
+        """Encrypt content; only `open` with the same place decrypts it."""
         if self._cipher is None:
             self._cipher = AESGCM(load_or_make_secret(self._key_file))
         nonce = os.urandom(_NONCE_BYTES)
         return _VERSION + nonce + self._cipher.encrypt(nonce, content, place.encode())
 
     def open(self, place: str, sealed: bytes) -> bytes:
-        """Raises `Unsealable`, and `KeyFileError` for a key file that cannot be used."""
+        """Decrypt content. Raises `Unsealable`, and `KeyFileError` for an unusable key file."""
         if self._cipher is None:
             if not self._key_file.exists():
                 raise Unsealable("the key file is not there")
@@ -64,15 +64,11 @@ class Sealer:
 
 
 def is_sealed(content: bytes) -> bool:
-    """Whether it was sealed, or kept in plain by an earlier version."""
+    """Whether the content is sealed; earlier versions stored it in plain text."""
     return content.startswith(_VERSION)
 
 
-# Fingerprints of values that must not be stored: HMAC-SHA256 under a key of the workspace.
-#
-# Two fingerprints are equal where the values are, and the value cannot be had from them. Without the key, which is
-# kept sealed beside the log, they say nothing any more.
-
+# --- fingerprints: HMAC-SHA256 of values that must not be stored, with a sealed key per workspace ---
 
 _KIND: Final = "fingerprint_key"
 _ID: Final = "1"
@@ -80,19 +76,19 @@ _KEY_BYTES: Final = 32
 
 
 def fingerprint(key: bytes, value: str) -> str:
-    """Pure."""
+    """The fingerprint of a value. Equal values have equal fingerprints, which do not reveal the value. Pure."""
     return f"hmac-sha256:{hmac.new(key, value.encode('utf-8', 'surrogatepass'), sha256).hexdigest()}"
 
 
 class Fingerprints:
-    """One per host. The key of a workspace is made when it is first needed."""
+    """Computes fingerprints. The key of a workspace is created on first use. One per host."""
 
     def __init__(self, journal: Journal, sealer: Sealer, clock: Clock) -> None:
         self._journal = journal
         self._sealer = sealer
         self._clock = clock
         self._keys: dict[str, bytes | None] = {}
-        """`None` where there is one that cannot be read."""
+        """`None` for a key that cannot be read."""
         self._making = asyncio.Lock()
 
     async def load(self, store: Store) -> None:
@@ -103,19 +99,21 @@ class Fingerprints:
                 self._keys[row.workspace] = None
 
     async def of(self, workspace: str, value: str) -> str:
-        """Raises `Conflict` where the key cannot be read."""
+        """The fingerprint of a value. Raises `Conflict` if the key cannot be read."""
         async with self._making:
             if workspace not in self._keys:
                 await self._make(workspace)
             key = self._keys[workspace]
         if key is None:
             raise Conflict(
-                "the key of the fingerprints cannot be read", hint="bring back keys/secrets.key from a backup with keys"
+                "the fingerprint key of the workspace cannot be read",
+                reason="fingerprint_key_unreadable",
+                hint="restore keys/secrets.key from a backup with keys",
             )
         return fingerprint(key, value)
 
     async def forget(self, workspace: str) -> None:
-        """From now on nobody can say of any fingerprint what it is of."""
+        """Delete the key of a workspace, so that its fingerprints can no longer be compared with values."""
         async with self._making:
             await self._journal.commit_through(Entry(keeps=[DropKept(_KIND, workspace, _ID)]))
             self._keys.pop(workspace, None)

@@ -1,16 +1,15 @@
-"""The rows of what runs do: their calls, and what people were asked about them. Projections of `action.*` and
-`approval.*`."""
+"""The rows of tool calls and approvals: projections of `action.*` and `approval.*`."""
 
 from typing import Literal
 
 import msgspec
 
 ToolCallStatus = Literal["started", "completed", "failed", "rejected", "unknown"]
-"""`started`: it may have had its effect, and nobody has said yet what came of it."""
+"""`started`: the call may have had its effect, and its outcome is not known yet."""
 
 
 class ToolCallRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of a run. `record_id` is the record that put it here; `result` is the data of the one that ended it."""
+    """One call of a run. `record_id` is the record that created the row; `result` is the data of the final record."""
 
     run_id: str
     call_id: str
@@ -22,7 +21,7 @@ class ToolCallRow(msgspec.Struct, frozen=True, kw_only=True):
     arguments_sha256: str
     approval_id: str | None
     flow: int
-    """What the run had touched when the call had ended, as bits."""
+    """The flow of the run at the end of the call, as bits of `Flow`."""
     status: ToolCallStatus
     result: bytes | None
     started_ms: int
@@ -33,7 +32,7 @@ ApprovalStatus = Literal["requested", "granted", "denied", "expired", "used"]
 
 
 class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to people. `body` is the data of the record that asked, `decision` of the one that answered."""
+    """One approval. `body` is the data of the request record, `decision` that of the decision record."""
 
     approval_id: str
     workspace: str
@@ -50,13 +49,13 @@ class ApprovalRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PutToolCall(msgspec.Struct, frozen=True):
-    """A call, new or begun again."""
+    """A call, new or started again."""
 
     row: ToolCallRow
 
 
 class EndToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a call that was begun."""
+    """The outcome of a started call."""
 
     run_id: str
     call_id: str
@@ -78,27 +77,23 @@ class PatchApproval(msgspec.Struct, frozen=True):
     fields: dict[ApprovalField, str | int | bytes | None]
 
 
-# What one commit does to calls, gathered: a call that begins and ends in it is one row, and rows of one kind go in one
-# statement. Pure.
-
-
 _Key = tuple[str, str]
 
 
 class CallChanges:
-    """Fed in order."""
+    """Combines the changes of calls in one commit, in order: a call that starts and ends in it is written once."""
 
     def __init__(self) -> None:
         self.rows: dict[_Key, ToolCallRow] = {}
-        """Calls as they are when the commit is over."""
+        """Calls after the commit."""
         self.ends: dict[_Key, EndToolCall] = {}
-        """Ends of calls that an earlier commit began."""
+        """Ends of calls that an earlier commit started."""
 
     def add(self, change: PutToolCall | EndToolCall) -> None:
         match change:
             case PutToolCall(row):
                 key = (row.run_id, row.call_id)
-                self.ends.pop(key, None)  # it begins again
+                self.ends.pop(key, None)  # it starts again
                 self.rows[key] = row
             case EndToolCall():
                 key = (change.run_id, change.call_id)

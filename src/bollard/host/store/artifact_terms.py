@@ -1,6 +1,4 @@
-"""On which terms artifacts are taken: what they may be called, of which media types they are, how long they are kept.
-Pure. Files of workspaces are kept until somebody deletes them, whatever is said here.
-"""
+"""The rules for artifacts: names, media types and lifetime. Pure. Files of workspaces never expire."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -9,16 +7,13 @@ import msgspec
 
 from bollard.host.errors import SettingsError
 
-# Which kinds of content are taken. Pure. Nothing is, unless the list says so; `*/*` says everything.
-
-
 _EVERY: Final = "*/*"
 _CHARACTERS: Final = 127
 _TOKEN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789!#$&-^_.+")
 
 
 class MimeTypes(msgspec.Struct, frozen=True, kw_only=True):
-    """Patterns such as `image/png`, `image/*` and `*/*`. A denied type is not taken even when it is allowed."""
+    """Patterns such as `image/png`, `image/*` and `*/*`. An empty list admits nothing; `deny` overrides `allow`."""
 
     allow: frozenset[str]
     deny: frozenset[str] = frozenset()
@@ -35,7 +30,7 @@ ANY_MIME_TYPE: Final = MimeTypes(allow=frozenset({_EVERY}))
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a list can have it: a media type, all of a kind, or everything."""
+    """Whether the text is a media type, or a pattern such as `image/*` or `*/*`."""
     kind, _, detail = text.lower().partition("/")
     return text == _EVERY or (_is_token(kind) and (detail == "*" or _is_token(detail)))
 
@@ -49,7 +44,7 @@ def _is_token(text: str) -> bool:
 
 
 NAME_CHARACTERS: Final = 255
-"""The name of an artifact; as long as file names are."""
+"""The longest name of an artifact, as for file names."""
 _LAST_CONTROL: Final = 0x1F
 _DELETE: Final = 0x7F
 _DAY_MS: Final = 24 * 3600 * 1000
@@ -57,44 +52,46 @@ _BYTES: Final = "application/octet-stream"
 
 
 class ArtifactTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The same for all artifacts of a host that people did not bring themselves."""
+    """The rules for all artifacts of a host, except uploaded files."""
 
     life_ms: int | None = None
-    """Time from the record to the end; for ever, where there is none."""
+    """Time from the record to the expiry; `None` is for ever."""
     mime_types: MimeTypes = ANY_MIME_TYPE
 
     def expires_ms(self, now_ms: int) -> int | None:
         return None if self.life_ms is None else now_ms + self.life_ms
 
     def type_problem(self, mime_type: str | None) -> str | None:
-        """What is wrong with a media type, and what would be right. A content without one is bytes."""
-        said = _BYTES if mime_type is None else mime_type
-        if (problem := name_problem(said)) is not None:
+        """The problem with a media type, if any. Content without one is `application/octet-stream`."""
+        checked = _BYTES if mime_type is None else mime_type
+        if (problem := name_problem(checked)) is not None:
             return problem
-        if self.mime_types.admits(said):
+        if self.mime_types.admits(checked):
             return None
         allowed = ", ".join(sorted(self.mime_types.allow)) or "none"
-        return f"content of type {said[:NAME_CHARACTERS]!r} is not taken; allowed are {allowed}"
+        return f"content of type {checked[:NAME_CHARACTERS]!r} is not accepted; allowed are {allowed}"
 
 
 ANY_TERMS: Final = ArtifactTerms()
 
 
 def terms_of(days: float, mime_types: Iterable[str]) -> ArtifactTerms:
-    """From the settings: 0 days is for ever. Raises `SettingsError`."""
+    """Build the rules from the settings; 0 days is for ever. Raises `SettingsError`."""
     allow = frozenset(each.lower() for each in mime_types)
     if wrong := sorted(each for each in allow if not is_pattern(each)):
         raise SettingsError(
-            f"artifact_mime_types has {wrong[0]!r} in it",
+            f"artifact_mime_types contains {wrong[0]!r}, which is not a media type",
+            reason="not_a_media_type",
             hint="use media types such as text/plain, image/* or */*",
             field="artifact_mime_types",
+            value=wrong[0],
         )
     life_ms = max(round(days * _DAY_MS), 1) if days else None
     return ArtifactTerms(life_ms=life_ms, mime_types=MimeTypes(allow=allow))
 
 
 def name_problem(text: str) -> str | None:
-    """What is wrong with a name that people will see, in one line, if anything is."""
+    """The problem with the name of an artifact, if any."""
     if not text.strip() or len(text) > NAME_CHARACTERS:
         return f"is empty or longer than {NAME_CHARACTERS} characters"
     if any(ord(character) <= _LAST_CONTROL or ord(character) == _DELETE for character in text):

@@ -1,7 +1,7 @@
-"""Blobs: files named by the SHA-256 of their content, below one folder. Identical content is there once.
+"""Blobs: files named by the SHA-256 of their content, below one folder. Identical content is stored once.
 
-A blob counts when its file and its folder are flushed; until then it is an upload. Uploads go on where they stopped.
-Who may read what, and which blobs are still wanted, is said by the artifacts of the store, not here.
+A blob exists once its file and its folder are flushed; until then it is an upload. Uploads can be resumed. The
+artifacts of the store decide who may read a blob and which blobs are still referenced.
 """
 
 import errno
@@ -20,34 +20,34 @@ from bollard.host.clock import Clock, SystemClock
 from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound, StorageFull, StorageUnavailable
 from bollard.trust import make_folder
 
-# Files of a blob store, below one folder that is held open: no name is ever followed through a link.
-#
-# Errors of the disk become `StorageFull` and `StorageUnavailable`. Knows names and bytes, no digests.
-
-
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextmanager
 def disk_errors() -> Generator[None]:
-    """What the disk says, as the host's errors. A missing file stays `FileNotFoundError`: its caller knows more."""
+    """Translate errors of the disk into `HostError`. A missing file stays `FileNotFoundError` for the caller."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise _translated(error) from error
+        raise _host_error(error) from error
 
 
-def _translated(error: OSError) -> HostError:
+def _host_error(error: OSError) -> HostError:
     if error.errno in _FULL:
-        return StorageFull("the disk is full", hint="free some space; writing resumes by itself")
-    hint = "look at the data directory: its disk, its owner, and links that do not belong there"
-    return StorageUnavailable(f"the blobs cannot be used: {error.strerror}", hint=hint, errno=error.errno)
+        return disk_full()
+    return StorageUnavailable(
+        f"the blobs cannot be used: {error.strerror}",
+        reason="blobs_unusable",
+        hint="check the data directory: its disk, its owner, and unexpected links",
+        errno=error.errno,
+        problem=error.strerror,
+    )
 
 
 class Folder:
-    """One folder, by descriptor. Everything in it is named by one plain name."""
+    """One folder, by descriptor. Names are plain, and links are never followed."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -58,7 +58,7 @@ class Folder:
         return cls(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
 
     def folder(self, name: str, *, make: bool) -> "Folder":
-        """A folder inside this one. Raises `FileNotFoundError` when it is not there and is not to be made."""
+        """Open a folder inside this one. Raises `FileNotFoundError` if it is missing and `make` is false."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
         try:
             return Folder(os.open(name, flags, dir_fd=self._descriptor))
@@ -69,7 +69,7 @@ class Folder:
             os.mkdir(name, 0o700, dir_fd=self._descriptor)
             self.sync()
         except FileExistsError:
-            pass  # another thread was quicker
+            pass  # another thread was faster
         return Folder(os.open(name, flags, dir_fd=self._descriptor))
 
     def open(self, name: str, flags: int) -> int:
@@ -79,7 +79,7 @@ class Folder:
         return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
 
     def has(self, name: str) -> bool:
-        """Whether there is a regular file of this name; a link is none."""
+        """Whether a regular file has this name; links do not count."""
         try:
             return stat.S_ISREG(self.stat(name).st_mode)
         except FileNotFoundError:
@@ -89,7 +89,7 @@ class Folder:
         os.utime(name, dir_fd=self._descriptor, follow_symlinks=False)
 
     def move(self, name: str, other: "Folder", new_name: str) -> None:
-        """Under another name, durably: both folders are flushed."""
+        """Rename durably: both folders are flushed."""
         os.rename(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=other._descriptor)
         other.sync()
         self.sync()
@@ -115,7 +115,7 @@ class Folder:
 
     @contextmanager
     def locked(self, name: str) -> Generator[int]:
-        """A file of this folder that nobody else holds meanwhile, in this process or another."""
+        """Open a file of this folder with an exclusive lock, across threads and processes."""
         descriptor = self.open(name, os.O_RDWR)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -127,7 +127,7 @@ class Folder:
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """Nobody else is in here: for what must not happen at the same time."""
+        """Lock the folder exclusively."""
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -144,13 +144,13 @@ def write_all(descriptor: int, content: bytes | memoryview, offset: int) -> None
 
 
 BLOB_BYTES: Final = 1 << 30
-"""The largest blob, unless the store is told a smaller limit."""
+"""The largest blob, unless the store has a smaller limit."""
 CHUNK_BYTES: Final = 1 << 20
-"""What is read into memory at once."""
+"""Bytes that are read into memory at once."""
 UPLOAD_IDLE_S: Final = 24 * 3600
-"""Time after which an upload that nobody continued is forgotten."""
+"""Time after which an idle upload is removed."""
 UNREFERENCED_S: Final = 3600
-"""Age below which a blob is kept although nothing refers to it: its artifact may be on its way."""
+"""Age below which an unreferenced blob is kept: its artifact may not be written yet."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _UPLOAD: Final = re.compile(r"[0-9a-f]{32}")
@@ -168,7 +168,7 @@ class BlobStore:
     # --- writing ---
 
     def put(self, content: bytes) -> str:
-        """Keep some bytes; returns their digest."""
+        """Store bytes; returns their digest."""
         upload_id = self.begin()
         self.append(upload_id, 0, content)
         return self.finish(upload_id, hashlib.sha256(content).hexdigest())
@@ -181,8 +181,8 @@ class BlobStore:
         return upload_id
 
     def received(self, upload_id: str) -> int:
-        """How many bytes of an upload are here: where it goes on."""
-        with self._uploads() as uploads, _found("upload"):
+        """The number of bytes received, which is the offset to resume at."""
+        with self._uploads() as uploads, _upload_exists():
             return uploads.stat(_upload_name(upload_id)).st_size
 
     def append(
@@ -194,56 +194,79 @@ class BlobStore:
         reach: int = 0,
         judge: Callable[[bytes], None] = lambda _: None,
     ) -> int:
-        """Add bytes at `offset`; returns how many are here now. The same bytes again change nothing.
+        """Add bytes at `offset`; returns the number of bytes received. Repeated bytes change nothing.
 
-        `judge` is given the bytes behind `reach` others that came before them. Where it raises, nothing is added; and
-        no other bytes come in between, whoever else appends.
+        `judge` receives the new bytes, preceded by up to `reach` earlier bytes. If it raises, nothing is added. The
+        upload is locked meanwhile.
         """
         name = _upload_name(upload_id)
         if offset < 0:
-            raise InvalidRequest("an offset is not negative", hint="count from 0", field="offset")
+            raise InvalidRequest(
+                f"the offset is {offset}", reason="offset_negative", hint="count from 0", field="offset", offset=offset
+            )
         if offset + len(content) > self._max_bytes:
-            hint = f"at most {self._max_bytes} bytes are taken"
-            raise InvalidRequest("the content is too large", hint=hint, field="content", limit=self._max_bytes)
-        with self._uploads() as uploads, _found("upload"), uploads.locked(name) as file:
-            here = os.fstat(file).st_size
-            if offset > here:
-                hint = f"go on at {here}"
-                raise Conflict(f"bytes {here} to {offset} are missing", hint=hint, expected=here)
-            again = content[: here - offset]
-            if os.pread(file, len(again), offset) != again:
-                raise Conflict("other bytes were received here before", hint="start a new upload", expected=here)
+            raise InvalidRequest(
+                "the content is too large",
+                reason="content_too_large",
+                hint=f"send at most {self._max_bytes} bytes",
+                field="content",
+                limit=self._max_bytes,
+            )
+        with self._uploads() as uploads, _upload_exists(), uploads.locked(name) as file:
+            size = os.fstat(file).st_size
+            if offset > size:
+                raise Conflict(
+                    f"bytes {size} to {offset} are missing",
+                    reason="bytes_missing",
+                    hint=f"continue at {size}",
+                    expected=size,
+                    offset=offset,
+                )
+            repeated = content[: size - offset]
+            if os.pread(file, len(repeated), offset) != repeated:
+                raise Conflict(
+                    f"the upload has other bytes at {offset}",
+                    reason="bytes_differ",
+                    hint="start a new upload",
+                    expected=size,
+                    offset=offset,
+                )
             before = min(offset, reach)
             judge(os.pread(file, before, offset - before) + content)
-            write_all(file, memoryview(content)[len(again) :], here)
-            return max(here, offset + len(content))
+            write_all(file, memoryview(content)[len(repeated) :], size)
+            return max(size, offset + len(content))
 
     def received_bytes(self, upload_id: str) -> bytes:
-        """What is here of an upload, whole: for one that is known to be small enough."""
-        with self._uploads() as uploads, _found("upload"), uploads.locked(_upload_name(upload_id)) as file:
+        """The bytes of an upload, for uploads that are known to be small."""
+        with self._uploads() as uploads, _upload_exists(), uploads.locked(_upload_name(upload_id)) as file:
             return os.pread(file, os.fstat(file).st_size, 0)
 
     def received_pieces(self, upload_id: str) -> Iterator[bytes]:
-        """The same in pieces, never whole in memory."""
-        with self._uploads() as uploads, _found("upload"), uploads.locked(_upload_name(upload_id)) as file:
+        """The bytes of an upload in pieces."""
+        with self._uploads() as uploads, _upload_exists(), uploads.locked(_upload_name(upload_id)) as file:
             offset = 0
             while piece := os.pread(file, CHUNK_BYTES, offset):
                 offset += len(piece)
                 yield piece
 
     def finish(self, upload_id: str, sha256: str) -> str:
-        """Make an upload a blob, if its content has this digest; returns the digest. It counts when this returns."""
+        """Turn an upload with this digest into a blob, durably; returns the digest."""
         name, digest = _upload_name(upload_id), _digest_name(sha256)
-        with self._uploads() as uploads, _found("upload"), uploads.locked(name) as file:
+        with self._uploads() as uploads, _upload_exists(), uploads.locked(name) as file:
             if _sha256(file) != digest:
-                raise Conflict("the content has another digest", hint="start a new upload", expected=digest)
+                raise Conflict(
+                    f"the digest of the content is not {digest}",
+                    reason="digest_differs",
+                    hint="start a new upload",
+                    expected=digest,
+                )
             os.fsync(file)
             self._keep(uploads, name, digest)
         return digest
 
     def abandon(self, upload_id: str) -> None:
-        """Forget an upload."""
-        with self._uploads() as uploads, _found("upload"):
+        """Remove an upload."""
+        with self._uploads() as uploads, _upload_exists():
             uploads.remove(_upload_name(upload_id))
 
     # --- reading ---
@@ -253,14 +276,21 @@ class BlobStore:
             return os.fstat(file).st_size
 
     def read(self, sha256: str, offset: int = 0, length: int = CHUNK_BYTES) -> bytes:
-        """Some bytes of a blob; fewer at its end, none behind it."""
+        """A range of bytes of a blob; shorter at its end, empty after it."""
         if offset < 0 or length < 1:
-            raise InvalidRequest("a range begins at 0 or later and is not empty", hint="ask for bytes", field="range")
+            raise InvalidRequest(
+                f"the range of {length} bytes from {offset} is not valid",
+                reason="range_invalid",
+                hint="start at 0 or later, and read at least one byte",
+                field="range",
+                offset=offset,
+                length=length,
+            )
         with self._blob(sha256) as file:
             return os.pread(file, min(length, CHUNK_BYTES), offset)
 
     def stream(self, sha256: str, offset: int = 0) -> Iterator[bytes]:
-        """A blob in pieces, never whole in memory."""
+        """The bytes of a blob in pieces."""
         with self._blob(sha256) as file:
             while piece := os.pread(file, CHUNK_BYTES, offset):
                 offset += len(piece)
@@ -275,8 +305,8 @@ class BlobStore:
         unreferenced_s: float = UNREFERENCED_S,
         upload_idle_s: float = UPLOAD_IDLE_S,
     ) -> int:
-        """Remove blobs that nothing refers to and uploads that stopped; returns how many."""
-        wanted = frozenset(referenced)
+        """Remove unreferenced blobs and idle uploads; returns how many."""
+        kept_digests = frozenset(referenced)
         now = self._clock.now_ms() / 1000
         removed = 0
         with self._folder("uploads") as uploads:
@@ -288,8 +318,8 @@ class BlobStore:
                     continue
                 with blobs.folder(shard, make=False) as folder, folder.alone():
                     for name in list(folder.names()):
-                        unwanted = _DIGEST.fullmatch(name) is not None and name not in wanted
-                        removed += unwanted and _remove_old(folder, name, now - unreferenced_s)
+                        unreferenced = _DIGEST.fullmatch(name) is not None and name not in kept_digests
+                        removed += unreferenced and _remove_old(folder, name, now - unreferenced_s)
         return removed
 
     # --- files ---
@@ -304,8 +334,8 @@ class BlobStore:
 
     def _keep(self, uploads: Folder, name: str, digest: str) -> None:
         with self._folder("sha256") as blobs, blobs.folder(digest[:2], make=True) as folder, folder.alone():
-            # Young, so that no sweep takes it before its artifact is written: it may be there since long, and the last
-            # piece of an upload may have come hours ago.
+            # A fresh time, so that no sweep removes the blob before its artifact is written: an old blob may exist, and
+            # the last piece of the upload may be hours old.
             if folder.has(digest):
                 folder.touch(digest)
                 uploads.remove(name)
@@ -316,36 +346,50 @@ class BlobStore:
     @contextmanager
     def _blob(self, sha256: str) -> Generator[int]:
         digest = _digest_name(sha256)
-        with self._folder("sha256") as blobs, _found("blob"), blobs.folder(digest[:2], make=False) as folder:
-            file = folder.open(digest, os.O_RDONLY)
-            try:
+        try:
+            with self._folder("sha256") as blobs, blobs.folder(digest[:2], make=False) as folder:
+                file = folder.open(digest, os.O_RDONLY)
+        except FileNotFoundError:
+            raise _no_blob() from None
+        try:
+            with disk_errors():
                 yield file
-            finally:
-                os.close(file)
+        finally:
+            os.close(file)
 
 
 @contextmanager
-def _found(what: str) -> Generator[None]:
+def _upload_exists() -> Generator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise _not_found(what) from None
+        raise _no_upload() from None
 
 
-def _not_found(what: str) -> NotFound:
-    return NotFound(f"there is no such {what}", hint="it may have expired")
+def disk_full(**details: str) -> StorageFull:
+    return StorageFull(
+        "the disk is full", reason="no_space", hint="free some space; writing resumes by itself", **details
+    )
+
+
+def _no_upload() -> NotFound:
+    return NotFound("there is no such upload", reason="no_such_upload", hint="it may have expired")
+
+
+def _no_blob() -> NotFound:
+    return NotFound("there is no such blob", reason="no_such_blob", hint="it may have expired")
 
 
 def _upload_name(upload_id: str) -> str:
-    """Only names that this store makes become names of files."""
+    """Only names that this store creates become file names."""
     if _UPLOAD.fullmatch(upload_id) is None:
-        raise _not_found("upload")
+        raise _no_upload()
     return upload_id
 
 
 def _digest_name(sha256: str) -> str:
     if _DIGEST.fullmatch(sha256) is None:
-        raise _not_found("blob")
+        raise _no_blob()
     return sha256
 
 

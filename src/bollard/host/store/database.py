@@ -1,7 +1,7 @@
-"""What SQLite and PostgreSQL do differently, as a boundary beneath the SQL store. Statements use `?` for parameters.
+"""The boundary between the SQL store and its two databases, SQLite and PostgreSQL. Statements use `?` for parameters.
 
-A database has one writer, used by one thread at a time between `begin` and `commit`, and readers that any thread may
-use. It translates its driver's errors into `StorageFull`, `StorageUnavailable` and `Conflict`.
+A database has one writer, used by one thread at a time between `begin` and `commit`, and readers for any thread. It
+translates the errors of its driver into `StorageFull`, `StorageUnavailable` and `Conflict`.
 """
 
 import threading
@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from bollard.host.errors import StorageUnavailable
+from bollard.host.errors import Conflict, StorageUnavailable
 from bollard.host.store.rows import TranscriptRow
 
 Values = Sequence[object]
@@ -30,58 +30,58 @@ class Database(Protocol):
     def begin(self) -> None: ...
 
     def commit(self) -> None:
-        """When it raises, the transaction was rolled back."""
+        """Commit the transaction. If this raises, it was rolled back."""
         ...
 
     def rollback(self) -> None:
-        """Never raises: the writer is usable again, or is made anew by the next `begin`."""
+        """Roll back. Never raises: the writer is usable again, or the next `begin` reconnects."""
         ...
 
     def fetch(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
-        """Rows as the writer's transaction sees them."""
+        """Read rows in the writer's transaction."""
         ...
 
     def run(self, statement: str, values: Values = ()) -> None:
-        """A statement whose answer nobody needs: it may travel with others, and fail with them."""
+        """Run a statement without a result. It may be sent, and fail, together with others."""
         ...
 
     def run_many(self, statement: str, values: Iterable[Values]) -> None: ...
 
     def expect_ids(self, count: int) -> None:
-        """As many may be reserved in this transaction: a server is asked for them along with the next question."""
+        """Announce how many ids this transaction may reserve, so that a server delivers them with the next query."""
         ...
 
     def reserve_ids(self, count: int) -> int:
-        """The first of `count` record ids in a row, larger than all before."""
+        """Reserve `count` consecutive record ids, larger than all before; returns the first."""
         ...
 
     def skip_ids(self, last: int) -> None:
-        """Reserve none up to `last` from now on."""
+        """Never reserve ids up to `last`."""
         ...
 
     # --- readers ---
 
     def read(self, statement: str, values: Values = ()) -> list[tuple[object, ...]]:
-        """Rows of what is committed."""
+        """Read committed rows."""
         ...
 
-    # --- what the statements say differently ---
+    # --- dialect ---
 
     row_lock: ClassVar[str]
-    """Ends a select whose rows stay locked until the commit."""
+    """The suffix of a select that locks its rows until the commit."""
 
     def among(self, column: str) -> str:
-        """A condition: the column is one of a list, which is one parameter made by `listed`."""
+        """A condition: the column is in a list, which is one parameter made by `listed`."""
         ...
 
     def listed(self, values: Iterable[str]) -> object: ...
 
     def byte_length(self, column: str) -> str:
-        """An expression: the bytes of a text or of bytes."""
+        """An expression: the length of a text or of bytes, in bytes."""
         ...
 
     def ensure_index(self, name: str) -> None:
-        """Inside the writer's transaction, before a statement that needs one of the indices of retention."""
+        """Create an index of retention, if needed, in the writer's transaction."""
         ...
 
     put_transcript: ClassVar[str]
@@ -89,25 +89,23 @@ class Database(Protocol):
     def transcript_values(self, row: TranscriptRow) -> Values: ...
 
     def clear(self, tables: Sequence[str]) -> None:
-        """Empty these tables inside the writer's transaction."""
+        """Empty these tables in the writer's transaction."""
         ...
 
     search: ClassVar[str]
-    """Best first, then newest. Takes: expression, place, after, before, what stands for `{narrowed}`, limit."""
+    """The full-text query, best first, then newest. Parameters: expression, place, after, before, those of
+    `{narrowed}`, limit."""
 
     def search_expression(self, place: str, terms: Sequence[str]) -> str: ...
 
     from_events_by_source: ClassVar[str]
-    """The `events` table for a query by source and ids: without statistics a planner may read the whole workspace."""
+    """The `events` table for a query by source and ids: without statistics a planner might scan the workspace."""
 
     from_unfinished: ClassVar[str]
-    """The `runs` table for a query that only wants runs that have not ended."""
+    """The `runs` table for a query of unfinished runs."""
 
     saved_thing: ClassVar[str]
-    """Which thing a `policy.changed` record is about: the expression of the index over them."""
-
-
-# A few connections that readers share. Bounded: a reader waits for one, and not for ever.
+    """The index expression that names the resource of a `policy.changed` record."""
 
 
 class _Closable(Protocol):
@@ -118,7 +116,7 @@ _Connection = TypeVar("_Connection", bound=_Closable)
 
 
 class ConnectionPool(Generic[_Connection]):
-    """Connections are made when they are first needed and kept. One that raised is not used again."""
+    """The connections that readers share: bounded, opened on demand and reused. A connection that raised is closed."""
 
     def __init__(self, connect: Callable[[], _Connection], *, size: int, wait_s: float) -> None:
         self._connect = connect
@@ -131,7 +129,7 @@ class ConnectionPool(Generic[_Connection]):
     @contextmanager
     def use(self) -> Generator[_Connection]:
         if not self._free.acquire(timeout=self._wait_s):
-            raise StorageUnavailable("every reading connection is busy", hint="try again in a moment")
+            raise StorageUnavailable("all read connections are busy", reason="readers_busy", hint="retry in a moment")
         try:
             connection = self._take()
             try:
@@ -155,7 +153,7 @@ class ConnectionPool(Generic[_Connection]):
             connection.close()
 
     def drop_idle(self) -> None:
-        """One of them was found dead, and they had the same server: the next is a new one."""
+        """Close the idle connections after one of them failed: they had the same server."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -164,7 +162,7 @@ class ConnectionPool(Generic[_Connection]):
     def _take(self) -> _Connection:
         with self._lock:
             if self._closed:
-                raise StorageUnavailable("the store is closed", hint="the host is shutting down")
+                raise store_closed()
             if self._idle:
                 return self._idle.pop()
         return self._connect()
@@ -175,3 +173,17 @@ class ConnectionPool(Generic[_Connection]):
                 self._idle.append(connection)
                 return
         connection.close()
+
+
+def store_closed() -> StorageUnavailable:
+    return StorageUnavailable("the store is closed", reason="store_closed", hint="the host is shutting down")
+
+
+def row_exists(problem: str, **details: str | None) -> Conflict:
+    return Conflict(
+        f"the row exists already: {problem}",
+        reason="row_exists",
+        hint="read it and decide again",
+        problem=problem,
+        **details,
+    )

@@ -1,4 +1,4 @@
-"""Keys of state and storage, and names in events: what every store can keep and find as it is. Pure."""
+"""Keys of state, storage areas and conversations, within the limits of both databases. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ if TYPE_CHECKING:
 
 
 def key_problem(key: str) -> str | None:
-    """What is wrong with a key, if anything is: PostgreSQL's text has no U+0000, and its indices no long keys."""
+    """The problem with a key, if any: PostgreSQL text cannot hold U+0000, and its indices limit the length."""
     if "\0" in key:
-        return "holds the character U+0000"
+        return "contains the character U+0000"
     if len(key.encode("utf-8", "replace")) > KEY_BYTES:
         return f"is longer than {KEY_BYTES} bytes in UTF-8"
     return None
 
 
-# Whose stored values they are: the digest that a storage area is kept under. Pure.
-
-
 def area_key(workspace: str, area: StorageArea, runner_id: str) -> str:
-    """`plugin` is per workspace and plugin, whichever of its runners asks; `workspace` is shared in the workspace."""
+    """The digest of a storage area. `plugin` is per workspace and plugin, shared by its runners; `workspace` is shared
+    by the workspace."""
     parts: dict[str, JsonValue] = {"area": area, "workspace": workspace}
     if area == "plugin":
         parts["plugin"] = _plugin_of(runner_id)
@@ -40,15 +38,11 @@ def _plugin_of(runner_id: str) -> str:
     return plugin
 
 
-# One name for where a message stands: workspace, bot, conversation and thread in a digest. Pure.
-#
-# Absent parts are parts too: a thread's messages are not the conversation's own. Equality of one column is what every
-# read of the transcript is scoped by.
-
-
 _encode: Final = msgspec.json.Encoder().encode
 _CHARACTERS: Final = 32
 
 
 def place_of(workspace: str, bot: str | None, conversation: str | None, thread: str | None) -> str:
+    """The digest of a conversation or thread, by which the transcript is read. A thread is not part of its
+    conversation: absent parts count too."""
     return hashlib.sha256(_encode((workspace, bot, conversation, thread))).hexdigest()[:_CHARACTERS]

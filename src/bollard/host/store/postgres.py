@@ -1,8 +1,7 @@
-"""PostgreSQL as a database of the store: one writing connection, a few reading ones.
+"""PostgreSQL as a database of the store: one write connection and a few read connections.
 
-Statements of one commit travel together (pipeline), so a commit waits for the network about as often as it must know
-an answer. When a commit that was asked for is not confirmed, the server is asked afterwards whether it was made: what
-the driver knows of a connection that dies is not enough to say so.
+The statements of one commit are pipelined, so a commit waits for the network only where it needs a result. If a commit
+is not confirmed, the database reconnects and asks the server whether it was made.
 """
 
 import time
@@ -22,9 +21,9 @@ from psycopg.errors import (
 )
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from bollard.host.errors import Conflict, HostError, InvalidRequest, SettingsError, StorageFull, StorageUnavailable
+from bollard.host.errors import HostError, InvalidRequest, SettingsError, StorageFull, StorageUnavailable
 from bollard.host.store import statements
-from bollard.host.store.database import ConnectionPool, Values
+from bollard.host.store.database import ConnectionPool, Values, row_exists, store_closed
 from bollard.host.store.kept_key import KeptKey
 from bollard.host.store.keys import place_of
 from bollard.host.store.migrations import REVISIONS, UPGRADE_LOCK, Revisions, migrate, schema
@@ -34,19 +33,19 @@ from bollard.host.store.rows import TranscriptRow
 from bollard.host.store.store import Store
 
 LOCK_WAIT_S: Final = 2.0
-"""How long a statement waits for rows that another host has locked."""
+"""Seconds that a statement waits for rows locked by another host."""
 CONNECT_WAIT_S: Final = 5
 READERS: Final = 8
 READ_WAIT_S: Final = 5.0
 SETTLE_PAUSE_S: Final = 0.01
-"""Time between two questions about a commit whose answer was lost."""
+"""Seconds between two checks of an unconfirmed commit."""
 RESERVE_TRIES: Final = 100
-"""Times to ask for ids again because another host took some in between."""
+"""Tries to reserve consecutive ids while another host reserves some."""
 
 _BUGS: Final = (psycopg.ProgrammingError, psycopg.DataError, psycopg.InterfaceError, psycopg.NotSupportedError)
-"""Not the store's trouble: trying again would not help, so they are raised as they are."""
+"""Bugs rather than failures of the database: a retry would not help, so they are raised unchanged."""
 _OF_THE_LOG: Final = frozenset({statements.ADD_RECORD, statements.ADD_DELTA})
-"""Their text is the host's own and is hashed, so it is never replaced; and they are many."""
+"""Statements whose text needs no replacement of U+0000: the host made and hashed it. They are frequent."""
 _Connection = psycopg.Connection[tuple[Any, ...]]
 _Cursor = psycopg.Cursor[tuple[Any, ...]]
 _TAKE_IDS: Final = (
@@ -56,7 +55,7 @@ _SESSION: Final = (
     "SELECT set_config('lock_timeout', %s, false), set_config('synchronous_commit', "
     "replace(current_setting('synchronous_commit'), 'off', 'on'), false)"
 )
-"""What is acknowledged is on disk, whatever the database or the role is set to; every other value flushes here too."""
+"""A confirmed commit is on disk, whatever the database or the role sets; every value except `off` flushes."""
 _QUIET: Final = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 _TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place", "vector")
 _SEARCH: Final = (
@@ -78,7 +77,7 @@ class PostgresDatabase:
         revisions: Revisions = REVISIONS,
         guard: WriterGuard | None = None,
     ) -> None:
-        """With a `guard` nobody else writes with one while this is open; without one it is shared."""
+        """With a `guard` this is the only writer while it is open; without one the database is shared."""
         self._url = url
         self._guard = guard
         self._lock_wait_s = lock_wait_s
@@ -87,8 +86,8 @@ class PostgresDatabase:
         self._is_open = False
         self._commit = ExitStack()
         self._transaction_id: _Cursor | None = None
-        self._asked_ids: _Cursor | None = None
-        """Ids of this transaction that are on their way, and those that are here."""
+        self._requested_ids: _Cursor | None = None
+        """Requested ids of this transaction, and the received ones."""
         self._ids = range(0)
         self._readers = ConnectionPool(self._connect, size=readers, wait_s=READ_WAIT_S)
         self._texts: dict[str, str] = {}
@@ -124,7 +123,7 @@ class PostgresDatabase:
     # --- the writer ---
 
     def begin(self) -> None:
-        self._asked_ids, self._ids = None, range(0)
+        self._requested_ids, self._ids = None, range(0)
         try:
             writer = self._connected()
             self._commit.enter_context(writer.pipeline())
@@ -144,13 +143,13 @@ class PostgresDatabase:
                 raise psycopg.OperationalError("the commit was not confirmed")
         except psycopg.Error as error:
             self.rollback()
-            if transaction_id is None:  # it was not asked for
+            if transaction_id is None:  # the commit was not sent
                 _refuse(error)
             self._settle(transaction_id, error)
 
     def rollback(self) -> None:
         writer, self._transaction_id = self._writer, None
-        with suppress(psycopg.Error):  # the reason why there is a rollback, said again
+        with suppress(psycopg.Error):  # the error that caused the rollback, again
             self._commit.close()
         if writer is None:
             return
@@ -176,24 +175,26 @@ class PostgresDatabase:
 
     def expect_ids(self, count: int) -> None:
         if count:
-            self._asked_ids = self._ask_for_ids(count)
+            self._requested_ids = self._request_ids(count)
 
     def reserve_ids(self, count: int) -> int:
-        """Ids in a row: asked for again in the rare case that another host took one in between."""
+        """Consecutive ids, with a retry in the rare case that another host reserved one in between."""
         for _ in range(RESERVE_TRIES):
             if len(self._ids) >= count:
                 first, self._ids = self._ids[0], self._ids[count:]
                 return first
-            asked, self._asked_ids = self._asked_ids or self._ask_for_ids(count), None
-            first, last, taken = self._writing(lambda _, asked=asked: asked.fetchone())
+            request, self._requested_ids = self._requested_ids or self._request_ids(count), None
+            first, last, taken = self._writing(lambda _, request=request: request.fetchone())
             self._ids = range(first, last + 1) if last - first + 1 == taken else range(0)
-        raise StorageUnavailable("no ids in a row", hint="too many hosts write at once; try again")
+        raise StorageUnavailable(
+            "no consecutive record ids are available", reason="no_ids", hint="too many hosts write at once; retry"
+        )
 
     def skip_ids(self, last: int) -> None:
         self.fetch("SELECT setval('record_ids', greatest(last_value, ?)) FROM record_ids", (last,))
-        self._ids, self._asked_ids = range(0), None
+        self._ids, self._requested_ids = range(0), None
 
-    def _ask_for_ids(self, count: int) -> _Cursor:
+    def _request_ids(self, count: int) -> _Cursor:
         return self._writing(lambda cursor: cursor.execute(_TAKE_IDS, (count,)))
 
     # --- readers ---
@@ -207,7 +208,7 @@ class PostgresDatabase:
         except psycopg.Error as error:
             _refuse(error)
         self._readers.drop_idle()
-        try:  # a connection that lay idle may have died with the server it was made to; a new one tells
+        try:  # an idle connection may have died with an earlier server process; a new one decides
             return self._read_once(statement, values)
         except psycopg.Error as error:
             _refuse(error)
@@ -216,7 +217,7 @@ class PostgresDatabase:
         with self._readers.use() as connection, connection.cursor(binary=True) as cursor:
             return cursor.execute(self._text(statement), _storable(values)).fetchall()
 
-    # --- what the statements say differently ---
+    # --- dialect ---
 
     row_lock: ClassVar[str] = "FOR UPDATE"
 
@@ -230,7 +231,7 @@ class PostgresDatabase:
         return f"octet_length({column})"
 
     def ensure_index(self, name: str) -> None:
-        """They are in the schema: here an index costs a commit a few bytes, and making one later stops other hosts."""
+        """No effect: the indices are in the schema, because creating one later would block other hosts."""
 
     put_transcript: ClassVar[str] = statements.upsert(
         statements.insert("transcript", TranscriptRow, "place", "vector"), ("seq",), _TRANSCRIPT_COLUMNS
@@ -241,7 +242,7 @@ class PostgresDatabase:
         return (*msgspec.structs.astuple(row), place, vector_of(place, row.search))
 
     def clear(self, tables: Sequence[str]) -> None:
-        for table in tables:  # not TRUNCATE, which readers would have to wait for
+        for table in tables:  # not TRUNCATE, which blocks readers
             self.run(f"DELETE FROM {table}")  # noqa: S608 -- our own names
 
     search: ClassVar[str] = _SEARCH
@@ -269,9 +270,11 @@ class PostgresDatabase:
         if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
             connection.close()
             raise SettingsError(
-                f"the database keeps text as {encoding}, which cannot hold every character",
-                hint="make one with: createdb --encoding=UTF8 --template=template0 NAME",
+                f"the database stores text as {encoding}, which cannot hold every character",
+                reason="database_not_utf8",
+                hint="create one with: createdb --encoding=UTF8 --template=template0 NAME",
                 field="database",
+                encoding=encoding,
             )
         connection.execute(_SESSION, (f"{round(self._lock_wait_s * 1000)}ms",))
         return connection
@@ -288,14 +291,16 @@ class PostgresDatabase:
 
     def _connected(self) -> _Connection:
         if not self._is_open:
-            raise StorageUnavailable("the store is closed", hint="the host is shutting down")
+            raise store_closed()
         if self._writer is None or self._writer.closed:
             self._writer = self._connect_writer()
         return self._writer
 
     def _under_way(self) -> _Connection:
         if self._writer is None:
-            raise StorageUnavailable("the connection to PostgreSQL is gone", hint="try again in a moment")
+            raise StorageUnavailable(
+                "the connection to PostgreSQL was lost", reason="connection_lost", hint="retry in a moment"
+            )
         return self._writer
 
     def _writing(self, work: Callable[[_Cursor], Any]) -> Any:
@@ -306,7 +311,7 @@ class PostgresDatabase:
             _refuse(error)
 
     def _text(self, statement: str) -> Any:
-        """Our statements with the driver's placeholders."""
+        """A statement with the driver's placeholders."""
         known = self._texts.get(statement)
         if known is None:
             known = self._texts[statement] = statement.replace("?", "%s")
@@ -318,7 +323,7 @@ class PostgresDatabase:
         return cast("str", rows[0][0]) if rows else None
 
     def _create(self) -> str:
-        """The schema of an empty database, unless another host made it while this one waited; the revision."""
+        """Create the schema of an empty database, unless another host did meanwhile; returns the revision."""
         with self._connect() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (UPGRADE_LOCK,))
             if stored := self._revision(connection):
@@ -328,22 +333,26 @@ class PostgresDatabase:
         return schema.REVISION
 
     def _known_transaction_id(self) -> str | None:
-        found = self._transaction_id.fetchone() if self._transaction_id is not None else None
-        return cast("str", found[0]) if found else None
+        row = self._transaction_id.fetchone() if self._transaction_id is not None else None
+        return cast("str", row[0]) if row else None
 
     def _settle(self, transaction_id: str, error: psycopg.Error) -> None:
-        """A commit was asked for and not confirmed: ask the server what became of it."""
+        """Ask the server for the outcome of an unconfirmed commit."""
         until = time.monotonic() + self._lock_wait_s
         while (status := self._status_of(transaction_id)) not in ("committed", "aborted"):
             if time.monotonic() >= until:
-                hint = "reconnect, then look whether the newest records are there"
-                raise StorageUnavailable("a commit was not confirmed", hint=hint, outcome="unknown") from error
-            time.sleep(SETTLE_PAUSE_S)  # the server has not noticed yet that it was left alone, or is not there
+                raise StorageUnavailable(
+                    "a commit was not confirmed",
+                    reason="commit_unconfirmed",
+                    hint="reconnect, then check whether the newest records exist",
+                    outcome="unknown",
+                ) from error
+            time.sleep(SETTLE_PAUSE_S)  # the server has not noticed the lost connection yet, or is down
         if status == "aborted":
             _refuse(error)
 
     def _status_of(self, transaction_id: str) -> str | None:
-        """What the server says of a transaction; nothing where it cannot be asked now."""
+        """The status of a transaction on the server; `None` if the server does not respond."""
         try:
             statement = "SELECT pg_xact_status(%s::xid8)"
             ((status,),) = self._connected().execute(statement, (transaction_id,)).fetchall()
@@ -355,37 +364,54 @@ class PostgresDatabase:
 def postgres_store(
     url: str, *, lock_wait_s: float = LOCK_WAIT_S, alone: bool = False, kept_key: KeptKey | None = None
 ) -> Store:
-    """The store in one PostgreSQL database. `alone`: nobody else who says so can open it to write meanwhile."""
+    """The store in one PostgreSQL database. With `alone` it is the only such writer while it is open."""
     guard = WriterGuard(wait_s=lock_wait_s) if alone else None
     return Store(PostgresDatabase(url, lock_wait_s=lock_wait_s, guard=guard), wait_s=lock_wait_s, kept_key=kept_key)
 
 
 def _is_usable(writer: _Connection) -> bool:
-    """Whether a statement can be sent: a pipeline that could not be left is still waiting for answers."""
+    """Whether a statement can be sent: an unfinished pipeline still waits for results."""
     pgconn = writer.pgconn
     return not writer.closed and pgconn.pipeline_status == PipelineStatus.OFF and pgconn.transaction_status in _QUIET
 
 
 def _storable(values: Values) -> Values:
-    """PostgreSQL's text cannot hold U+0000. The log's own bytes can; only projections show a replacement."""
+    """Replace U+0000, which PostgreSQL text cannot hold. The bytes of the log keep it; only projections differ."""
     return [value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value for value in values]
 
 
 def _refuse(error: psycopg.Error) -> NoReturn:
     if isinstance(error, _BUGS):
         raise error
-    raise _translated(error) from error
+    raise _host_error(error) from error
 
 
-def _translated(error: psycopg.Error) -> HostError:
+def _host_error(error: psycopg.Error) -> HostError:
     code = error.sqlstate
     if isinstance(error, DiskFull | OutOfMemory):
-        return StorageFull("PostgreSQL has no space left", hint="free some space; writing resumes by itself")
-    if isinstance(error, ProgramLimitExceeded):  # also the next time: whoever sent it is told, and nobody else
-        hint = "shorten the names and ids in it"
-        return InvalidRequest(f"PostgreSQL cannot keep a value of this size: {error}", hint=hint, sqlstate=code)
+        return StorageFull(
+            "PostgreSQL has no space left", reason="postgres_full", hint="free some space; writing resumes by itself"
+        )
+    if isinstance(error, ProgramLimitExceeded):  # permanent: only the sender of the value gets this error
+        return InvalidRequest(
+            f"PostgreSQL cannot store a value of this size: {error}",
+            reason="value_too_large",
+            hint="shorten its names and ids",
+            sqlstate=code,
+            problem=str(error),
+        )
     if isinstance(error, IntegrityError):
-        return Conflict(f"a row is there already: {error}", hint="read it and decide again", sqlstate=code)
+        return row_exists(str(error), sqlstate=code)
     if isinstance(error, LockNotAvailable | DeadlockDetected):
-        return StorageUnavailable("another host has locked a row", hint="try again", sqlstate=code)
-    return StorageUnavailable(f"PostgreSQL cannot be used: {error}", hint="is the server up?", sqlstate=code)
+        return StorageUnavailable("another host has locked a row", reason="row_locked", hint="retry", sqlstate=code)
+    return postgres_unusable(error, sqlstate=code)
+
+
+def postgres_unusable(error: psycopg.Error, **details: str | None) -> StorageUnavailable:
+    return StorageUnavailable(
+        f"PostgreSQL cannot be used: {error}",
+        reason="postgres_unusable",
+        hint="check that the server is running",
+        problem=str(error),
+        **details,
+    )

@@ -1,4 +1,9 @@
-"""Words as PostgreSQL's text search takes them: a vector for each message, an expression for each query. Pure."""
+"""Two parts of the PostgreSQL database: text search vectors and expressions, and the lock of the single writer.
+
+The writer's session holds an advisory lock of its schema, and leaves a mark in `meta`. A session that reconnects takes
+the lock again and checks the mark: another mark means that another writer was active in between, so this writer's
+memory of the database may be stale.
+"""
 
 import secrets
 import time
@@ -13,14 +18,14 @@ from bollard.host.store import statements
 from bollard.segments import is_prefix
 
 VECTOR_POSITIONS: Final = 256
-"""Places of one word that the server keeps; it numbers no word beyond 16383."""
+"""Positions per word that the server stores; it numbers words up to 16383."""
 VECTOR_LAST_POSITION: Final = 16_383
 
 
 def expression_of(place: str, terms: Sequence[str]) -> str:
-    """The place is in the index too, so that a common word costs what its conversation holds, not the store."""
-    wanted = [_quoted(term) + (":*" if is_prefix(term) else "") for term in terms]
-    return " & ".join([_quoted(_place_lexeme(place)), *wanted])
+    """The query of some terms. The place is indexed too, so the cost depends on the conversation, not on the store."""
+    lexemes = [_quoted(term) + (":*" if is_prefix(term) else "") for term in terms]
+    return " & ".join([_quoted(_place_lexeme(place)), *lexemes])
 
 
 def _quoted(term: str) -> str:
@@ -29,11 +34,11 @@ def _quoted(term: str) -> str:
 
 
 def _place_lexeme(place: str) -> str:
-    return f"place/{place}"  # no word has a slash, so nobody can ask for it
+    return f"place/{place}"  # words have no slash, so no query can contain it
 
 
 def vector_of(place: str, search: str) -> str:
-    """Our own words as a text search vector: the server's parser would cut them its own way."""
+    """Our segmented words as a text search vector: the server's parser would split them differently."""
     places: dict[str, list[int]] = {}
     for position, word in enumerate(search.split(), start=1):
         at = places.setdefault(word, [])
@@ -45,15 +50,10 @@ def vector_of(place: str, search: str) -> str:
     return " ".join(lexemes)
 
 
-# One writer of a PostgreSQL database: a lock of the session that writes, and a mark that says who had it last.
-#
-# The lock goes when its session does, however that ends, and belongs to one schema of one database. A session that
-# comes back takes it again and looks at the mark: whoever had the lock meanwhile has left another one, and then what
-# this writer remembers of the database may not be true any more.
-
+# --- the lock of the single writer ---
 
 POLL_S: Final = 0.02
-"""Time between two tries to get the lock: the session of a host that was just killed needs a moment to be gone."""
+"""Seconds between two tries to get the lock: the session of a host that was just killed needs a moment to end."""
 _MARK: Final = "writer"
 _CLASS: Final = 0x626F_6C77
 _KEY: Final = f"{_CLASS}, hashtext(coalesce(current_schema(), ''))"
@@ -70,7 +70,7 @@ _NOTICE_THE_DEAD: Final = (
     "SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false), "
     "set_config('tcp_keepalives_count', '3', false)"
 )
-"""The server's own default is two hours, and as long a machine that lost its power would keep the lock."""
+"""With the server's default of two hours, a machine that lost its power would keep the lock that long."""
 _Connection = psycopg.Connection[tuple[Any, ...]]
 
 
@@ -81,38 +81,41 @@ class _Holder(NamedTuple):
 
 
 class WriterGuard:
-    """Whoever writes alone has one; its connections come and go."""
+    """The lock of a single writer, across its connections."""
 
     def __init__(self, *, wait_s: float) -> None:
         self._wait_s = wait_s
         self._token = secrets.token_hex(16)
         self._pid = 0
-        """The session that had the lock last."""
+        """The session that held the lock last."""
         self._marked = False
 
     def take(self, connection: _Connection) -> None:
-        """Make this session the one that writes. Raises `StorageUnavailable` where another is, `StoreTaken` where
-        another was since the last time."""
+        """Lock the database for this session. Raises `StorageUnavailable` if another session holds the lock, and
+        `StoreTaken` if another one held it since the last time."""
         _locked(connection, _TAKE, self._wait_s, own_pid=self._pid)
         self._pid = connection.info.backend_pid
         connection.execute(_NOTICE_THE_DEAD)
         if self._marked and _mark_of(connection) != self._token:
-            message = "another host or command had the database while this one had no connection"
-            raise StoreTaken(message, hint="this host stops; start it again when nobody else uses the database")
+            raise StoreTaken(
+                "another host or command wrote to the database while this host had no connection",
+                reason="database_taken",
+                hint="this host stops; start it again when no other host uses the database",
+            )
 
     def mark(self, connection: _Connection) -> None:
-        """From here on it counts who has been here."""
+        """Leave this writer's mark, by which it recognises other writers."""
         connection.execute(statements.PUT_META.replace("?", "%s").encode(), (_MARK, self._token))
         self._marked = True
 
 
 def hold_shared(connection: _Connection, wait_s: float) -> None:
-    """Keep everybody from writing alone as long as this session lives. Raises `StorageUnavailable` where one does."""
+    """Exclude single writers while this session lives. Raises `StorageUnavailable` if one is active."""
     _locked(connection, _TAKE_SHARED, wait_s, own_pid=0)
 
 
 def check_unwritten(connection: _Connection) -> None:
-    """Raises `StorageUnavailable` while somebody writes alone: what is beneath them must not be changed."""
+    """Raises `StorageUnavailable` while a single writer is active: its schema must not be changed."""
     if holder := next((each for each in _holders(connection) if each.mode == "ExclusiveLock"), None):
         raise _in_use(holder)
 
@@ -122,7 +125,7 @@ def _locked(connection: _Connection, statement: str, wait_s: float, own_pid: int
     while not connection.execute(statement.encode()).fetchall()[0][0]:
         holder = next(iter(_holders(connection)), None)
         if holder is not None and holder.pid == own_pid:
-            with suppress(psycopg.Error):  # our own, cut off: the server has not noticed yet
+            with suppress(psycopg.Error):  # our own lost session: the server has not noticed yet
                 connection.execute("SELECT pg_terminate_backend(%s)", (own_pid,))
         if time.monotonic() >= until:
             raise _in_use(holder)
@@ -142,6 +145,7 @@ def _in_use(holder: _Holder | None) -> StorageUnavailable:
     session, address = ("?", "?") if holder is None else (str(holder.pid), holder.address)
     return StorageUnavailable(
         f"another host or command writes to this database: session {session} from {address}",
+        reason="database_in_use",
         hint="stop it first, or name another database",
         field="database",
         session=session,

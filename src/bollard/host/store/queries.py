@@ -1,15 +1,15 @@
-"""What callers ask the store for: pages of runs, records and messages, and the lease of a run."""
+"""Queries of the store: pages of runs, records and messages, and the lease of a run."""
 
 from typing import Final
 
 import msgspec
 
 EVER_MS: Final = 1 << 53
-"""Later than every time in a store, also one that a clock wrote which was set back since."""
+"""Later than every time in a store, even one from a clock that was wrong."""
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """Who owns a run, and until when on the store's own clock."""
+    """The owner of a run, and the end of the lease by the store's clock."""
 
     owner: str
     epoch: int
@@ -28,7 +28,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Records of one workspace with ids between two others, both exclusive: so many ids as may be looked at."""
+    """Records of one workspace with ids between `above` and `below`, both exclusive."""
 
     workspace: str
     above: int
@@ -45,8 +45,7 @@ class RecordQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TranscriptQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of one conversation and thread. `before` and `after` are transcript seqs, both exclusive, and so are the
-    times."""
+    """A page of one conversation and thread. `before` and `after` are transcript seqs. All bounds are exclusive."""
 
     workspace: str
     bot: str | None

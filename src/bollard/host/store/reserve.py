@@ -1,4 +1,4 @@
-"""A file that only takes space. On a full disk it is given up, so that what must still be written can be."""
+"""A reserve file that holds disk space. On a full disk the journal releases it to finish active runs."""
 
 import os
 from contextlib import suppress
@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Final
 
 RESERVE_BYTES: Final = 8 << 20
-"""Enough to end every run of a host and to say so."""
+"""Enough to end and record every run of a host."""
 SMALLEST_RESERVE_BYTES: Final = 1 << 20
-"""What is taken of a disk that has not much more; below it the disk counts as full."""
+"""The reserve on a small disk. With less free space the disk counts as full."""
 
 
 class ReserveFile:
-    """Space beside the store. Not thread-safe: it is the journal's.
+    """The reserve beside the store. Not thread-safe: only the journal uses it.
 
-    It takes what it is told to, or halves of it down to the smallest, so that a small disk has one too. Never more
-    than half of what is free: a reserve that leaves no room to write in would be spent at once.
+    It has the requested size, or a half, a quarter and so on down to the smallest, so that a small disk has one too.
+    It never takes more than half of the free space: otherwise it would be released at once.
     """
 
     def __init__(self, path: Path, size: int = RESERVE_BYTES) -> None:
@@ -29,7 +29,7 @@ class ReserveFile:
         return self._taken() >= self._sizes[-1]
 
     def hold(self) -> bool:
-        """Take the space, as much of it as there may be; true when it is taken now."""
+        """Allocate the reserve, as large as possible; returns whether it is allocated."""
         if self._taken() == self._sizes[0]:
             return True
         try:
@@ -42,11 +42,11 @@ class ReserveFile:
                 return True
         finally:
             os.close(descriptor)
-        self.release()  # part of the smallest would take space and be of no use
+        self.release()  # a smaller file would only waste space
         return False
 
     def release(self) -> None:
-        """Give the space to whoever writes next."""
+        """Free the space for the next writes."""
         with suppress(OSError):
             self._path.unlink()
 
@@ -58,7 +58,7 @@ class ReserveFile:
 
 
 def _take(descriptor: int, size: int) -> bool:
-    """Make the file this large, if there is twice the space for what it does not have yet."""
+    """Grow the file to this size, if twice the space is available."""
     try:
         disk, own = os.fstatvfs(descriptor), os.fstat(descriptor).st_blocks * 512
         if disk.f_bavail * disk.f_frsize + own < 2 * size:

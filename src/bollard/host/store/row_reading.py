@@ -1,4 +1,4 @@
-"""Makes rows of what a driver returns. Pure."""
+"""Conversion of a driver's tuples into rows. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVar, cast
@@ -9,11 +9,11 @@ from bollard.host.store.rows import KeptRow, OutboxRow, RecordRow
 
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 _FLAGS: Final[dict[type[msgspec.Struct], str]] = {RecordRow: "observed", OutboxRow: "preview"}
-"""SQLite has no booleans, and the hash of a record tells `1` from `true`."""
+"""Boolean columns. SQLite has no booleans, and the hash of a record distinguishes `1` from `true`."""
 
 
 def build_rows(row: type[_Row], tuples: Sequence[tuple[object, ...]]) -> list[_Row]:
-    """One row for each tuple, whose values are in the order of the row's fields."""
+    """Build a row from each tuple, whose values are in the order of the row's fields."""
     names, flag = row.__struct_fields__, _FLAGS.get(row)
     if flag is None:
         return [row(**dict(zip(names, values, strict=True))) for values in tuples]

@@ -7,8 +7,8 @@ import msgspec
 from bollard.host.store.action_rows import EndToolCall, PatchApproval, PutApproval, PutToolCall
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled", "timeout"})
-"""The statuses of a run that is over. The protocol's own, written again because the schema spells them out too, and
-because the journal process does without the protocol's shapes; a test compares them."""
+"""The final statuses of a run, repeated from the protocol so that the journal process need not import it. A test
+compares them."""
 
 
 class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -55,9 +55,9 @@ class HeadRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Dispatch = Literal["run", "pending", "steering", "dropped"]
-"""What became of an event: it has a run, it waits for one, a run that was there claimed it, or nothing will."""
+"""The dispatch of an event: it has a run, waits for one, was claimed by an active run, or is dropped."""
 Steering = Literal["queued", "injected", "acknowledged", "dropped"]
-"""How far the run that claimed an event got with it."""
+"""The progress of an event that an active run claimed."""
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +85,11 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     steering_ms: int | None
     record_id: int
     flow: int = 0
-    """What it was made of, as bits of `Flow`."""
+    """Its flow, as bits of `Flow`."""
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run as it stands. `facts` is what its records are projected with, as JSON."""
+    """The current state of one run. `facts` are its `RunFacts` as JSON."""
 
     run_id: str
     workspace: str
@@ -116,7 +116,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int
     facts: bytes
     usage: str | None = None
-    """What its model calls came to, as JSON; nothing where it made none."""
+    """The usage of its model calls, as JSON; `None` if it made none."""
 
 
 class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,11 +136,11 @@ class TranscriptRow(msgspec.Struct, frozen=True, kw_only=True):
     search: str
     created_ms: int
     flow: int = 0
-    """What it was made of, as bits of `Flow`."""
+    """Its flow, as bits of `Flow`."""
 
 
 class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation, or one thread of it, and the newest of its messages. `place` is its name as a digest."""
+    """One conversation or thread, and its newest message. `place` is the digest of its name."""
 
     place: str
     workspace: str
@@ -152,7 +152,7 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One state value. `scope_key` is the digest of whose state it is."""
+    """One state value. `scope_key` is the digest of its scope and owner."""
 
     scope_key: str
     key: str
@@ -163,12 +163,12 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     expires_ms: int | None
     updated_ms: int
     flow: int = 0
-    """What it was made of, as bits of `Flow`."""
+    """Its flow, as bits of `Flow`."""
 
 
 class WrittenState(msgspec.Struct, frozen=True, kw_only=True):
-    """A state value without what it says, and the record whose id is its version, where that is one which writes
-    state. A version that was counted may be the id of a record that has nothing to do with it."""
+    """The key and version of a state value, and the `state.updated` record whose id is the version, if any. An old,
+    counted version may be the id of an unrelated record."""
 
     scope_key: str
     key: str
@@ -179,7 +179,7 @@ class WrittenState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StorageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a stored value; its content is a blob by digest. `area_key` is the digest of whose it is."""
+    """The metadata of a stored value; its content is a blob. `area_key` is the digest of its area and owner."""
 
     area_key: str
     key: str
@@ -187,7 +187,7 @@ class StorageRow(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     updated_ms: int
     flow: int = 0
-    """What it was made of, as bits of `Flow`."""
+    """Its flow, as bits of `Flow`."""
 
 
 PolicyKind = Literal[
@@ -207,11 +207,11 @@ PolicyKind = Literal[
     "kb",
 ]
 POLICY_KINDS: Final[tuple[PolicyKind, ...]] = get_args(PolicyKind)
-"""Each has a table of its own, called as the kind and an `s`."""
+"""Kinds of saved resources. The table of each is named by the kind and an `s`."""
 
 
 class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that somebody saved: an agent, a binding, a user. `body` is JSON."""
+    """One saved resource: an agent, a binding, a user. `body` is JSON."""
 
     workspace: str
     id: str
@@ -221,8 +221,8 @@ class PolicyRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What must outlive the process and must not be in the log: the hash of a password, a session, an answer that may
-    be asked for again. Not a projection: nothing rebuilds it."""
+    """Durable data that must not be in the log: a password hash, a session, a stored response. Not a projection: it
+    cannot be rebuilt."""
 
     kind: str
     workspace: str
@@ -233,7 +233,7 @@ class KeptRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class ArtifactRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an artifact; its content is a blob by digest."""
+    """The metadata of an artifact; its content is a blob."""
 
     artifact_id: str
     workspace: str
@@ -250,16 +250,16 @@ class ArtifactRow(msgspec.Struct, frozen=True, kw_only=True):
     expires_ms: int | None
     metadata: bytes
     flow: int = 0
-    """What it was made of, as bits of `Flow`."""
+    """Its flow, as bits of `Flow`."""
 
 
 OutboxStatus = Literal["queued", "started", "shown", "sent", "failed", "unknown"]
-"""`started`: it may have left this host. `shown`: a first version stands there and will be edited. The last three are
-final; `unknown` is said of what left without an answer, where the channel could not be asked again."""
+"""`started`: it may have left this host. `shown`: a preview was sent and will be edited. The last three are final;
+`unknown`: it was sent without a response, and the channel cannot tell whether it arrived."""
 
 
 class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a run on its way to a channel. `record_id` is the record that put it here."""
+    """One delivery of a message to a channel. `record_id` is the record that created the row."""
 
     delivery_id: str
     workspace: str
@@ -268,27 +268,27 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     event_id: str
     message_key: str
-    """The runner's own id of the message; empty where it has none."""
+    """The runner's id of the message; empty if it has none."""
     preview: bool
-    """Whether it is what is shown of a message that is still being written."""
+    """Whether it is the preview of an unfinished message."""
     record_id: int
     max_message_size: int | None
     status: OutboxStatus
     attempts: int
     due_ms: int
-    """Before this time it is not tried again."""
+    """The earliest time of the next attempt."""
     messages: bytes
-    """The channel's own ids of the parts that arrived, as a JSON list."""
+    """The channel's ids of the delivered parts, as a JSON list."""
     reason: str | None
     created_ms: int
     updated_ms: int
 
 
-# --- changes: what a record does to the projections, as data ---
+# --- changes of the projections ---
 
 
 class PutEvent(msgspec.Struct, frozen=True):
-    """A new event; one that is there already (by id or by its dedupe key) is a `Conflict`."""
+    """A new event; an existing one (by id or by dedupe key) is a `Conflict`."""
 
     row: EventRow
 
@@ -303,7 +303,7 @@ class PatchEvent(msgspec.Struct, frozen=True):
 
 
 class PutRun(msgspec.Struct, frozen=True):
-    """A new run; one that is there already is a `Conflict`."""
+    """A new run; an existing one is a `Conflict`."""
 
     row: RunRow
 
@@ -329,17 +329,17 @@ class PatchRun(msgspec.Struct, frozen=True):
 
 
 class PutTranscript(msgspec.Struct, frozen=True):
-    """A message, new or again: one record holds one message, so `seq` says which."""
+    """A message, inserted or replaced by `seq`."""
 
     row: TranscriptRow
 
 
 class PutState(msgspec.Struct, frozen=True):
-    """A new value. A `version` of 0 is of a record that says none, as before versions were ids of records: it counts
-    on, one more than the row's.
+    """A state value, inserted or replaced. A `version` of 0 comes from an old record without one: the store counts it,
+    one more than the row's.
 
-    Counted, it is 1 where there is no row, and where the row had expired when the value was written: an expired value
-    is absent, whether or not it was swept already, so that a rebuild counts the same.
+    The count restarts at 1 if there is no row, or if the row had expired when the value was written, so that a rebuild
+    counts the same whether or not the expired row was dropped already.
     """
 
     row: StateRow
@@ -351,7 +351,7 @@ class DropState(msgspec.Struct, frozen=True):
 
 
 class PutStorage(msgspec.Struct, frozen=True):
-    """A stored value, new or again."""
+    """A stored value, inserted or replaced."""
 
     row: StorageRow
 
@@ -362,7 +362,7 @@ class DropStorage(msgspec.Struct, frozen=True):
 
 
 class PutPolicy(msgspec.Struct, frozen=True):
-    """Something that was saved, new or again."""
+    """A saved resource, inserted or replaced."""
 
     kind: PolicyKind
     row: PolicyRow
@@ -375,7 +375,7 @@ class DropPolicy(msgspec.Struct, frozen=True):
 
 
 class PutOutbox(msgspec.Struct, frozen=True):
-    """A message for a channel, new or again."""
+    """A delivery, inserted or replaced."""
 
     row: OutboxRow
 
@@ -389,7 +389,7 @@ class PatchOutbox(msgspec.Struct, frozen=True):
 
 
 class PutArtifact(msgspec.Struct, frozen=True):
-    """An artifact, new or again. One without content changes nothing where there is one already."""
+    """An artifact, inserted or replaced. One without content does not replace an existing one."""
 
     row: ArtifactRow
 
@@ -422,11 +422,11 @@ Change = (
 )
 
 
-# --- what is kept beside the log: changes that no record stands for ---
+# --- changes of `kept` rows ---
 
 
 class PutKept(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """A row, new or again."""
+    """A row, inserted or replaced."""
 
     row: KeptRow
 

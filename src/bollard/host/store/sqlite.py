@@ -1,6 +1,6 @@
 """SQLite as a database of the store: one file in WAL mode that is flushed with every commit.
 
-The writer holds the write lock from `begin` on. Another process that holds it is waited for, and not for ever.
+The writer holds the write lock from `begin` on, and waits a bounded time for another process that holds it.
 """
 
 import json
@@ -15,9 +15,10 @@ from typing import ClassVar, Final, NoReturn, cast
 import msgspec
 
 from bollard.host.clock import Clock, SystemClock
-from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable
+from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.store import statements
-from bollard.host.store.database import ConnectionPool, Values
+from bollard.host.store.blobs import disk_full
+from bollard.host.store.database import ConnectionPool, Values, row_exists, store_closed
 from bollard.host.store.kept_key import KeptKey
 from bollard.host.store.keys import place_of
 from bollard.host.store.migrations import REVISIONS, Revisions, migrate, schema
@@ -28,20 +29,20 @@ from bollard.segments import is_prefix
 from bollard.trust import make_folder
 
 BUSY_WAIT_S: Final = 2.0
-"""How long a commit waits for another process that writes."""
+"""Seconds that a commit waits for another process that writes."""
 READERS: Final = 4
 READ_WAIT_S: Final = 5.0
 CACHE_KIB: Final = 8192
-"""Pages that the writer keeps in memory."""
+"""The writer's page cache."""
 CHECKPOINT_BYTES: Final = 8 << 20
-"""Write-ahead log after which it is copied into the database; on a small disk, a part of what is free."""
+"""Size of the write-ahead log at which it is copied into the database; less on a small disk."""
 CHECKPOINT_PART: Final = 8
-"""That log must not be what fills the disk: it takes as much room as it once had until the host stops."""
+"""The share of the free space for the write-ahead log, which never shrinks while the host runs."""
 WAL_PAUSE_S: Final = 0.01
-"""Time between two tries to turn the write-ahead log on while another program does."""
+"""Seconds between two tries to enable the write-ahead log while another program does."""
 
 _BUGS: Final = (sqlite3.ProgrammingError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.NotSupportedError)
-"""Not the store's trouble: trying again would not help, so they are raised as they are."""
+"""Bugs rather than failures of the database: a retry would not help, so they are raised unchanged."""
 _TRANSCRIPT_COLUMNS: Final = (*TranscriptRow.__struct_fields__, "place")
 _SEARCH: Final = (
     f"SELECT {statements.columns(TranscriptRow, 'said.')} FROM transcript_search "  # noqa: S608 -- our own names
@@ -67,7 +68,7 @@ class SqliteDatabase:
         self._path = path
         self._clock = clock or SystemClock()
         self._busy_wait_s = busy_wait_s
-        self._max_pages = max_pages  # the file is full at this size, whatever the disk still has
+        self._max_pages = max_pages  # for tests of a full disk
         self._revisions = revisions
         self._writer: sqlite3.Connection | None = None
         self._is_open = False
@@ -77,11 +78,15 @@ class SqliteDatabase:
     def open(self) -> None:
         try:
             make_folder(self._path.parent)
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # holds what people said: the owner's alone
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))  # private data: readable by the owner only
         except OSError as error:
-            hint = "make the data directory writable for this user"
-            message = f"{self._path.name} cannot be opened: {error.strerror}"
-            raise StorageUnavailable(message, hint=hint) from error
+            raise StorageUnavailable(
+                f"{self._path.name} cannot be opened: {error.strerror}",
+                reason="file_not_opened",
+                hint="make the data directory writable for this user",
+                file=self._path.name,
+                problem=error.strerror,
+            ) from error
         try:
             self._writer = self._connect_writer()
             migrate(self._revisions, self._revision(), self._create, self._url(), self._busy_wait_s)
@@ -124,7 +129,7 @@ class SqliteDatabase:
             if writer.in_transaction:
                 writer.execute("ROLLBACK")
         except sqlite3.Error:
-            # The file is in a state that this connection cannot leave; a new one recovers it from the log.
+            # This connection cannot recover the file; a new one does, from the write-ahead log.
             writer.close()
             self._writer = None
 
@@ -141,7 +146,7 @@ class SqliteDatabase:
             self._refuse(error)
 
     def expect_ids(self, count: int) -> None:
-        """They are at hand."""
+        """No effect: ids need no server."""
 
     def reserve_ids(self, count: int) -> int:
         (newest,) = cast("list[tuple[int]]", self.fetch("SELECT coalesce(max(id), 0) FROM records"))
@@ -161,9 +166,9 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             self._refuse(error)
 
-    # --- what the statements say differently ---
+    # --- dialect ---
 
-    row_lock: ClassVar[str] = ""  # the writer has the whole database
+    row_lock: ClassVar[str] = ""  # the writer locks the whole database
 
     def among(self, column: str) -> str:
         return f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608 -- our own names
@@ -194,9 +199,9 @@ class SqliteDatabase:
     search: ClassVar[str] = _SEARCH
 
     def search_expression(self, place: str, terms: Sequence[str]) -> str:
-        """The place is in the index too, so that a common word costs what its conversation holds, not the store."""
-        wanted = " AND ".join(_quoted(term) + (" *" if is_prefix(term) else "") for term in terms)
-        return f"(place : {_quoted(place)}) AND (search : ({wanted}))"
+        """The query of some terms. The place is indexed too, so the cost depends on the conversation, not the store."""
+        words = " AND ".join(_quoted(term) + (" *" if is_prefix(term) else "") for term in terms)
+        return f"(place : {_quoted(place)}) AND (search : ({words}))"
 
     from_events_by_source: ClassVar[str] = "events INDEXED BY events_by_source"
     from_unfinished: ClassVar[str] = "runs INDEXED BY runs_unfinished"
@@ -207,7 +212,7 @@ class SqliteDatabase:
     def _connected(self) -> sqlite3.Connection:
         if self._writer is None:
             if not self._is_open:
-                raise StorageUnavailable("the store is closed", hint="the host is shutting down")
+                raise store_closed()
             self._writer = self._connect_writer()
         return self._writer
 
@@ -229,7 +234,7 @@ class SqliteDatabase:
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect()
         try:
-            mode = self._log_ahead(connection)
+            mode = self._enable_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
@@ -242,12 +247,17 @@ class SqliteDatabase:
             raise
         if mode != "wal":
             connection.close()
-            message = f"{self._path.name} cannot use a write-ahead log here ({mode})"
-            raise StorageUnavailable(message, hint="keep the data directory on a local disk")
+            raise StorageUnavailable(
+                f"{self._path.name} cannot use a write-ahead log here ({mode})",
+                reason="no_write_ahead_log",
+                hint="keep the data directory on a local disk",
+                file=self._path.name,
+                mode=mode,
+            )
         return connection
 
-    def _log_ahead(self, connection: sqlite3.Connection) -> str:
-        """Turn the write-ahead log on; the mode that it has then. SQLite itself waits for nobody here."""
+    def _enable_wal(self, connection: sqlite3.Connection) -> str:
+        """Enable the write-ahead log; returns the resulting mode. SQLite itself does not wait for others here."""
         until = time.monotonic() + self._busy_wait_s
         while True:
             try:
@@ -273,7 +283,7 @@ class SqliteDatabase:
         return cast("str", rows[0][0]) if rows else None
 
     def _create(self) -> str:
-        """The schema of an empty file, unless another program made it while this one waited; the revision."""
+        """Create the schema of an empty file, unless another program did meanwhile; returns the revision."""
         self.begin()
         try:
             if stored := self._revision():
@@ -290,21 +300,32 @@ class SqliteDatabase:
     def _refuse(self, error: sqlite3.Error) -> NoReturn:
         if isinstance(error, _BUGS):
             raise error
-        raise self._translated(error) from error
+        raise self._host_error(error) from error
 
-    def _translated(self, error: sqlite3.Error) -> HostError:
+    def _host_error(self, error: sqlite3.Error) -> HostError:
         code: int | None = getattr(error, "sqlite_errorcode", None)
         name: str = getattr(error, "sqlite_errorname", type(error).__name__)
         primary = None if code is None else code & 0xFF
         if primary == sqlite3.SQLITE_FULL:
-            return StorageFull("the disk is full", hint="free some space; writing resumes by itself", sqlite=name)
+            return disk_full(sqlite=name)
         if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            message = f"{self._path.name} is locked by another writer"
-            return StorageUnavailable(message, hint="try again; is another host using this file?", sqlite=name)
+            return StorageUnavailable(
+                f"{self._path.name} is locked by another writer",
+                reason="file_locked",
+                hint="retry; check whether another host uses this file",
+                sqlite=name,
+                file=self._path.name,
+            )
         if primary == sqlite3.SQLITE_CONSTRAINT:
-            return Conflict(f"a row is there already: {error}", hint="read it and decide again", sqlite=name)
-        hint = "look at the disk and the data directory; `bollard doctor` says whether the newest records still verify"
-        return StorageUnavailable(f"{self._path.name} cannot be used: {error}", hint=hint, sqlite=name)
+            return row_exists(str(error), sqlite=name)
+        return StorageUnavailable(
+            f"{self._path.name} cannot be used: {error}",
+            reason="file_unusable",
+            hint="check the disk and the data directory; `bollard doctor` verifies the newest records",
+            sqlite=name,
+            file=self._path.name,
+            problem=str(error),
+        )
 
 
 def sqlite_store(

@@ -1,5 +1,5 @@
-"""The store: reads of every kind of row, and commits one at a time. What differs between SQLite and PostgreSQL is in
-`Database`."""
+"""The store: reads of every kind of row, and one commit at a time. `Database` hides the differences between SQLite and
+PostgreSQL."""
 
 import threading
 from collections.abc import Generator, Sequence
@@ -59,14 +59,14 @@ class Store:
     """Rows in SQLite or PostgreSQL."""
 
     def __init__(self, database: Database, *, wait_s: float = 2.0, kept_key: KeptKey | None = None) -> None:
-        """With `kept_key` each row of `kept` is written with an HMAC, and none is read whose HMAC is wrong."""
+        """With `kept_key` each `kept` row is written with an HMAC, and a row with a wrong HMAC is refused."""
         self._database = database
         self._wait_s = wait_s
         self._kept_key = kept_key
         self._writing = threading.Lock()
 
     def open(self) -> None:
-        """Connect, migrate, check. Raises `SchemaTooNew`, `StorageUnavailable`, `StorageFull`."""
+        """Connect, migrate and check. Raises `SchemaTooNew`, `StorageUnavailable`, `StorageFull`."""
         self._database.open()
         if self._kept_key is not None:
             try:
@@ -78,8 +78,8 @@ class Store:
                 raise
 
     def _seal_kept(self, key: KeptKey) -> None:
-        """Give each row that an earlier version kept its HMAC. Where rows carry those of another key, the key file was
-        lost: then nothing is sealed, and reading those rows fails."""
+        """Add HMACs to the rows of an earlier version. If rows have HMACs of another key, the key file was lost: then
+        no row is sealed, and reading those rows fails."""
         with self.write():
             if not (sealed := self._database.fetch(statements.SEALED_KEPT)):
                 WriteTransaction(self._database, key).seal_kept()
@@ -91,12 +91,12 @@ class Store:
 
     @contextmanager
     def write(self) -> Generator[WriteTransaction]:
-        """One commit. Raises `StorageFull` or `StorageUnavailable` when it could not be made, `Conflict` when a row is
-        there already; then nothing was written. Only where the connection died in the commit and cannot be made again
-        is that not known: such an error says `details["outcome"] == "unknown"`.
+        """One commit. Raises `StorageFull` or `StorageUnavailable` if it failed, and `Conflict` if a row exists
+        already; then nothing was written. If the connection was lost during the commit and cannot be restored, the
+        outcome is unknown: `details["outcome"] == "unknown"`.
         """
         if not self._writing.acquire(timeout=self._wait_s):
-            raise StorageUnavailable("another thread is writing", hint="try again in a moment")
+            raise StorageUnavailable("another thread is writing", reason="writer_busy", hint="retry in a moment")
         try:
             self._database.begin()
             try:
@@ -164,7 +164,7 @@ class Store:
     def records_of_run(
         self, run_id: str, after_seq: int, limit: int, limit_bytes: int = RECORDS_PAGE_BYTES
     ) -> list[RecordRow]:
-        """In order: so many at most, and none behind the one with which they reach `limit_bytes`."""
+        """The next records in order, at most `limit`; the last is the one that reaches `limit_bytes`."""
         values = (run_id, after_seq, run_id, after_seq, limit, limit_bytes)
         return self._all(RecordRow, statements.RECORDS_OF_RUN, *values)
 
@@ -173,7 +173,7 @@ class Store:
         return self._all(DeltaRow, statements.DELTAS, run_id, after_seq)
 
     def deltas_page(self, run_id: str, after_seq: int, limit: int, limit_bytes: int) -> list[DeltaRow]:
-        """The first of them: so many at most, and none behind the one with which they reach `limit_bytes`."""
+        """The next delta rows in order, at most `limit`; the last is the one that reaches `limit_bytes`."""
         behind = (run_id, after_seq, run_id, after_seq + 1)
         values = (*behind, *behind, limit, limit_bytes)
         return self._all(DeltaRow, statements.DELTAS_PAGE, *values)
@@ -194,39 +194,39 @@ class Store:
         return self._all(RecordRow, statements.CHAIN, workspace, chain, after_position, limit)
 
     def records_among(self, query: RecordQuery) -> list[RecordRow]:
-        """Those of some ids that a reader of the log wants."""
+        """The records of a query."""
         database = self._database
         conditions, values = ["id > ?", "id < ?", "workspace = ?"], [query.above, query.below, query.workspace]
-        chosen: list[tuple[str, object]] = [
+        filters: list[tuple[str, object]] = [
             ("run_id = ?", query.run_id),
             ("created_ms >= ?", query.since_ms),
             ("created_ms < ?", query.until_ms),
             (database.among("type"), None if query.types is None else database.listed(sorted(query.types))),
             (f"NOT {database.among('type')}", database.listed(sorted(query.but_types)) if query.but_types else None),
         ]
-        conditions += [condition for condition, value in chosen if value is not None]
-        wanted = [*values, *(value for _, value in chosen if value is not None), query.limit]
-        way = "ASC" if query.forward else "DESC"
-        statement = statements.RECORDS_AMONG.format(conditions=" AND ".join(conditions), way=way)
-        return self._all(RecordRow, statement, *wanted)
+        conditions += [condition for condition, value in filters if value is not None]
+        parameters = [*values, *(value for _, value in filters if value is not None), query.limit]
+        order = "ASC" if query.forward else "DESC"
+        statement = statements.RECORDS_AMONG.format(conditions=" AND ".join(conditions), way=order)
+        return self._all(RecordRow, statement, *parameters)
 
     def newest_saved(self) -> list[tuple[RecordRow, str | None]]:
-        """The newest `policy.changed` record of each thing, in order, and the hash of the record before it in its
-        chain. Costs what has been saved, however long the log is."""
+        """The newest `policy.changed` record of each saved resource, in order, and the hash of the record before it in
+        its chain. The cost does not depend on the length of the log."""
         rows = self._database.read(statements.newest_saved(self._database.saved_thing))
         earlier = [cast("str | None", row[-1]) for row in rows]
         return list(zip(build_rows(RecordRow, [row[:-1] for row in rows]), earlier, strict=True))
 
     def last_record(self) -> int:
-        """The newest id; 0 where there is none."""
+        """The newest id; 0 if the log is empty."""
         return cast("int", self._database.read(statements.LAST_RECORD)[0][0])
 
     def newest_heads(self, workspace: str | None, signed_by_ms: int, limit: int) -> list[HeadRow]:
-        """The newest head of each chain that was signed by then, newest first; of one workspace or of every one."""
+        """The newest head of each chain, signed at this time or before, newest first; of one workspace or of all."""
         return self._all(HeadRow, statements.NEWEST_HEADS, signed_by_ms, workspace, limit)
 
     def lagging_heads(self, key_id: str, limit: int) -> list[HeadRow]:
-        """The newest head of each chain that records lie behind, where this key signed it; newest first."""
+        """The newest head by this key of each chain that has unsigned records after it, newest first."""
         return self._all(HeadRow, statements.LAGGING_HEADS, key_id, limit)
 
     def heads(self, workspace: str) -> list[HeadRow]:
@@ -249,17 +249,17 @@ class Store:
         before_record: int | None,
         limit: int,
     ) -> list[EventRow]:
-        """Those of one conversation and thread, newest first."""
+        """The events of one conversation and thread, newest first."""
         before = _BIGGEST if before_record is None else before_record
         place = place_of(workspace, bot, conversation, thread)
         return self._all(EventRow, statements.EVENTS_IN, place, before, limit)
 
     def pending_events(self, after_record: int, limit: int) -> list[EventRow]:
-        """Events of every workspace that wait for a run, in the order of arrival, those after `after_record`."""
+        """Events of all workspaces that wait for a run, in the order of arrival, those after `after_record`."""
         return self._all(EventRow, statements.PENDING_EVENTS, after_record, limit)
 
     def threads(self, workspace: str, bot: str | None, conversation: str, runs: int) -> list[str | None]:
-        """The threads that the newest runs of a conversation were in, the last one first; of so many runs."""
+        """The threads of the newest `runs` runs of a conversation, newest first."""
         rows = self._database.read(statements.THREADS, (workspace, conversation, runs, bot or ""))
         return [cast("str | None", row[0]) for row in rows]
 
@@ -283,7 +283,7 @@ class Store:
         return self._all(TranscriptRow, self._database.search.format(narrowed=narrowed), *values)
 
     def state(self, scope_key: str, key: str, now_ms: int | None = None) -> StateRow | None:
-        """The value, unless it has expired at `now_ms`; by the store's own clock where no time is given."""
+        """The value, unless it has expired at `now_ms` (default: the store's clock)."""
         now = self.now_ms() if now_ms is None else now_ms
         return self._one(StateRow, statements.STATE, scope_key, key, now)
 
@@ -295,7 +295,7 @@ class Store:
     def written_states(
         self, workspace: str, after: tuple[str, str], limit: int, now_ms: int | None = None
     ) -> list[WrittenState]:
-        """All of a workspace that have not expired, by scope key and key, those after `after`; with who wrote them."""
+        """The unexpired values of a workspace and their writers, by scope key and key, those after `after`."""
         now = self.now_ms() if now_ms is None else now_ms
         return self._all(WrittenState, statements.WRITTEN_STATES, workspace, *after, now, limit)
 
@@ -307,23 +307,23 @@ class Store:
         return self._all(StorageRow, statements.STORAGES, area_key, after_key, limit)
 
     def policies(self, kind: PolicyKind, workspace: str) -> list[PolicyRow]:
-        """What people saved, by id."""
+        """The saved resources of a workspace, by id."""
         return self._all(PolicyRow, statements.policies(kind), workspace)
 
     def policies_everywhere(self, kind: PolicyKind) -> list[PolicyRow]:
-        """What people saved in every workspace, by workspace and id."""
+        """The saved resources of all workspaces, by workspace and id."""
         return self._all(PolicyRow, statements.policies_everywhere(kind))
 
     def kept(self, kind: str, workspace: str, kept_id: str, now_ms: int | None = None) -> KeptRow | None:
-        """What is kept beside the log, unless it has expired at `now_ms`; by the store's own clock without one. Raises
-        `StoreMismatch` for a row that this store did not write."""
+        """A `kept` row, unless it has expired at `now_ms` (default: the store's clock). Raises `StoreMismatch` for a
+        row that this store did not write."""
         now = self.now_ms() if now_ms is None else now_ms
         found = self._read_kept(statements.KEPT, (kind, workspace, kept_id, now))
         return found[0] if found else None
 
     def all_kept(self, kind: str, workspace: str | None = None, now_ms: int | None = None) -> list[KeptRow]:
-        """All of a kind that have not expired, of one workspace or of every one, by workspace and id. Raises
-        `StoreMismatch` for a row that this store did not write."""
+        """The unexpired `kept` rows of a kind, of one workspace or of all, by workspace and id. Raises `StoreMismatch`
+        for a row that this store did not write."""
         now = self.now_ms() if now_ms is None else now_ms
         chosen = (kind,) if workspace is None else (kind, workspace)
         statement = statements.all_kept(of_one=workspace is not None)
@@ -336,8 +336,9 @@ class Store:
             if self._kept_key is not None and not self._kept_key.made(row, mac):
                 raise StoreMismatch(
                     f"the {row.kind} {row.id} of workspace {row.workspace} was not written by this host",
-                    hint=f"bring keys/{KEPT_KEY} back if it was replaced; otherwise `bollard log rebuild "
-                    "--drop-unverified` deletes such rows, and the password or secret is set again",
+                    reason="row_forged",
+                    hint=f"restore keys/{KEPT_KEY} if it was replaced; otherwise delete such rows with `bollard log "
+                    "rebuild --drop-unverified`, and set the password or secret again",
                     kind=row.kind,
                     id=row.id,
                     workspace=row.workspace,
@@ -349,20 +350,20 @@ class Store:
         return self._one(ArtifactRow, statements.ARTIFACT, workspace, artifact_id)
 
     def uploads(self, workspace: str, after: str, limit: int) -> list[ArtifactRow]:
-        """What people uploaded, by id, those after `after`. Costs what it finds where `after` is behind all others."""
+        """The uploaded files, by id, those after `after`. Cheap if `after` is the newest id."""
         return self._all(ArtifactRow, statements.UPLOADS, workspace, after, limit)
 
     def artifact_digests(self, after: str, limit: int) -> list[str]:
-        """The digests that artifacts and storage refer to, in order, those after `after`: a blob sweep keeps them."""
+        """The digests that artifacts and storage refer to, in order, those after `after`. A blob sweep keeps them."""
         rows = self._database.read(statements.DIGESTS, (after, limit, after, limit, limit))
         return [cast("str", row[0]) for row in rows]
 
     def outbox_open(self, after_record: int, limit: int) -> list[OutboxRow]:
-        """What is on its way to channels of every workspace, in order, those after `after_record`."""
+        """The open deliveries of all workspaces, in order, those after `after_record`."""
         return self._all(OutboxRow, statements.OUTBOX_OPEN, after_record, limit)
 
     def outbox(self, workspace: str, channel: str | None, before_record: int | None, limit: int) -> list[OutboxRow]:
-        """What was sent and what waits, newest first; of one channel, or of all of the workspace."""
+        """The deliveries of one channel, or of the whole workspace, newest first."""
         before = _BIGGEST if before_record is None else before_record
         if channel is None:
             return self._all(OutboxRow, statements.OUTBOX, workspace, before, limit)
@@ -372,11 +373,11 @@ class Store:
         return self._one(ToolCallRow, statements.TOOL_CALL, run_id, call_id)
 
     def tool_calls(self, run_id: str, after_record: int, limit: int) -> list[ToolCallRow]:
-        """The calls of a run in the order in which they began, those after `after_record`."""
+        """The calls of a run in the order of their start, those after `after_record`."""
         return self._all(ToolCallRow, statements.TOOL_CALLS, run_id, after_record, limit)
 
     def open_tool_calls(self, after_record: int, limit: int) -> list[ToolCallRow]:
-        """Calls of every run that were begun and have no end, in order."""
+        """The started calls without an end, of all runs, in order."""
         return self._all(ToolCallRow, statements.OPEN_TOOL_CALLS, after_record, limit)
 
     def approval(self, workspace: str, approval_id: str) -> ApprovalRow | None:
@@ -385,14 +386,14 @@ class Store:
     def approvals(
         self, workspace: str, status: ApprovalStatus | None, before: tuple[int, str] | None, limit: int
     ) -> list[ApprovalRow]:
-        """What people were asked, newest first; those before (created_ms, approval_id), of one status or of all."""
+        """Approvals, newest first; those before (created_ms, approval_id), of one status or of all."""
         end = (_BIGGEST, "") if before is None else before
         if status is None:
             return self._all(ApprovalRow, statements.APPROVALS, workspace, *end, limit)
         return self._all(ApprovalRow, statements.APPROVALS_BY_STATUS, workspace, status, *end, limit)
 
     def open_approvals(self, after: str, limit: int) -> list[ApprovalRow]:
-        """Of every workspace, by id: what was asked and not decided, and what was allowed and not used."""
+        """Undecided approvals, and granted ones that were not used, of all workspaces, by id."""
         return self._all(ApprovalRow, statements.OPEN_APPROVALS, after, limit)
 
     def meta(self, key: str) -> str | None:
@@ -400,12 +401,12 @@ class Store:
         return cast("str", rows[0][0]) if rows else None
 
     def revision(self) -> str | None:
-        """The schema that is there now: another program may have changed it since the start."""
+        """The current schema revision. Another program may have changed it since the start."""
         rows = self._database.read(statements.REVISION)
         return cast("str", rows[0][0]) if rows else None
 
     def dump_projections(self) -> dict[str, list[tuple[object, ...]]]:
-        """Every projection's rows in a fixed order, to compare two of them."""
+        """The rows of every projection in a fixed order, for comparison."""
         dump: dict[str, list[tuple[object, ...]]] = {}
         for table, (columns, order) in _PROJECTED.items():
             dump[table] = self._database.read(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}")  # noqa: S608 -- our own names

@@ -1,11 +1,10 @@
-"""One commit of the store. Knows the statements, not the driver."""
+"""One write transaction of the store, independent of the driver."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar, cast
 
 import msgspec
 
-from bollard.host.errors import Conflict
 from bollard.host.store import statements
 from bollard.host.store.action_rows import (
     CallChanges,
@@ -14,7 +13,7 @@ from bollard.host.store.action_rows import (
     PutApproval,
     PutToolCall,
 )
-from bollard.host.store.database import Database, Values
+from bollard.host.store.database import Database, Values, row_exists
 from bollard.host.store.delta_spans import merge
 from bollard.host.store.kept_key import KeptKey
 from bollard.host.store.keys import place_of
@@ -51,7 +50,7 @@ from bollard.host.store.rows import (
 )
 
 KEPT_AT_ONCE: Final = 1000
-"""Kept rows that are read at once where all of them are looked at."""
+"""`kept` rows per page when all of them are read."""
 _Patch = dict[str, str | int | None]
 _Key = tuple[str, ...]
 _Row = TypeVar("_Row", RunRow, EventRow)
@@ -61,7 +60,7 @@ _values: Final = msgspec.structs.astuple
 
 
 class WriteTransaction:
-    """Between `begin` and `commit` of the database's writer. Reads see what was written before in the same commit."""
+    """A transaction of the database's writer. Reads see the earlier writes of the same transaction."""
 
     def __init__(self, database: Database, kept_key: KeptKey | None = None) -> None:
         self._database = database
@@ -70,12 +69,12 @@ class WriteTransaction:
     def lock_epochs(self, run_ids: Iterable[str]) -> dict[str, int]:
         """The current epoch of each run that exists and has not ended, locked until the commit."""
         database = self._database
-        wanted = sorted(run_ids)
-        if len(wanted) == 1:
-            rows = database.fetch(statements.lock_epochs("run_id = ?", database.row_lock), (wanted[0],))
+        ordered = sorted(run_ids)
+        if len(ordered) == 1:
+            rows = database.fetch(statements.lock_epochs("run_id = ?", database.row_lock), (ordered[0],))
         else:
             statement = statements.lock_epochs(database.among("run_id"), database.row_lock)
-            rows = database.fetch(statement, (database.listed(wanted),))
+            rows = database.fetch(statement, (database.listed(ordered),))
         return dict(cast("list[tuple[str, int]]", rows))
 
     def find_event(self, workspace: str, source: str, source_id: str) -> EventRow | None:
@@ -83,9 +82,9 @@ class WriteTransaction:
         return found[0] if found else None
 
     def find_events(self, keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], EventRow]:
-        """Those of these workspaces, sources and ids that are there already."""
+        """The existing events with these workspaces, sources and ids."""
         database = self._database
-        if len(keys) == 1:  # a statement without a list is quicker, and one client at a time is common
+        if len(keys) == 1:  # a statement without a list is faster, and a single event is common
             found = self.find_event(*keys[0])
             return {} if found is None else {keys[0]: found}
         ids: dict[tuple[str, str], list[str]] = {}
@@ -98,13 +97,13 @@ class WriteTransaction:
         return {(row.workspace, row.source, row.source_id): row for row in rows}
 
     def event_dispatch(self, workspace: str, event_id: str) -> str | None:
-        """What became of the event so far, locked until the commit; nothing where there is no such event."""
+        """The dispatch of the event, locked until the commit; `None` if there is no such event."""
         database = self._database
         rows = database.fetch(statements.event_dispatch(database.row_lock), (workspace, event_id))
         return cast("str", rows[0][0]) if rows else None
 
     def find_state(self, scope_key: str, key: str) -> StateRow | None:
-        """The row as this transaction sees it, also one that has expired: what compare-and-set compares with."""
+        """The row in this transaction, even if it has expired, for compare-and-set."""
         found = build_rows(StateRow, self._database.fetch(statements.FIND_STATE, (scope_key, key)))
         return found[0] if found else None
 
@@ -123,7 +122,7 @@ class WriteTransaction:
         return self._database.reserve_ids(count)
 
     def skip_record_ids(self, last: int) -> None:
-        """Reserve none up to `last` from now on."""
+        """Never reserve ids up to `last`."""
         self._database.skip_ids(last)
 
     def add_records(self, rows: Sequence[RecordRow]) -> None:
@@ -133,7 +132,7 @@ class WriteTransaction:
         self._database.run_many(statements.ADD_DELTA, map(_values, rows))
 
     def merge_deltas(self, run_id: str, first_seq: int, last_seq: int) -> None:
-        """Make one row of the run's delta rows of one epoch whose first seqs lie between these two."""
+        """Merge the run's delta rows of one epoch whose first seqs lie between these two."""
         values = (run_id, first_seq, last_seq)
         rows = build_rows(DeltaRow, self._database.fetch(statements.DELTAS_BETWEEN, values))
         if len(rows) > 1:
@@ -141,8 +140,8 @@ class WriteTransaction:
             self._database.run(statements.ADD_DELTA, _values(merge(rows)))
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Carry out what records mean for the projections. Rows of one kind go in one statement, and what happens to
-        one row in this commit is one change of it."""
+        """Apply the changes of the projections. Rows of one kind are written with one statement, and all changes of one
+        row are combined."""
         runs: dict[_Key, RunRow] = {}
         events: dict[_Key, EventRow] = {}
         patched_runs: dict[_Key, _Patch] = {}
@@ -159,11 +158,11 @@ class WriteTransaction:
                     _add(runs, (run.run_id,), run)
                 case PutEvent(event):
                     _add(events, (event.workspace, event.event_id), event)
-                case PutTranscript(said):
-                    values = self._database.transcript_values(said)
+                case PutTranscript(message):
+                    values = self._database.transcript_values(message)
                     rows.setdefault(self._database.put_transcript, []).append(values)
-                    if said.conversation is not None:
-                        newest = (*_where(said), said.seq, said.created_ms)
+                    if message.conversation is not None:
+                        newest = (*_conversation_of(message), message.seq, message.created_ms)
                         rows.setdefault(statements.PUT_CONVERSATION, []).append(newest)
                 case PutArtifact() | DropArtifact():
                     self._artifact(change, rows)
@@ -196,7 +195,7 @@ class WriteTransaction:
         self._database.run(statements.DROP_ARTIFACT, (change.workspace, change.artifact_id))
 
     def keep(self, changes: Iterable[KeptChange]) -> None:
-        """Carry out what no record stands for, in order."""
+        """Apply changes of `kept` rows, in order."""
         for change in changes:
             match change:
                 case PutKept(row):
@@ -206,14 +205,14 @@ class WriteTransaction:
                     self._database.run(statements.DROP_KEPT, (kind, workspace, kept_id))
 
     def seal_kept(self) -> None:
-        """Give every kept row an HMAC, whatever it carries now."""
+        """Set the HMAC of every `kept` row."""
         if self._kept_key is not None:
             for row, _ in self._every_kept():
                 values = (self._kept_key.mac_of(row), row.kind, row.workspace, row.id)
                 self._database.run(statements.SET_MAC, values)
 
     def drop_unverified(self) -> list[KeptRow]:
-        """Delete the kept rows whose HMAC is missing or wrong; returns them."""
+        """Delete the `kept` rows with a missing or wrong HMAC; returns them."""
         key = self._kept_key
         dropped = [] if key is None else [row for row, mac in self._every_kept() if not key.made(row, mac)]
         self.keep(DropKept(row.kind, row.workspace, row.id) for row in dropped)
@@ -233,7 +232,7 @@ class WriteTransaction:
         return bool(self._database.fetch(statements.TAKE_LEASE, values))
 
     def renew_leases(self, owner: str, run_ids: Sequence[str], until_ms: int) -> set[str]:
-        """Extend what `owner` still owns; returns those runs."""
+        """Renew the leases of the runs that `owner` still owns; returns those runs."""
         database = self._database
         statement = statements.renew_leases(database.among("run_id"))
         rows = database.fetch(statement, (until_ms, owner, database.listed(run_ids)))
@@ -243,21 +242,20 @@ class WriteTransaction:
         self._database.run(statements.ADD_HEAD, _values(row))
 
     def put_meta(self, key: str, value: str) -> None:
-        """Remember a fact about the store itself."""
+        """Store a fact about the store itself."""
         self._database.run(statements.PUT_META, (key, value))
 
     def drop_data(self, types: Iterable[str], before_ms: int, limit: int) -> int:
-        """Retention: forget the data of old records of these types, keep their headers; returns how many.
+        """Retention: drop the data of old records of these types, and keep their headers; returns how many.
 
-        What was made of them goes too: events and what was sent in full, what is in the transcript, deliveries. What is
-        under way is left alone: records of a run that has not ended, an event that waits for one, a message that is
-        being sent.
+        Their projections are dropped too: events and raw artifacts, transcript rows, deliveries. Records of unfinished
+        runs, events that wait for a run, and open deliveries are left alone.
         """
         database = self._database
         database.ensure_index("records_kept")
         statement = statements.drop_data(database.among("type"))
         dropped = database.fetch(statement, (database.listed(types), before_ms, limit))
-        events = [cast("str", found[0]) for key in dropped for found in database.fetch(statements.DROP_EVENT, key)]
+        events = [cast("str", row[0]) for key in dropped for row in database.fetch(statements.DROP_EVENT, key)]
         if events:
             database.run(statements.drop_raw(database.among("name")), (database.listed(events),))
         database.run_many(statements.DROP_DELIVERY, dropped)
@@ -268,12 +266,12 @@ class WriteTransaction:
         return len(dropped)
 
     def drop_deltas(self, before_ms: int, limit: int) -> int:
-        """Retention: forget the deltas of ended runs whose newest is older; returns how many rows."""
+        """Retention: drop the deltas of ended runs whose newest is older; returns how many rows."""
         self._database.ensure_index("deltas_by_age")
         return len(self._database.fetch(statements.DROP_OLD_DELTAS, (before_ms, before_ms, limit)))
 
     def drop_expired(self, now_ms: int, limit: int) -> int:
-        """Forget expired state, artifacts and kept rows; returns how many."""
+        """Drop expired state, artifacts and `kept` rows; returns how many."""
         dropped = len(self._database.fetch(statements.DROP_EXPIRED_STATE, (now_ms, limit)))
         dropped += len(self._database.fetch(statements.DROP_EXPIRED_ARTIFACTS, (now_ms, limit - dropped)))
         return dropped + len(self._database.fetch(statements.DROP_EXPIRED_KEPT, (now_ms, limit - dropped)))
@@ -283,7 +281,7 @@ class WriteTransaction:
         self._database.clear(statements.PROJECTIONS)
 
     def _save(self, change: _Saved) -> None:
-        """At once and in order: one commit may write and drop the same key."""
+        """Write immediately and in order: one commit may write and drop the same key."""
         match change:
             case PutState(row) if row.version == 0:
                 self._database.run(statements.COUNT_STATE, _values(msgspec.structs.replace(row, version=1)))
@@ -309,7 +307,7 @@ class WriteTransaction:
                 self._database.run(statements.patch("approvals", fields), (*fields.values(), approval_id))
 
     def _patch(self, table: str, patches: dict[_Key, _Patch]) -> None:
-        """Rows that change the same fields go in one statement."""
+        """Update rows; those with the same fields share a statement."""
         by_names: dict[tuple[str, ...], list[Values]] = {}
         for key, patch in patches.items():
             if patch:
@@ -319,9 +317,9 @@ class WriteTransaction:
 
 
 def _add(rows: dict[_Key, _Row], key: _Key, row: _Row) -> None:
-    """A row that must be new in this commit too."""
+    """Add a row that must be new in this commit too."""
     if rows.setdefault(key, row) is not row:
-        raise Conflict(f"a row is there already: {', '.join(key)}", hint="read it and decide again")
+        raise row_exists(", ".join(key))
 
 
 def _place(event: EventRow) -> str | None:
@@ -330,11 +328,11 @@ def _place(event: EventRow) -> str | None:
     return place_of(event.workspace, event.bot, event.conversation, event.thread)
 
 
-def _where(said: TranscriptRow) -> Values:
-    place = place_of(said.workspace, said.bot, said.conversation, said.thread)
-    return (place, said.workspace, said.bot, said.conversation, said.thread)
+def _conversation_of(message: TranscriptRow) -> Values:
+    place = place_of(message.workspace, message.bot, message.conversation, message.thread)
+    return (place, message.workspace, message.bot, message.conversation, message.thread)
 
 
 def _patched(row: RunRow | EventRow, patch: _Patch | None) -> Values:
-    """The values of a new row with what this commit already says of it."""
+    """The values of a new row with the patches of the same commit."""
     return _values(msgspec.structs.replace(row, **patch) if patch else row)

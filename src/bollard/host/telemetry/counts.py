@@ -1,4 +1,4 @@
-"""What is counted as it happens: plain numbers, bumped on the loop. Whoever wants them reads them."""
+"""Counters of a host: plain numbers, incremented on the event loop and read by the exporters."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ from bollard.protocol import ERROR_MEANINGS, FAILURE_MEANINGS
 
 
 LATENCY_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""From a runner that answers at once to one that thinks."""
+"""From an immediate response to a slow one."""
 MODEL_BOUNDS_S: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""From a model on this machine to one that thinks for minutes."""
+"""From a local model to one that takes minutes."""
 FLUSH_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-"""From a quick disk to one that is in trouble."""
+"""From a fast disk to a failing one."""
 BATCH_BOUNDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 """Entries that shared a commit."""
 
@@ -56,7 +56,7 @@ class ModelCalled(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     reason: str | None
     prompt_tokens: int | None
-    """As the provider told them; nothing where it did not."""
+    """Reported by the provider; `None` if it did not."""
     completion_tokens: int | None
     guessed_tokens: tuple[int, int]
     """Sent and said, guessed where nobody told them."""
@@ -67,15 +67,15 @@ class ModelCalled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelCounts:
-    """What was asked of models. Only models that somebody saved are ever counted, so a plugin makes no series."""
+    """Counts of model calls. Only saved models are counted, so a plugin cannot create series."""
 
     __slots__ = ("calls", "cost", "errors", "first_token", "latency", "tokens")
 
     def __init__(self) -> None:
         self.calls: dict[tuple[str, str, str], int] = {}
-        """By model, operation and what came of it."""
+        """By model, operation and outcome."""
         self.tokens: dict[tuple[str, str], int] = {}
-        """By model and direction, with the guesses."""
+        """By model and direction, including estimates."""
         self.cost: dict[tuple[str, str], float] = {}
         """By model and currency."""
         self.errors: dict[str, int] = {}
@@ -100,24 +100,24 @@ class ModelCounts:
 
 
 class RunCounts:
-    """How runs began, spoke and ended, and what they were refused. One per host."""
+    """Counts of runs and their calls. One per host."""
 
     __slots__ = ("actions", "begun", "denied", "ended", "first_delta", "models")
 
     def __init__(self) -> None:
         self.begun = 0
         self.ended: dict[tuple[str, str], int] = {}
-        """By status and reason; a run that completed has none."""
+        """By status and reason; completed runs have no reason."""
         self.denied: dict[str, int] = {}
         """Calls of the run API that were refused before they had any effect, by code."""
         self.actions: dict[str, int] = {}
-        """Calls of capabilities, by what came of them."""
+        """Calls of capabilities, by outcome."""
         self.first_delta = Histogram(LATENCY_BOUNDS_S)
-        """Seconds from a run's start here to its first words."""
+        """Seconds from the start of a run to its first delta."""
         self.models = ModelCounts()
 
     def end(self, status: str, reason: str | None) -> None:
-        """A reason that is a runner's own word is counted as `other`: a plugin must not be able to make series."""
+        """Count an ended run. A reason of the runner's own is counted as `other`, so a plugin cannot create series."""
         known = "" if reason is None else reason if reason in FAILURE_MEANINGS else _OTHER
         key = (status, known)
         self.ended[key] = self.ended.get(key, 0) + 1
@@ -131,7 +131,7 @@ class RunCounts:
 
 
 class JournalCounts:
-    """The commits, as the host hears of them."""
+    """Counts of commits."""
 
     __slots__ = ("batch", "flush")
 
@@ -157,7 +157,7 @@ class HttpCounts:
         return self._by_operation.setdefault(operation, [0] * _CLASSES)
 
     def all(self) -> Iterable[tuple[str, str, int]]:
-        """Operation, class and count of what was ever asked for."""
+        """Operation, class and count of all requests."""
         for operation, counts in self._by_operation.items():
             for number, count in enumerate(counts):
                 if count:
@@ -165,7 +165,7 @@ class HttpCounts:
 
 
 class HostCounts:
-    """Everything that a host counts."""
+    """All counters of a host."""
 
     def __init__(self) -> None:
         self.runs = RunCounts()

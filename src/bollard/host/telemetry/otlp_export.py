@@ -1,4 +1,4 @@
-"""Sends spans to one collector: the encoder and the link, put together."""
+"""The export of spans to an OpenTelemetry collector over OTLP/HTTP: settings, connection and encoder."""
 
 import contextlib
 import gzip
@@ -62,14 +62,14 @@ def collector_of(endpoint: str, environment: Mapping[str, str]) -> Collector:
 
 
 def _value(environment: Mapping[str, str], name: str) -> str:
-    """What is said for traces, else what is said for everything."""
+    """The variable for traces, otherwise the general one."""
     return environment.get(f"{_VARIABLES}TRACES_{name}") or environment.get(_VARIABLES + name, "")
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """`key=value,key=value`, values percent-encoded. What is not a pair is left out, as the standard says."""
-    found = (each.partition("=") for each in text.split(","))
-    return {key.strip(): unquote(value.strip()) for key, equals, value in found if equals and key.strip()}
+    """Parse `key=value,key=value` with percent-encoded values. Invalid pairs are skipped, as the standard requires."""
+    pairs = (each.partition("=") for each in text.split(","))
+    return {key.strip(): unquote(value.strip()) for key, equals, value in pairs if equals and key.strip()}
 
 
 def _tls(environment: Mapping[str, str]) -> ssl.SSLContext:
@@ -79,14 +79,20 @@ def _tls(environment: Mapping[str, str]) -> ssl.SSLContext:
         if certificate:
             context.load_cert_chain(certificate, _value(environment, "CLIENT_KEY") or None)
     except OSError as error:  # also what ssl raises
-        message = f"the certificates for the collector of traces cannot be used: {error}"
-        hint = f"see {_VARIABLES}CERTIFICATE, {_VARIABLES}CLIENT_CERTIFICATE and {_VARIABLES}CLIENT_KEY"
-        raise SettingsError(message, hint=hint, field="otel_endpoint") from error
+        names = f"{_VARIABLES}CERTIFICATE, {_VARIABLES}CLIENT_CERTIFICATE, {_VARIABLES}CLIENT_KEY"
+        raise SettingsError(
+            f"the certificates of the trace collector cannot be used: {error}",
+            reason="otel_certificates_unusable",
+            hint=f"check {names}",
+            field="otel_endpoint",
+            problem=str(error),
+            names=names,
+        ) from error
     return context
 
 
 class CollectorLink:
-    """One connection that is kept. Used by one thread; `give_up` may be called by another."""
+    """A keep-alive connection to the collector. Used by one thread; `give_up` may be called by another."""
 
     def __init__(self, collector: Collector, *, within_s: float = SPAN_SEND_S, pause_s: float = SPAN_RETRY_S) -> None:
         self._collector = collector
@@ -100,11 +106,11 @@ class CollectorLink:
             self._headers["content-encoding"] = "gzip"
 
     def give_up(self) -> None:
-        """Try nothing again from now on."""
+        """Stop all retries."""
         self._given_up.set()
 
     def send(self, body: bytes) -> bool:
-        """Whether the collector took it, in the time that a batch has. Never raises for what the network does."""
+        """Send a batch; returns whether the collector accepted it in time. Network errors do not raise."""
         if self._collector.compressed:
             body = gzip.compress(body)
         until = time.monotonic() + self._within_s
@@ -116,7 +122,7 @@ class CollectorLink:
                 return False
 
     def _answer(self, body: bytes) -> int | None:
-        """The status; nothing where none came. A kept connection that the other side closed is replaced at once."""
+        """The HTTP status; `None` without a response. A connection that the server closed is replaced at once."""
         kept = self._connection is not None
         with contextlib.suppress(*_BROKEN):
             return self._post(body)
@@ -141,7 +147,7 @@ class CollectorLink:
         return http.client.HTTPSConnection(where.host, where.port, timeout=self._within_s, context=where.tls)
 
     def hang_up(self) -> None:
-        """For the thread that sends: the next batch needs a new connection."""
+        """Close the connection, in the sending thread; the next batch opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -160,11 +166,11 @@ _SAMPLED: Final = b"\x85\x01" + struct.pack("<I", 0x101)  # flags: recorded, and
 _STATUS_ERROR: Final = b"\x18\x02"
 _ONE_BYTE: Final = 0x80
 _KEYS_KEPT: Final = 512
-"""Attribute names that are written once and kept; there are a few dozen."""
+"""The cache of encoded attribute names; there are a few dozen."""
 
 
 class SpanEncoder:
-    """Knows what is the same for every span of a host: its resource and its scope."""
+    """Encodes spans of one host, with its resource and scope."""
 
     def __init__(self, resource: Mapping[str, Attribute], *, scope: str, version: str) -> None:
         self._resource = _field(0x0A, b"".join(_field(0x0A, _pair(*each)) for each in resource.items()))
@@ -248,7 +254,7 @@ class SpanSender(msgspec.Struct, frozen=True):
     link: CollectorLink
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Whether the collector took them."""
+        """Send spans; returns whether the collector accepted them."""
         return self.link.send(self.encode(spans))
 
 

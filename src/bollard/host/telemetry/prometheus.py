@@ -17,7 +17,7 @@ Labels = Mapping[str, str]
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One line. `suffix` is what a histogram puts behind its name."""
+    """One line. `suffix` follows the name of a histogram."""
 
     value: float
     labels: Labels = msgspec.field(default_factory=dict[str, str])
@@ -25,7 +25,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric with everything that is known of it."""
+    """One metric with all of its samples."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -34,17 +34,17 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counter(name: str, said: str, *samples: Sample) -> Family:
-    """Only ever grows. Its name ends in `_total`."""
+    """A counter. Its name ends in `_total`."""
     return Family(name=name, kind="counter", help=said, samples=samples)
 
 
 def gauge(name: str, said: str, *samples: Sample) -> Family:
-    """How things stand."""
+    """A gauge."""
     return Family(name=name, kind="gauge", help=said, samples=samples)
 
 
 def histogram(name: str, said: str, counted: Histogram) -> Family:
-    """Buckets are cumulative, as the format wants them; they were counted each for itself."""
+    """A histogram. The format needs cumulative buckets."""
     upto = list(accumulate(counted.counts))
     bounds = [f"{bound:g}" for bound in counted.bounds] + ["+Inf"]
     samples = [Sample(count, {"le": bound}, "_bucket") for bound, count in zip(bounds, upto, strict=True)]
@@ -89,7 +89,7 @@ _DESCRIPTORS: Final = Path("/proc/self/fd") if sys.platform == "linux" else Path
 
 
 class ProcessNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What cannot be known on a system is `None`."""
+    """Resources of this process; `None` if the system does not report them."""
 
     cpu_s: float
     resident_bytes: int | None

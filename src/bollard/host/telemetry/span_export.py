@@ -1,5 +1,5 @@
-"""Whether spans leave this host, and how: a queue, and what sends. That is loaded where an endpoint is set: an HTTP
-client is memory that nobody else needs."""
+"""The export of spans: a bounded queue and a sender. The sender is imported only if an endpoint is set, to save
+memory."""
 
 import importlib
 import threading
@@ -18,7 +18,8 @@ _log = structlog.get_logger("bollard.telemetry")
 
 
 class SpanQueue:
-    """Takes spans on the loop, sends them from a thread of its own. One that finds no room is dropped and counted."""
+    """Accepts spans on the event loop and sends them from a thread. If the queue is full, spans are dropped and
+    counted."""
 
     def __init__(
         self,
@@ -29,7 +30,7 @@ class SpanQueue:
         flush_s: float = SPAN_FLUSH_S,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """`ended` is called by the thread when it has sent the last."""
+        """The thread calls `ended` after the last span."""
         self._send = send
         self._limit = limit
         self._at_once = at_once
@@ -42,13 +43,13 @@ class SpanQueue:
         self._thread = threading.Thread(target=self._work, name="bollard-spans", daemon=True)
         self.sent = 0
         self.dropped = 0
-        """Not taken because too many waited, or not taken by the collector."""
+        """Spans dropped because the queue was full or the collector refused them."""
 
     def start(self) -> None:
         self._thread.start()
 
     def put(self, span: Span) -> None:
-        """Never waits, never raises."""
+        """Queue a span. Never waits, never raises."""
         waiting = self._waiting
         if len(waiting) >= self._limit:
             self.dropped += 1
@@ -58,7 +59,7 @@ class SpanQueue:
             self._stirred.set()
 
     def close(self, timeout_s: float) -> None:
-        """Send what waits, for so long at most."""
+        """Send the queued spans within a time limit."""
         self._closing = True
         self._stirred.set()
         if self._thread.is_alive():
@@ -92,7 +93,7 @@ class SpanQueue:
 
 
 class SpanExport:
-    """The queue, and what it sends with."""
+    """The queue and its sender."""
 
     def __init__(self, queue: SpanQueue, give_up: Callable[[], None]) -> None:
         self.queue = queue
@@ -102,13 +103,13 @@ class SpanExport:
         self.queue.start()
 
     def close(self) -> None:
-        """Send what waits, and wait for a collector that does not answer no longer than that. Blocks."""
+        """Send the queued spans within a time limit. Blocks."""
         self.queue.close(SPAN_STOP_S)
         self._give_up()
 
 
 def span_export(endpoint: str, *, version: str, instance: str, environment: Mapping[str, str]) -> SpanExport | None:
-    """Nothing without an endpoint. Raises `SettingsError` for certificates that cannot be read."""
+    """Create the export; `None` without an endpoint. Raises `SettingsError` for unreadable certificates."""
     if not endpoint:
         return None
     sending = importlib.import_module("bollard.host.telemetry.otlp_export")

@@ -1,4 +1,4 @@
-"""Makes spans of what happened, and hands them to whoever keeps them. Off, it costs a look at one attribute."""
+"""The tracer: creates spans and passes them to the export. If tracing is off, it costs one attribute access."""
 
 import random
 import re
@@ -20,14 +20,14 @@ from bollard.host.telemetry.counts import ModelCalled
 
 _FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _LONGEST: Final = 256
-"""Characters of a header that is looked at; version 00 has 55."""
+"""The longest accepted header; version 00 has 55 characters."""
 _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
 _RATIO_DIGITS: Final = 16
 """The part of a trace id that decides whether the trace is recorded: its last 64 bits, as the SDKs do it."""
 
 
 class TraceContext(msgspec.Struct, frozen=True, gc=False):
-    """A span that others can be under."""
+    """A span that can be a parent."""
 
     trace_id: str
     """32 hexadecimal digits."""
@@ -41,18 +41,18 @@ class TraceContext(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunTrace(msgspec.Struct, frozen=True, gc=False):
-    """Where a run stands in its trace."""
+    """The position of a run in its trace."""
 
     context: TraceContext
     """The run's own span."""
     parent_id: str | None
-    """The span that led to it."""
+    """The parent span."""
     traceparent: str
-    """What its runner is told."""
+    """The header for the runner."""
 
 
 def parse_traceparent(text: str | None) -> TraceContext | None:
-    """The caller's context; nothing when there is none, or it is not well-formed: then a new trace begins."""
+    """Parse the caller's context; `None` if it is missing or malformed, so that a new trace begins."""
     if not text or len(text) > _LONGEST:
         return None
     found = _FORM.fullmatch(text.strip())
@@ -80,7 +80,7 @@ def trace_of_run(run_id: str, traceparent: str | None, *, recorded: bool, ratio:
 
 
 def is_chosen(trace_id: str, ratio: float) -> bool:
-    """Whether a new trace is one of the share that is recorded."""
+    """Whether a new trace is sampled."""
     return ratio >= 1.0 or int(trace_id[-_RATIO_DIGITS:], 16) < ratio * 16**_RATIO_DIGITS
 
 
@@ -89,7 +89,7 @@ Attribute = str | int | float | bool
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that took time."""
+    """A finished span."""
 
     name: str
     kind: SpanKind
@@ -99,21 +99,21 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: int
     attributes: dict[str, Attribute]
     error: str | None = None
-    """The type of what went wrong, where something did."""
+    """The type of the error, if any."""
 
 
 class OpenSpan(msgspec.Struct, frozen=True):
-    """One that has begun."""
+    """A started span."""
 
     context: TraceContext
     parent_id: str | None
     started_ms: int
     started: float
-    """Monotonic: a span has the length that passed, whatever the wall clock does."""
+    """Monotonic time, so that the duration is correct even if the wall clock changes."""
 
 
 class Tracer:
-    """One per host. Without anybody to keep spans it only knows which trace a run belongs to."""
+    """Creates spans. Without an export it only computes the trace of a run. One per host."""
 
     def __init__(self, clock: Clock, keep: Callable[[Span], None] | None = None, ratio: float = 1.0) -> None:
         self._clock = clock
@@ -121,18 +121,18 @@ class Tracer:
         self._ratio = ratio
         self._draw = random.Random().getrandbits  # noqa: S311 -- names, no secrets: they must differ, and be cheap
         self.on = keep is not None
-        """Whether spans are made at all."""
+        """Whether spans are created."""
 
     def run(self, run_id: str, traceparent: str | None) -> RunTrace:
-        """Where a run stands in its trace."""
+        """The position of a run in its trace."""
         return trace_of_run(run_id, traceparent, recorded=self.on, ratio=self._ratio)
 
     def open_run(self, trace: RunTrace) -> OpenSpan | None:
-        """The run's own span begins; nothing where nobody would keep it."""
+        """Start the span of a run; `None` if it is not sampled."""
         return self._begun(trace.context, trace.parent_id) if self.on and trace.context.sampled else None
 
     def begin(self, traceparent: str | None = None) -> OpenSpan:
-        """A span under the caller's, or the first of a new trace."""
+        """Start a span below the caller's, or the first of a new trace."""
         caller = parse_traceparent(traceparent)
         if caller is not None:
             return self.under(caller)
@@ -140,14 +140,14 @@ class Tracer:
         return self._begun(TraceContext(trace_id, self._span_id(), is_chosen(trace_id, self._ratio)), None)
 
     def under(self, parent: TraceContext) -> OpenSpan:
-        """A span inside another one."""
+        """Start a child span."""
         own = TraceContext(parent.trace_id, self._span_id(), parent.sampled)
         return self._begun(own, parent.span_id)
 
     def end(
         self, span: OpenSpan, name: str, kind: SpanKind, attributes: Mapping[str, Attribute | None], error: str | None
     ) -> None:
-        """It is over. What has no value is left out."""
+        """End a span. Attributes without a value are omitted."""
         if self._keep is None or not span.context.sampled:
             return
         start_ns = span.started_ms * 1_000_000

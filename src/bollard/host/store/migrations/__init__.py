@@ -42,14 +42,19 @@ REVISIONS: Final = Revisions(
 def migrate(revisions: Revisions, stored: str | None, create: Callable[[], str], url: str, wait_s: float) -> None:
     """Bring the database at `url`, whose revision is `stored`, to the newest known one.
 
-    `create` makes the fresh schema unless somebody was quicker, and returns the revision that is there then.
+    `create` creates the schema unless another process was faster, and returns the resulting revision.
     """
     if stored is None and revisions.fresh is not None:
         stored = create()
     if stored == revisions.known[-1]:
         return
     if stored is not None and stored not in revisions.known:
-        message = f"the database has revision {stored}, this version knows up to {revisions.known[-1]}"
-        raise SchemaTooNew(message, hint="start the newer version, or restore a backup made by this one", stored=stored)
-    # By name, because Alembic and SQLAlchemy cost a third of a second that a start without news should not pay.
+        raise SchemaTooNew(
+            f"the database has revision {stored}, this version knows up to {revisions.known[-1]}",
+            reason="database_too_new",
+            hint="start the newer version, or restore a backup made by this one",
+            stored=stored,
+            known=revisions.known[-1],
+        )
+    # Imported by name: Alembic and SQLAlchemy cost a third of a second, which an ordinary start need not pay.
     importlib.import_module("bollard.host.store.migrations.upgrade").upgrade(revisions, url, wait_s)

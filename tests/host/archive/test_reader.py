@@ -81,15 +81,15 @@ def test_an_archive_that_anybody_made_well_is_read(zipped, rows):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("../tables/notes.jsonl", "does not belong"),
-        ("/etc/passwd", "does not belong"),
-        ("tables/../../x", "does not belong"),
-        ("tables/sub/notes.jsonl", "does not belong"),
-        ("tables\\notes.jsonl", "does not belong"),
-        ("blobs/short", "does not belong"),
-        ("tables/", "does not belong"),
-        ("tables/new\n", "does not belong"),
-        ("tables/extra.jsonl", "not those that the manifest names"),
+        ("../tables/notes.jsonl", "an unexpected member"),
+        ("/etc/passwd", "an unexpected member"),
+        ("tables/../../x", "an unexpected member"),
+        ("tables/sub/notes.jsonl", "an unexpected member"),
+        ("tables\\notes.jsonl", "an unexpected member"),
+        ("blobs/short", "an unexpected member"),
+        ("tables/", "an unexpected member"),
+        ("tables/new\n", "an unexpected member"),
+        ("tables/extra.jsonl", "differ from the manifest"),
     ],
 )
 def test_a_member_that_has_no_business_there_is_refused(zipped, rows, name, problem):
@@ -98,7 +98,7 @@ def test_a_member_that_has_no_business_there_is_refused(zipped, rows, name, prob
 
 
 def test_a_member_that_is_missing_or_twice_is_refused(zipped, rows, tmp_path):
-    with pytest.raises(BadArchive, match="not those that the manifest names"):
+    with pytest.raises(BadArchive, match="differ from the manifest"):
         read(zipped({"manifest.json": plain(rows)}))
     path = tmp_path / "twice.zip"
     with zipfile.ZipFile(path, "w") as archive:
@@ -106,7 +106,7 @@ def test_a_member_that_is_missing_or_twice_is_refused(zipped, rows, tmp_path):
         archive.writestr("tables/notes.jsonl", rows["tables/notes.jsonl"])
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("tables/notes.jsonl", b"[4]\n")
-    with pytest.raises(BadArchive, match="does not belong"):
+    with pytest.raises(BadArchive, match="an unexpected member"):
         read(path)
 
 
@@ -127,20 +127,20 @@ def test_a_manifest_that_says_nothing_is_refused(zipped, rows, manifest, problem
 def test_another_kind_or_format_is_refused_with_the_way_out(zipped, rows):
     with pytest.raises(BadArchive, match="archive of a workspace") as caught:
         read(zipped({**rows, "manifest.json": plain(rows, kind="workspace")}))
-    assert "imported" in caught.value.hint
+    assert "bollard import" in caught.value.hint
     with pytest.raises(BadArchive, match="format 3"):
         read(zipped({**rows, "manifest.json": plain(rows, format=3)}))
 
 
 def test_content_that_is_not_what_the_manifest_says_is_refused(zipped, rows):
     lies = plain({"tables/notes.jsonl": b"[1]\n[2]\n[4]\n"})
-    with pytest.raises(BadArchive, match="not what was written"):
+    with pytest.raises(BadArchive, match="was changed"):
         read(zipped({**rows, "manifest.json": lies}))
     longer = plain({"tables/notes.jsonl": b"[1]\n"})
-    with pytest.raises(BadArchive, match="not what was written"):
+    with pytest.raises(BadArchive, match="was changed"):
         read(zipped({**rows, "manifest.json": longer}))
     unended = {"tables/notes.jsonl": b"[1]\n[2]"}
-    with pytest.raises(BadArchive, match="does not have the lines"):
+    with pytest.raises(BadArchive, match="differs from the manifest"):
         read(zipped({**unended, "manifest.json": plain(unended)}))
 
 
@@ -217,7 +217,7 @@ def test_something_behind_its_end_is_refused(zipped, rows):
     ids=["a statement", "empty", "twice", "another case"],
 )
 def test_a_name_that_would_become_part_of_a_statement_is_refused(zipped, rows, table):
-    with pytest.raises(BadArchive, match="names a table that is none"):
+    with pytest.raises(BadArchive, match="has an invalid table"):
         read(zipped({**rows, "manifest.json": plain(rows, tables=[table])}))
 
 

@@ -1,4 +1,4 @@
-"""Which store the settings ask for. PostgreSQL's driver is an extra, so it is imported only where it is wanted."""
+"""The selection of the store by the settings. PostgreSQL's driver is an extra, so it is imported on demand."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from bollard.host.store.store import Store
 
 
 def choose_store(database: str, data: Path, clock: Clock, *, alone: bool = False) -> Store:
-    """SQLite in the data directory, or the PostgreSQL that the URL names. Nothing is opened yet.
+    """Create the store: SQLite in the data directory, or the PostgreSQL database of the URL. Opens nothing yet.
 
-    Whoever writes asks for it `alone`: two of them cannot have a PostgreSQL database open at once. SQLite is in a
-    directory that has a lock of its own.
+    A writer sets `alone`: two such stores cannot have a PostgreSQL database open at once. For SQLite the data directory
+    has its own lock. Raises `SettingsError`.
     """
     kept_key = KeptKey(data / "keys")
     if not database:
@@ -21,11 +21,18 @@ def choose_store(database: str, data: Path, clock: Clock, *, alone: bool = False
     if not database.startswith(("postgresql://", "postgres://")):
         raise SettingsError(
             "the database is not a PostgreSQL URL",
+            reason="database_not_postgres_url",
             hint="use postgresql://user@host/name, or leave it empty",
             field="database",
         )
     try:
         from bollard.host.store.postgres import postgres_store  # noqa: PLC0415 -- an extra, only needed here
     except ImportError as error:
-        raise SettingsError("PostgreSQL needs the extra `postgres`", hint="pip install 'bollard[postgres]'") from error
+        raise postgres_missing() from error
     return postgres_store(database, alone=alone, kept_key=kept_key)
+
+
+def postgres_missing() -> SettingsError:
+    return SettingsError(
+        "PostgreSQL needs the extra `postgres`", reason="postgres_missing", hint="pip install 'bollard[postgres]'"
+    )

@@ -21,7 +21,7 @@ from bollard.host.log.rebuild import UNSETTLED, check_settled
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.log.writer import Writer
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.opening import choose_store
+from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
 
 PAST = Path(__file__).parent / "fixtures" / "revision_0004"
