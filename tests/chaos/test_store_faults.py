@@ -111,7 +111,7 @@ async def test_a_full_disk_ends_what_runs_takes_nothing_new_and_heals_by_itself(
 
     def check(call):
         if call == "write.begin" and full.is_set():
-            raise StorageFull("no space left")
+            raise StorageFull("no space left", reason="test")
 
     rig.plan.on_call = check
     views = [await rig.accept(f"flow{number}", FLOWING) for number in range(5)]
@@ -137,7 +137,7 @@ async def test_a_store_that_fails_every_fifth_time_delays_runs_and_doubles_nothi
         nonlocal begun
         begun += call == "write.begin"
         if call == "write.begin" and begun % 5 == 0:
-            raise StorageUnavailable("busy")
+            raise StorageUnavailable("busy", reason="test")
 
     rig.plan.on_call = check
     views = [await rig.accept(f"e{number}", SHORT) for number in range(8)]
@@ -150,7 +150,7 @@ async def test_a_store_that_fails_every_fifth_time_delays_runs_and_doubles_nothi
 @pytest.mark.parametrize("commit", [1, 2, 3])
 async def test_a_commit_whose_outcome_is_not_known_is_looked_up_and_not_repeated(rig, commit):
     rig.plan.only, rig.plan.fail_at, rig.plan.after_commit = "write.commit", commit, True
-    rig.plan.error = lambda call: StorageUnavailable("the connection died", outcome="unknown")
+    rig.plan.error = lambda call: StorageUnavailable("the connection died", reason="test", outcome="unknown")
     view = await rig.accept("e", SHORT)
     await rig.until(lambda: view.ended)
     assert b'"completed"' in _ended_as(view)

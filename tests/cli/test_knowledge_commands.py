@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_read_fails_the_command_and_says_why(ask: Any, tmp
     assert "失败：它不是可以读取的" in listed, listed
     (tmp_path / "picture.png").write_bytes(b"no text")
     refused = ask("put", "broken", str(tmp_path / "picture.png"), "--text", BOLLARD_LANG="zh_Hans")
-    assert "这里不读取 application/octet-stream" in refused.err
+    assert "不支持 application/octet-stream 类型的文档" in refused.err
     assert "请发送文本、Markdown、HTML、PDF 或 DOCX" in refused.err
     assert ask("remove", "broken").code == 0
 

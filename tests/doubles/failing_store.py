@@ -14,7 +14,7 @@ from bollard.host.store.transaction import WriteTransaction
 
 
 def _unavailable(call: str) -> HostError:
-    return StorageUnavailable(f"failed on purpose at {call}", hint="this is a test")
+    return StorageUnavailable(f"failed on purpose at {call}", reason="test", hint="this is a test")
 
 
 def _nothing(call: str) -> None:

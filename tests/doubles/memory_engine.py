@@ -88,13 +88,13 @@ class MemoryEngine:
     def _of(self, workspace: str, kb_id: str) -> dict[str, tuple[Document, bytes]]:
         known = self._documents.get((workspace, kb_id))
         if known is None:
-            raise NotFound("there is no such knowledge base", hint="open it first")
+            raise NotFound("there is no such knowledge base", reason="test", hint="open it first")
         return known
 
     def _found(self, workspace: str, kb_id: str, document_id: str) -> tuple[Document, bytes]:
         found = self._of(workspace, kb_id).get(document_id)
         if found is None:
-            raise NotFound("there is no such document", hint="`bollard knowledge documents` lists them")
+            raise NotFound("there is no such document", reason="test", hint="`bollard knowledge documents` lists them")
         return found
 
 

@@ -161,7 +161,9 @@ class World:
     dice: Random
     store: MemoryStore = field(default_factory=MemoryStore)
     plan: FailurePlan = field(
-        default_factory=lambda: FailurePlan(only="write.begin", error=lambda call: StorageFull(f"full at {call}"))
+        default_factory=lambda: FailurePlan(
+            only="write.begin", error=lambda call: StorageFull(f"full at {call}", reason="test")
+        )
     )
     histories: dict[str, History] = field(default_factory=lambda: {name: History(name) for name in WORKSPACES})
     events: dict[str, SentEvent] = field(default_factory=dict[str, SentEvent])

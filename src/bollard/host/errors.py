@@ -60,12 +60,16 @@ class HostError(Exception):
     retryable: bool = False
 
     def __init__(
-        self, message: str, *, reason: str = "", hint: str = "", **details: str | int | float | bool | None
+        self, message: str, *, reason: str, hint: str = "", **details: str | int | float | bool | None
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.details: JsonObject = {"reason": reason, **details} if reason else dict(details)
+        self.details: JsonObject = {"reason": reason, **details}
+
+    @property
+    def reason(self) -> str:
+        return str(self.details["reason"])
 
 
 class NotFound(HostError):
@@ -286,7 +290,7 @@ class ModelFailed(HostError):
     code = "model_failed"
 
     def __init__(
-        self, message: str, *, reason: str = "", hint: str = "", **details: str | int | float | bool | None
+        self, message: str, *, reason: str, hint: str = "", **details: str | int | float | bool | None
     ) -> None:
         super().__init__(message, reason=reason, hint=hint, **details)
         self.provider_words = ""

@@ -173,7 +173,7 @@ def test_somebody_else_must_decide_where_the_agent_says_so(asking: Any) -> None:
     run_id, item = parked(asking, agent="four-eyes")  # it is for nobody who is known, and so is the admin token
     refused = decide(asking, item)
     assert refused.status == 403
-    assert "somebody else" in refused.error["message"]
+    assert "another person than the requester" in refused.error["message"]
     token = key(asking, "approvals.read", "approvals.decide", "agents.write")
     answer = asking.post(
         f"/api/v1/approvals/{item['approval_id']}/decide",
@@ -229,7 +229,7 @@ def test_the_command_line_shows_and_decides_in_both_languages(asking: Any) -> No
     assert approval_id in bollard(asking, "approvals")[1]
     _, shown = bollard(asking, "approvals", "show", approval_id)
     assert '  arguments.expression | "8 *\u27eaU+202E\u27eb 8"' in shown
-    assert "  arguments.expression ! it has characters that are not seen" in shown
+    assert "  arguments.expression ! contains invisible characters" in shown
     assert "等待中" in bollard(asking, "approvals", "show", approval_id, "--lang", "zh_Hans")[1]
     wrong = bollard(asking, "approvals", "allow", approval_id, "--digest", "0" * 64)
     assert wrong[0] != 0

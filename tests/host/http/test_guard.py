@@ -47,7 +47,7 @@ class Turns:
     def take(self, name: str) -> HostError | None:
         self.asked.append(name)
         self.left -= 1
-        return Overloaded("too often", hint="wait") if self.left < 0 else None
+        return Overloaded("too often", reason="test", hint="wait") if self.left < 0 else None
 
 
 class Things:
@@ -56,7 +56,7 @@ class Things:
     def __init__(self) -> None:
         self.act: Handler | None = None
         self.callers: list[Caller] = []
-        self.wrong: Exception = Overloaded("too much", hint="wait")
+        self.wrong: Exception = Overloaded("too much", reason="test", hint="wait")
 
     @staticmethod
     def operations() -> list[Operation]:
@@ -193,7 +193,7 @@ async def test_who_guesses_too_often_waits_whatever_the_guess(door: Door) -> Non
 
 async def test_a_refusal_is_typed_and_so_is_a_mistake(door: Door) -> None:
     async def refuse(request: Request) -> ASGIApp:
-        raise Conflict("no", hint="later")
+        raise Conflict("no", reason="test", hint="later")
 
     async def fail(request: Request) -> ASGIApp:
         raise ZeroDivisionError("the secret of the house")
@@ -243,8 +243,8 @@ async def test_a_method_that_is_not_possible_names_those_that_are(door: Door) ->
 @pytest.mark.parametrize(
     ("wrong", "code", "reason"),
     [
-        (Overloaded("too much", hint="wait"), 1013, "rate_limited"),
-        (Conflict("no", hint="later"), 1011, "conflict"),
+        (Overloaded("too much", reason="test", hint="wait"), 1013, "rate_limited"),
+        (Conflict("no", reason="test", hint="later"), 1011, "conflict"),
         (ValueError("a mistake of ours"), 1011, "the host failed because of a bug"),
     ],
 )

@@ -111,7 +111,7 @@ async def test_what_the_store_refuses_changes_no_book(make_desk: Any, gate: Any)
     desk = make_desk(gate.store)
     before = await desk.save()
     await desk.bind("all")
-    gate.broken = StorageFull("the disk is full", hint="free some")
+    gate.broken = StorageFull("the disk is full", reason="test", hint="free some")
     for change in (
         desk.save(deadline_s=1.0),
         desk.bind("all", priority=1),

@@ -34,7 +34,7 @@ class FillableBlobs(BlobStore):
 
     def append(self, upload_id: str, offset: int, content: bytes, **more: Any) -> int:
         if self.full:
-            raise StorageFull("the disk is full", hint="free some space")
+            raise StorageFull("the disk is full", reason="test", hint="free some space")
         return super().append(upload_id, offset, content, **more)
 
 

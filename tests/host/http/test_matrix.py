@@ -241,7 +241,7 @@ def told(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
     """Status and body; the id that was asked for may be said again."""
     text = answer.body.decode()
     for name, value in ids.items():
-        text = text.replace(f'"{value}"', f'"<{name}>"')
+        text = re.sub(rf'(?<![\w./:-]){re.escape(value)}(?=")', f"<{name}>", text)
     return answer.status, MOMENT.sub(r'"\1_at":0', SECRET.sub("<secret>", text))
 
 

@@ -84,7 +84,7 @@ class FullBlobs(BlobStore):
     def append(self, upload_id: str, offset: int, content: bytes, **more: Any) -> int:
         if not self.pieces:
             super().append(upload_id, offset, content[:100])  # what fitted is there
-            raise StorageFull("the disk is full", hint="free some space")
+            raise StorageFull("the disk is full", reason="test", hint="free some space")
         self.pieces -= 1
         return super().append(upload_id, offset, content, **more)
 

@@ -106,11 +106,11 @@ async def test_the_journal_and_the_store_are_really_asked(
     assert await _reasons(readiness) == ["store"]
 
     clock.advance(READY_KEPT_S)
-    journal.fate = lambda: _fails(StorageUnavailable("the disk is gone"))
+    journal.fate = lambda: _fails(StorageUnavailable("the disk is gone", reason="test"))
     assert await _reasons(readiness) == ["journal"]
 
     clock.advance(READY_KEPT_S)
-    journal.fate = lambda: _fails(StorageFull("no space"))
+    journal.fate = lambda: _fails(StorageFull("no space", reason="test"))
     assert await _reasons(readiness) == ["disk_full"]
 
     clock.advance(READY_KEPT_S)

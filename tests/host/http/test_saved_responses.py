@@ -121,7 +121,7 @@ async def test_without_a_caller_nothing_is_remembered(desk: Desk) -> None:
 async def test_what_was_refused_may_be_tried_again(desk: Desk) -> None:
     async def refuse(request: Request) -> Response:
         del request
-        raise InvalidRequest("no", hint="yes")
+        raise InvalidRequest("no", reason="test", hint="yes")
 
     async def fail(request: Request) -> Response:
         del request

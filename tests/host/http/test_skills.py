@@ -43,8 +43,8 @@ def test_a_skill_is_saved_read_changed_and_removed(api: Any) -> None:
         ({"files": [{"path": "../SKILL.md", "text": ""}]}, "is not allowed"),
         ({"files": [*body()["files"], {"path": "a/../../b", "text": ""}]}, "is not allowed"),
         ({"files": [*body()["files"], {"path": "a"}]}, "needs text or content_base64"),
-        ({"files": [*body()["files"], {"path": "a", "content_base64": "?"}]}, "is no base64"),
-        ({"files": [*body()["files"], *body()["files"]]}, "is there twice"),
+        ({"files": [*body()["files"], {"path": "a", "content_base64": "?"}]}, "is not base64"),
+        ({"files": [*body()["files"], *body()["files"]]}, "appears twice"),
         ({"files": []}, "files"),
     ],
 )

@@ -33,7 +33,7 @@ class Shaky(MemoryEngine):
 
     async def drop_base(self, workspace: str, kb_id: str) -> None:
         if self.away:
-            raise KnowledgeUnavailable("the knowledge process does not answer", hint="try again")
+            raise KnowledgeUnavailable("the knowledge process does not answer", reason="test", hint="try again")
         await super().drop_base(workspace, kb_id)
 
 

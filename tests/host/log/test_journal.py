@@ -304,7 +304,7 @@ class Breaking:
 
 
 def unavailable() -> Exception:
-    return StorageUnavailable("busy", hint="wait")
+    return StorageUnavailable("busy", reason="test", hint="wait")
 
 
 async def test_a_commit_is_tried_again_while_the_store_is_away(gate: Any, open_journal: Open, scribe: Any) -> None:
@@ -332,7 +332,7 @@ async def test_every_waiter_is_told_when_the_store_stays_away_and_the_chain_goes
     verified(gate.store, "i1", 2)
 
 
-@pytest.mark.parametrize("error", [StorageFull("full", hint="delete"), KeyError("a bug")])
+@pytest.mark.parametrize("error", [StorageFull("full", reason="test", hint="delete"), KeyError("a bug")])
 async def test_a_refusal_that_waiting_does_not_mend_is_told_at_once(
     gate: Any, open_journal: Open, scribe: Any, error: Exception
 ) -> None:
@@ -373,7 +373,7 @@ async def test_one_entry_that_cannot_be_written_does_not_take_others_with_it(
 
 
 def unknown() -> Exception:
-    return StorageUnavailable("the connection died in a commit", hint="look", outcome="unknown")
+    return StorageUnavailable("the connection died in a commit", reason="test", hint="look", outcome="unknown")
 
 
 @pytest.mark.parametrize("landed", [True, False])
@@ -472,7 +472,7 @@ async def test_a_commit_that_was_taken_for_lost_and_is_there_does_not_stop_the_j
 async def test_a_store_that_somebody_else_took_is_not_tried_again(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     await journal.commit(Entry(records=[scribe.note(n=1)]))
-    begun, gate.broken = gate.begun, StoreTaken("another host wrote")
+    begun, gate.broken = gate.begun, StoreTaken("another host wrote", reason="test")
     with pytest.raises(StoreTaken):
         await journal.commit(Entry(records=[scribe.note(n=2)]))
     assert gate.begun == begun + 1
@@ -567,7 +567,7 @@ async def test_what_is_kept_by_a_commit_of_unknown_outcome_is_kept_once_it_is_tr
     gate: Any, open_journal: Open
 ) -> None:
     gate.plan.fail_at, gate.plan.only, gate.plan.after_commit = 1, "write.commit", True
-    gate.plan.error = lambda call: StorageUnavailable(f"lost at {call}", outcome="unknown")
+    gate.plan.error = lambda call: StorageUnavailable(f"lost at {call}", reason="test", outcome="unknown")
     journal = open_journal(gate.store)
     assert await journal.commit(Entry(keeps=[PutKept(kept("a"))])) == Committed()
     assert gate.store.all_kept("session") == [kept("a")]

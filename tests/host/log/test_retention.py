@@ -109,7 +109,7 @@ async def test_a_purge_that_fails_dropped_nothing_that_it_does_not_account_for(
 
     def on_call(call: str) -> None:
         if call == "write.add_records":  # after the chore, before its record
-            raise Conflict("refused on purpose", hint="this is a test")
+            raise Conflict("refused on purpose", reason="test", hint="this is a test")
 
     broken = open_journal(failing(memory_store, FailurePlan(on_call=on_call)), "i2")
     with pytest.raises(Conflict):

@@ -44,7 +44,7 @@ class KnownSecrets:
         found: dict[str, str] = {}
         for name in names:
             if name not in self.known:
-                raise NotFound(f"there is no secret {name}", hint="set it")
+                raise NotFound(f"there is no secret {name}", reason="test", hint="set it")
             self.used.append((name, purpose))
             found[name] = self.known[name]
         return found

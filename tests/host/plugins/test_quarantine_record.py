@@ -68,7 +68,7 @@ class FullJournal:
     def append(self, entry: Entry) -> None:
         if self.full:
             self.full = False
-            raise Overloaded("the journal is behind")
+            raise Overloaded("the journal is behind", reason="test")
         self.entries.append(entry)
 
 

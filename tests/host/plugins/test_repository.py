@@ -137,7 +137,7 @@ async def test_two_that_look_alike_cannot_both_come_at_once(house: House, other:
 
 async def test_a_store_that_fails_leaves_nothing_in_use(house: House, monkeypatch: Any) -> None:
     async def failing(*_: Any, **__: Any) -> None:
-        raise StorageUnavailable("no", hint="later")
+        raise StorageUnavailable("no", reason="test", hint="later")
 
     monkeypatch.setattr("bollard.host.log.saved_resources.SavedChanges.write", failing)
     with pytest.raises(StorageUnavailable):

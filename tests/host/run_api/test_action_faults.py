@@ -193,7 +193,7 @@ async def test_no_record_and_no_answer_of_a_call_holds_a_secret(memory_house: An
 
     async def tell(order: CallOrder) -> CallResult:
         if order.arguments.get("fail"):
-            raise AuditUnavailable("hunter2-the-secret did not work", hint="x")
+            raise AuditUnavailable("hunter2-the-secret did not work", reason="test", hint="x")
         return CallResult(
             content=({"type": "text", "text": "it is hunter2-the-secret"},),
             structured={"hunter2-the-secret": ["hunter2-the-secret"]},

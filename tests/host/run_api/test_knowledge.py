@@ -29,7 +29,7 @@ class Away(MemoryEngine):
     """An engine whose process is gone."""
 
     async def retrieve(self, workspace: str, kb_id: str, question: Question) -> Any:
-        raise KnowledgeUnavailable("the knowledge process does not answer", hint="try again")
+        raise KnowledgeUnavailable("the knowledge process does not answer", reason="test", hint="try again")
 
 
 async def library_of(house: Any, engine: MemoryEngine | None = None, models: Models | None = None) -> Library:

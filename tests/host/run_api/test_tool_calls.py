@@ -158,9 +158,9 @@ async def test_two_at_once_with_one_id_are_one_call(memory_house: Any, with_tool
 @pytest.mark.parametrize(
     ("error", "effects", "status", "code", "tries"),
     [
-        (ToolFailed("no"), "at_most_once", "failed", "tool_failed", 1),
-        (OutcomeUnknown("?"), "at_most_once", "unknown", "outcome_unknown", 1),
-        (OutcomeUnknown("?"), "idempotent", "unknown", "outcome_unknown", 2),
+        (ToolFailed("no", reason="test"), "at_most_once", "failed", "tool_failed", 1),
+        (OutcomeUnknown("?", reason="test"), "at_most_once", "unknown", "outcome_unknown", 1),
+        (OutcomeUnknown("?", reason="test"), "idempotent", "unknown", "outcome_unknown", 2),
         (KeyError("broken"), "at_most_once", "unknown", "outcome_unknown", 1),
     ],
 )

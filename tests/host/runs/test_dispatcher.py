@@ -237,7 +237,7 @@ async def test_a_run_waits_for_a_worker_that_is_starting(memory_store: MemorySto
 async def test_a_run_whose_plugin_cannot_start_fails_with_the_reason(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, workers=0)
     run_id = await stage.say()
-    stage.pool.unavailable = WorkerUnavailable("5 crashes within 60 s", hint="look")
+    stage.pool.unavailable = WorkerUnavailable("5 crashes within 60 s", reason="test", hint="look")
     stage.pool.ready.set()
     await stage.read(run_id)
     assert stage.row(run_id).reason == "host.overloaded"
@@ -344,7 +344,7 @@ async def test_a_run_that_waits_for_a_worker_gets_the_version_that_took_its_plac
     old, new = stage.pool, type(stage.pool)()
     await new.add(parrot)
     stage.pools["default", "parrot"] = new
-    old.unavailable = WorkerUnavailable("the pool is retired", hint="another one is there")
+    old.unavailable = WorkerUnavailable("the pool is retired", reason="test", hint="another one is there")
     old.ready.set()
     await stage.ended(run_id)
     assert (len(old.slots), len(new.slots[0].worker.runs)) == (0, 1)

@@ -624,7 +624,7 @@ async def test_a_run_whose_records_cannot_be_written_is_stopped_and_written_late
     stage = await stages(gate.store)
     worker, run, run_id = await started(stage)
     await some_turns()
-    gate.broken = StorageUnavailable("the disk is away", hint="wait")
+    gate.broken = StorageUnavailable("the disk is away", reason="test", hint="wait")
     await run.emit("message.completed", said("precious"))
     await worker.until(lambda: worker.cancels)  # the journal gave up; the run is told to stop
     assert worker.cancels == [(run_id, "host.lost")]
@@ -669,7 +669,7 @@ async def test_a_run_whose_records_the_store_refuses_for_good_is_ended_as_far_as
 
 
 def _taken(call: str) -> Conflict:
-    return Conflict(f"a row is there already at {call}", hint="read it")
+    return Conflict(f"a row is there already at {call}", reason="test", hint="read it")
 
 
 @pytest.mark.parametrize("error", [_taken("write"), ValueError("a bug")])

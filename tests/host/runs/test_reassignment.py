@@ -100,7 +100,7 @@ async def test_the_last_worker_is_waited_for_until_its_replacement_comes(
 async def test_without_any_replacement_the_run_ends(memory_store: MemoryStore, stages: Stages) -> None:
     held = await stopped(memory_store, stages)
     run_id = await held.say()
-    held.stage.pool.unavailable = WorkerUnavailable("five crashes", hint="see its log", plugin="parrot")
+    held.stage.pool.unavailable = WorkerUnavailable("five crashes", reason="test", hint="see its log", plugin="parrot")
     held.kill()
     ended = await end_of(held.stage, run_id)
     assert (ended["code"], ended["error"]) == ("host.overloaded", "five crashes")

@@ -137,7 +137,9 @@ async def test_a_journal_tells_of_each_commit_and_of_none_that_failed() -> None:
     for _ in range(4):
         journal.append(Entry())
     tell([Committed(), Committed()], WriterNumbers(commits=1, last_commit_s=0.5))
-    tell([StorageUnavailable("no", hint="none")], WriterNumbers(commits=1, failures=1, last_commit_s=0.5))
+    tell(
+        [StorageUnavailable("no", reason="test", hint="none")], WriterNumbers(commits=1, failures=1, last_commit_s=0.5)
+    )
     tell([], WriterNumbers(commits=2, failures=1, last_commit_s=0.1))  # a head that was signed is nobody's entry
     tell([Committed()], WriterNumbers(commits=3, failures=1, last_commit_s=0.25))
     assert told == [(2, 0.5), (1, 0.25)]

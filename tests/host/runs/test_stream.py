@@ -319,7 +319,7 @@ async def test_a_store_that_cannot_be_read_ends_a_stream_with_a_gap(ledgers: Any
     def failing(*args: Any) -> Any:
         looks.append(1)
         if len(looks) > 1:
-            raise StorageUnavailable("the disk is away", hint="wait")
+            raise StorageUnavailable("the disk is away", reason="test", hint="wait")
         return whole(*args)
 
     ledger.store.records_of_run = failing

@@ -113,7 +113,7 @@ async def test_what_cannot_be_written_down_in_time_is_not_handed_out(
     with pytest.raises(AuditUnavailable) as refused:
         await asking
     assert refused.value.hint
-    gate.broken = StorageUnavailable("away", hint="")
+    gate.broken = StorageUnavailable("away", reason="test", hint="")
     gate.lift()
     with pytest.raises(AuditUnavailable):
         await vault.use("default", "TOKEN", purpose="p", by="b")

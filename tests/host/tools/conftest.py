@@ -27,7 +27,7 @@ class ArtifactsInMemory:
 
     async def read(self, context: CallContext, artifact_id: str, offset: int, length: int) -> ArtifactPiece:
         if artifact_id not in self.kept:
-            raise NotFound("this run has no such artifact")
+            raise NotFound("this run has no such artifact", reason="test")
         name, mime_type, content = self.kept[artifact_id]
         return ArtifactPiece(
             name=name, mime_type=mime_type, size=len(content), content=content[offset : offset + length], flow=self.flow

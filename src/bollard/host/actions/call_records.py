@@ -143,7 +143,9 @@ class Recorder:
             order.call_id,
             order.capability.id,
             "failed" if sure else "unknown",
-            error if sure or isinstance(error, OutcomeUnknown) else OutcomeUnknown(error.message, hint=error.hint),
+            error
+            if sure or isinstance(error, OutcomeUnknown)
+            else OutcomeUnknown(error.message, reason=error.reason, hint=error.hint),
             duration_ms=self._ms(begun),
             flow=ledger.flow.bits,
         )

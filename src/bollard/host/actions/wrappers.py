@@ -26,10 +26,7 @@ def clean_error(redactor: Redactor, workspace: str, error: HostError) -> HostErr
     message = redactor.text(workspace, error.message)
     if message == error.message:
         return error
-    cleaned = type(error)(message, hint=error.hint)
-    if "reason" in error.details:
-        cleaned.details["reason"] = error.details["reason"]
-    return cleaned
+    return type(error)(message, reason=error.reason, hint=error.hint)
 
 
 class TimeLimit:

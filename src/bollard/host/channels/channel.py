@@ -147,19 +147,22 @@ def channel_from_wire(body: JsonObject, before: ChannelConfig | None) -> Channel
     """The channel that a person saves. Without a secret it gets one, or keeps the one that it had."""
     saved = _read(body)
     if saved.channel_id in _OWN:
-        raise _wrong("channel_id", f"{saved.channel_id} is a name of the host's own", "choose another")
+        raise _wrong("channel_reserved", "channel_id", f"{saved.channel_id} is reserved", "choose another name")
     secret = saved.secret
     if secret is None or secret == KEPT:
         secret = new_secret() if before is None or not before.secret else before.secret
     try:
         secret_bytes(secret)
     except ValueError as error:
-        raise _wrong("secret", str(error), "leave it out, and one is made") from error
+        raise _wrong("channel_secret", "secret", str(error), "leave it out: the host makes one") from error
     if saved.url is not None:
         _check_url(saved.url)
     if saved.abilities.supports_streaming and not saved.abilities.supports_edit:
         raise _wrong(
-            "abilities.supports_streaming", "needs supports_edit", "a message that is still written is shown by edits"
+            "channel_streaming",
+            "abilities.supports_streaming",
+            "needs supports_edit",
+            "the host shows an unfinished message by edits",
         )
     return _config(saved, secret)
 
@@ -223,10 +226,14 @@ def _check_url(url: str) -> None:
     try:
         place = Destination.of(url)
     except ValueError as error:
-        raise _wrong("url", str(error), "use something like https://chat.example.org/hook") from error
+        raise _wrong("channel_url", "url", str(error), "use something like https://chat.example.org/hook") from error
     if place.scheme == "http" and not is_loopback(place.host):
-        raise _wrong("url", "is plain http to another machine", "use https, or a program on this machine")
+        raise _wrong(
+            "channel_url_plain", "url", "is plain http to another machine", "use https, or a program on this machine"
+        )
 
 
-def _wrong(field: str, problem: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(f"channel.{field}: {problem}", hint=hint, field=f"channel.{field}")
+def _wrong(reason: str, field: str, problem: str, hint: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"channel.{field}: {problem}", reason=reason, hint=hint, field=f"channel.{field}", problem=problem
+    )

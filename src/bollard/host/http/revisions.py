@@ -68,8 +68,8 @@ def held_to_match(request: Request) -> Generator[None]:
         yield
     except Conflict as error:
         if "revision" in error.details and ("if-match" in request.headers or "if-none-match" in request.headers):
-            failed = PreconditionFailed(error.message, hint=error.hint, revision=_whole(error.details["revision"]))
-            failed.details = {**error.details, **failed.details}
+            failed = PreconditionFailed(error.message, reason=error.reason, hint=error.hint)
+            failed.details = {**error.details}
             raise failed from error
         raise
 
@@ -81,10 +81,6 @@ def with_revision(body: JsonObject, revision: int | None) -> JsonObject:
 
 def _failed(reason: str, message: str, now: int | None) -> PreconditionFailed:
     return PreconditionFailed(message, reason=reason, hint="read it again and repeat the change", revision=now)
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def _tags(header: str) -> list[str]:

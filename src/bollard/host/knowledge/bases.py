@@ -98,7 +98,8 @@ def base_from_wire(body: JsonObject) -> KnowledgeBase:
     if saved.overlap_tokens * 2 > saved.chunk_tokens:
         raise InvalidRequest(
             "knowledge.overlap_tokens: is more than half of chunk_tokens",
-            hint="let chunks repeat less of each other, or make them larger",
+            reason="overlap_tokens",
+            hint="reduce overlap_tokens, or increase chunk_tokens",
             field="knowledge.overlap_tokens",
         )
     return KnowledgeBase(

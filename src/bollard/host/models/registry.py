@@ -63,7 +63,9 @@ def _address(name: str, url: str) -> str:
     try:
         check_url(url)
     except InvalidRequest as error:
-        raise SettingsError(f"{name}: {error.message}", hint=error.hint, field=name) from error
+        raise SettingsError(
+            f"{name}: {error.message}", reason="model_address", hint=error.hint, field=name, problem=error.message
+        ) from error
     return url.rstrip("/")
 
 
@@ -201,12 +203,20 @@ class ModelRegistry:
         try:
             self._egress.check_host(Destination.of(spec.base_url))
         except EgressDenied as error:
-            raise InvalidRequest(f"model.base_url: {error.message}", hint=error.hint, field="model.base_url") from error
+            raise InvalidRequest(
+                f"model.base_url: {error.message}",
+                reason="model_url_denied",
+                hint=error.hint,
+                field="model.base_url",
+                problem=error.message,
+            ) from error
 
     def _refuse_fixed(self, model_id: str) -> None:
         if model_id == DEFAULT:
             raise Conflict(
-                "default stands for another model", hint="set default_model in the settings, and save that one"
+                "default is an alias for another model",
+                reason="model_alias",
+                hint="set default_model in the settings, and save that model",
             )
         fixed = self._fixed.get(model_id)
         if fixed is not None:
@@ -215,7 +225,9 @@ class ModelRegistry:
                 if fixed.origin == "builtin"
                 else f"the model {model_id} comes from the environment of the host and cannot be changed"
             )
-            raise Conflict(said, hint="save yours under another name")
+            raise Conflict(
+                said, reason=f"model_{fixed.origin}", hint="save your model under another name", model=model_id
+            )
 
 
 def _known(saved: Saved[ModelSpec]) -> RegisteredModel:

@@ -84,7 +84,11 @@ class PluginRepository:
             try:
                 installed = Installed.from_wire(_decode(row.body), row.workspace, row.revision)
             except (KeyError, TypeError, AttributeError) as error:
-                raise unreadable("plugin", row, HostError(f"{type(error).__name__}: {error}")) from error
+                raise unreadable(
+                    "plugin",
+                    row,
+                    InvalidRequest(f"{type(error).__name__}: {error}", reason="saved_plugin"),
+                ) from error
             key = (installed.workspace, installed.plugin_id)
             self._installed[key] = installed
             if installed.enabled and self._fleet.is_open(row.workspace):

@@ -320,12 +320,11 @@ class Connections:
 
 
 def _unknown_key() -> HostError:
-    error = Unauthenticated(
+    return Unauthenticated(
         "the key of this runtime is not enrolled here, or is disabled",
+        reason="runtime_key",
         hint="enrol it with a code from `bollard runtimes enroll NAME` on the host",
     )
-    error.details["reason"] = "runtime_key"
-    return error
 
 
 def _already_connected(saved: Saved[Enrolled]) -> Conflict:

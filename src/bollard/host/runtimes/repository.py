@@ -169,5 +169,7 @@ def _is_proved(code: str, public_key: str, proof: str) -> bool:
 
 def _refused() -> HostError:
     return Unauthenticated(
-        "the code enrols nothing", hint="it is good once, for minutes: get another with `bollard runtimes enroll NAME`"
+        "the enrolment code is invalid",
+        reason="enrolment_code",
+        hint="a code is valid once, for minutes: get another one with `bollard runtimes enroll NAME`",
     )

@@ -99,9 +99,11 @@ class Vault(Repository[SecretNote]):
         """Keep a value under a name; what was there is gone."""
         if not is_chosen(name):
             raise InvalidRequest(
-                f"{name!r} cannot be the name of a secret",
+                f"{name!r} is not a valid name for a secret",
+                reason="secret_name",
                 hint="use up to 64 letters, digits, dots, dashes and underscores",
                 field="name",
+                name=name,
             )
         check_value(value)
         return await self.keep_own(workspace, name, value, by=by, edited=edited)
@@ -125,7 +127,12 @@ class Vault(Repository[SecretNote]):
 
         self.get(workspace, name)
         if not is_chosen(name):
-            raise Conflict(f"{name} belongs to what its name says", hint="change or delete that instead")
+            raise Conflict(
+                f"the secret {name} belongs to another resource",
+                reason="secret_owned",
+                hint="change or delete the resource that its name says",
+                secret=name,
+            )
         await self.drop_own(workspace, name, by=by, edited=edited)
 
     async def drop_own(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
@@ -200,18 +207,27 @@ class Vault(Repository[SecretNote]):
             raise
         except (TimeoutError, HostError) as error:
             raise AuditUnavailable(
-                "the use of a secret could not be written down, so it was not handed out",
-                hint="look at the disk and at the journal, then try again",
+                "the use of a secret could not be recorded, so the secret was not handed out",
+                reason="secret_use_unrecorded",
+                hint="check the disk and the journal, then try again",
             ) from error
 
     def _open(self, workspace: str, name: str) -> str:
         if self.find(workspace, name) is None:
-            raise NotFound(f"there is no secret {name}", hint=f"`bollard secrets set {name}` sets it")
+            raise NotFound(
+                f"there is no secret {name}",
+                reason="secret_missing",
+                hint=f"`bollard secrets set {name}` sets it",
+                secret=name,
+            )
         try:
             return self._sealer.open(_place(workspace, name), self._sealed.get((workspace, name), b"")).decode()
         except Unsealable as error:
             raise Conflict(
                 f"the secret {name} cannot be read: {error}",
+                reason="secret_unreadable",
+                secret=name,
+                problem=str(error),
                 hint="bring back keys/secrets.key from a backup with keys, or set the secret again",
             ) from None
 
@@ -229,8 +245,9 @@ class Vault(Repository[SecretNote]):
         )
         if others + len(content) > SECRETS_BYTES:
             raise Overloaded(
-                f"the secrets of the workspace would have more than {SECRETS_BYTES} bytes together",
-                hint="delete some, or keep long ones in files that plugins read",
+                f"the secrets of the workspace would exceed {SECRETS_BYTES} bytes",
+                reason="secrets_bytes",
+                hint="delete some, or put long values into files that plugins read",
                 limit=SECRETS_BYTES,
             )
         self._redactor.add(workspace, value)
@@ -270,8 +287,10 @@ def check_value(value: str) -> None:
     if not value or len(value) > SECRET_CHARACTERS or "\0" in value:
         raise InvalidRequest(
             f"a secret has 1 to {SECRET_CHARACTERS} characters",
-            hint="give the value itself; a longer one belongs into a file that the plugin reads",
+            reason="secret_length",
+            hint="put a longer value into a file that the plugin reads",
             field="value",
+            most=SECRET_CHARACTERS,
         )
 
 

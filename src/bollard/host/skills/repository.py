@@ -41,16 +41,28 @@ class ContentFiles:
                     _write(place / f"{_INCOMING}-{secrets.token_hex(8)}", target, content)
             sync_folder(place)
         except OSError as error:
-            raise StorageFull(f"the skill cannot be kept: {error.strerror}", hint="free some space") from error
+            raise StorageFull(
+                f"the skill cannot be saved: {error.strerror}",
+                reason="skill_not_saved",
+                hint="free some space",
+                problem=error.strerror,
+            ) from error
 
     def read(self, workspace: str, sha256: str) -> bytes:
         """The content of this digest, and no other. Raises `StorageUnavailable`."""
         try:
             content = (self._folder / workspace / sha256).read_bytes()
         except OSError as error:
-            raise StorageUnavailable(f"a file of the skill cannot be read: {error.strerror}", hint=_AGAIN) from error
+            raise StorageUnavailable(
+                f"a file of the skill cannot be read: {error.strerror}",
+                reason="skill_file_unreadable",
+                hint=_AGAIN,
+                problem=error.strerror,
+            ) from error
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise StorageUnavailable("a file of the skill was changed on disk after it was taken", hint=_AGAIN)
+            raise StorageUnavailable(
+                "a file of the skill was changed on disk", reason="skill_file_changed", hint=_AGAIN
+            )
         return content
 
     def sweep(self, workspace: str, wanted: Set[str]) -> None:

@@ -85,13 +85,10 @@ HOST: Final = {
     "{place} holds no database": "{place} 中没有数据库",
     "name the data directory of a host with --data": "请用 --data 指定主机的数据目录",
     # --- 模型 ---
-    "default stands for another model": "default 代表另一个模型",
-    "set default_model in the settings, and save that one": "请在设置中写明 default_model，并保存那个模型",
     "the model {model} comes with the host and cannot be changed": "模型 {model} 是主机自带的，不能修改",
     "the model {model} comes from the environment of the host and cannot be changed": (
         "模型 {model} 来自主机的环境变量，不能修改"
     ),
-    "save yours under another name": "请用另一个名称保存您的模型",
     "{where}is no http or https address": "{where}不是 http 或 https 地址",
     "use something like https://api.example.org/v1": "请写成 https://api.example.org/v1 这样",
     "{where}has a name, a password, a query or a fragment in it": "{where}含有用户名、密码、查询或片段",
@@ -138,7 +135,6 @@ HOST: Final = {
     "knowledge.overlap_tokens: is more than half of chunk_tokens": (
         "knowledge.overlap_tokens 超过了 chunk_tokens 的一半"
     ),
-    "let chunks repeat less of each other, or make them larger": "请减少片段之间的重复，或把片段加大",
     "a document is at most {most} bytes": "一个文档最多 {most} 字节",
     "the document has {count} bytes": "文档有 {count} 字节",
     "use 1 to {most} letters, digits, dots, hyphens and underscores": (

@@ -111,7 +111,12 @@ class PluginDev:
             said = shelved.described
             if said.plugin_id != plugin_id:
                 raise InvalidRequest(
-                    f"the archive holds {said.plugin_id}, not {plugin_id}", hint="name it in the path", field="body"
+                    f"the archive contains {said.plugin_id}, not {plugin_id}",
+                    reason="archive_of_other_plugin",
+                    hint="name that plugin in the path",
+                    field="body",
+                    plugin=said.plugin_id,
+                    expected=plugin_id,
                 )
             change = await self._workbench.put(
                 caller.workspace, shelved, by=caller.name, consent=request.query_params.get("consent")

@@ -58,7 +58,6 @@ REASONS: Final[dict[str, tuple[str, str]]] = {
     "invalid_argument.metadata_nested": ("{field}：既不是值也不是值的列表", "请不要嵌套"),
     "invalid_argument.metadata_too_large": ("{field}：超过 {most} 个值或 {most_bytes} 字节", "请写进文档里"),
     "invalid_argument.knowledge_file_unusable": ("这不是知识库的文档：{problem}", "请重新导出"),
-    "payload_too_large.document_too_large": ("文档有 {size} 字节", "请拆分；上限为 {most} 字节"),
     "payload_too_large.document_or_metadata_too_large": ("文档或其元数据过大", "请不要超过 {most} 字节"),
     "not_found.no_knowledge_base": ("知识库 {kb_id} 不存在", "请先创建"),
     "not_found.no_document": ("文档 {document_id} 不存在", "请列出知识库的文档"),

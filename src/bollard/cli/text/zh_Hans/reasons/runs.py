@@ -4,10 +4,7 @@ from typing import Final
 
 REASONS: Final[dict[str, tuple[str, str]]] = {
     # --- 事件 ---
-    "not_found.no_binding": ("没有绑定接收此事件", "`bollard resolve` 会逐个绑定说明原因"),
-    "not_found.no_agent": ("没有智能体 {agent}", "`bollard agents` 会列出所有智能体"),
     "worker_unavailable.runner_not_running": ("智能体 {agent} 的运行器未在运行", "请启动它的插件后重试"),
-    "storage_full.disk_full": ("磁盘已满，不再接受新任务", "请清理数据目录所在的磁盘"),
     "conflict.conversation_busy": ("会话正忙", "等当前运行结束后重试"),
     "rate_limited.conversation_share_full": (
         "该会话已有 {limit} 个运行在排队，达到上限",
@@ -66,7 +63,6 @@ REASONS: Final[dict[str, tuple[str, str]]] = {
     "invalid_argument.result_out_of_order": ("下一个结果的编号应为 {expected}", "请按顺序追加结果"),
     "invalid_argument.stream_cursor": ("游标的格式不是 epoch.seq", "请发送流中最后一个 ID"),
     # --- 运行 API ---
-    "not_found.no_artifact": ("此运行没有这个制品", "请使用会话中的制品 ID"),
     "not_found.no_artifact_content": ("制品的内容不在此处", "请使用其他制品"),
     "tool_failed.artifact_refused": ("制品被拒绝：{problem}", "请换一个名称或媒体类型"),
     "tool_failed.artifacts_of_ended_run": ("运行已结束，工具无法再访问它的制品", "请启动新的运行"),
@@ -93,7 +89,6 @@ REASONS: Final[dict[str, tuple[str, str]]] = {
         "binding.agent_id：没有智能体 {agent}",
         "`bollard agents` 会列出所有智能体；请先保存智能体",
     ),
-    "invalid_argument.binding_revision": ("binding.revision 应为不小于 0 的整数", "请发送你读到的修订号"),
     "invalid_argument.no_runner": ("agent.runner_id：没有运行器 {runner}", "可用的有 {names}"),
     "invalid_argument.no_runners": ("agent.runner_id：没有运行器 {runner}", "目前没有插件提供运行器，请先启动一个"),
     "conflict.agent_revision": (

@@ -3,11 +3,6 @@
 from typing import Final
 
 REASONS: Final[dict[str, tuple[str, str]]] = {
-    "unauthenticated.token_required": (
-        "此操作需要令牌",
-        "发送 `Authorization: Bearer …`，使用 API 密钥或首次启动时打印的管理员令牌",
-    ),
-    "storage_full.disk_full": ("磁盘已满，不再接受新任务", "请清理数据目录所在的磁盘"),
     "not_found.no_such_run": ("没有这个运行", "`bollard runs` 会列出最新的运行"),
     # --- 设置 ---
     "settings.unknown_setting": ("没有设置项 {field}", "可用的设置项：{names}"),
@@ -225,7 +220,6 @@ REASONS: Final[dict[str, tuple[str, str]]] = {
         "请从更早的备份恢复该文件，或用 --incomplete 跳过它",
     ),
     "storage_unavailable.table_file_unusable": ("无法使用 {file}：{problem}", "请检查磁盘和该文件"),
-    "storage_unavailable.skill_file_unreadable": ("无法读取 {skill} 的文件：{problem}", "请检查数据目录"),
     "storage_unavailable.import_not_written": ("无法写入 {path}：{problem}", "请检查磁盘，再重新导入"),
     "invalid_argument.no_log": ("数据库中没有日志", "请给出主机的数据目录或数据库"),
     # --- 审计 ---
