@@ -230,7 +230,7 @@ def test_the_command_line_shows_and_decides_in_both_languages(asking: Any) -> No
     _, shown = bollard(asking, "approvals", "show", approval_id)
     assert '  arguments.expression | "8 *\u27eaU+202E\u27eb 8"' in shown
     assert "  arguments.expression ! contains invisible characters" in shown
-    assert "等待中" in bollard(asking, "approvals", "show", approval_id, "--lang", "zh_Hans")[1]
+    assert "待处理" in bollard(asking, "approvals", "show", approval_id, "--lang", "zh_Hans")[1]
     wrong = bollard(asking, "approvals", "allow", approval_id, "--digest", "0" * 64)
     assert wrong[0] != 0
     assert "its digest differs" in wrong[1]

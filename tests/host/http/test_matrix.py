@@ -241,7 +241,7 @@ def told(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
     """Status and body; the id that was asked for may be said again."""
     text = answer.body.decode()
     for name, value in ids.items():
-        text = re.sub(rf'(?<![\w./:-]){re.escape(value)}(?=")', f"<{name}>", text)
+        text = text.replace(f'"{value}"', f'"<{name}>"').replace(f"folder is {value}", f"folder is <{name}>")
     return answer.status, MOMENT.sub(r'"\1_at":0', SECRET.sub("<secret>", text))
 
 
