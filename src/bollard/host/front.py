@@ -38,7 +38,6 @@ def open_api(
         storage=storage,
         directory=parts.directory,
         saved_agents=parts.saved.agents,
-        saved_bindings=parts.saved.bindings,
         channels=parts.channels,
         authenticator=authenticator,
         audience=_audience(parts),

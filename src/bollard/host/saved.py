@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from bollard import __version__
-from bollard.host.agents.agent_repository import AgentRepository, BindingRepository
+from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.core import Core, Storage
 from bollard.host.knowledge.library import KnowledgeSource, Library, Rerank
@@ -32,7 +32,6 @@ class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
     """The repositories of a host, and the sources of capabilities behind them."""
 
     agents: AgentRepository
-    bindings: BindingRepository
     plugins: PluginRepository
     workbench: Workbench
     skills: SkillParts
@@ -42,7 +41,6 @@ class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
 
     async def load(self, store: Store) -> None:
         await self.agents.load()  # before a runner brings an agent that a saved one overrides
-        await self.bindings.load(store)
         await self.plugins.load()
         await self.skills.repository.load(store)
         await self.mcp.load(store)
@@ -116,7 +114,6 @@ def open_saved(
         core.sources.add(source)
     return SavedParts(
         agents=agents,
-        bindings=BindingRepository(SavedChanges(journal, clock), directory.bindings, directory.agents, agents.changing),
         plugins=plugins,
         workbench=Workbench(fleet=fleet, repository=plugins, journal=journal, clock=clock),
         skills=skills,

@@ -95,7 +95,7 @@ def _check(vault: Vault, workspace: str, field: str, name: str) -> None:
 
 
 class AgentRepository:
-    """The saved agents. `changing` is held during each change."""
+    """The saved agents, and the repository of their bindings."""
 
     def __init__(
         self,
@@ -117,15 +117,16 @@ class AgentRepository:
         self._changes = SavedChanges(journal, clock)
         self._store = store
         self._agents = agents
-        self._bindings = bindings
+        self._routed = bindings
         self._clock = clock
         self._gates = gates
         self._runners = runners
         """The runners that plugins offer now, by workspace and id."""
-        self.changing: Final = asyncio.Lock()
+        self._changing = asyncio.Lock()
+        self.bindings: Final = BindingRepository(self._changes, bindings, agents, self._changing)
 
     async def load(self) -> None:
-        """Read the agents of every workspace. Raises `SettingsError` for an agent that cannot be read."""
+        """Read the agents and bindings of every workspace. Raises `SettingsError` for one that cannot be read."""
         for row in await asyncio.to_thread(self._store.policies_everywhere, "agent"):
             try:
                 agent = agent_from_store(_decode(row.body), row.workspace, row.revision)
@@ -133,6 +134,7 @@ class AgentRepository:
                 raise unreadable("agent", row, error) from error
             await self._seed(agent)
             self._agents.save(agent)
+        await self.bindings.load(self._store)
 
     def saved_agent(self, agent_id: str, workspace: str = _DEFAULT) -> Agent | None:
         """The saved agent, also without its runner."""
@@ -140,7 +142,7 @@ class AgentRepository:
 
     async def save_agent(self, body: JsonObject, workspace: str, by: str) -> Agent:
         """Save an agent. Raises `InvalidRequest` for a body that cannot work, and then changes nothing."""
-        async with self.changing:
+        async with self._changing:
             runner = self._runners.get((workspace, runner_named(body)))
             agent_id = cast("str", body["agent_id"])
             before = self.saved_agent(agent_id, workspace)
@@ -170,12 +172,12 @@ class AgentRepository:
 
     async def delete_agent(self, agent_id: str, workspace: str, by: str, revision: int | None = None) -> None:
         """Delete a saved agent. The own agent of a runner with this id is used again."""
-        async with self.changing:
+        async with self._changing:
             before = self.saved_agent(agent_id, workspace)
             if before is None:
                 raise self._not_saved(agent_id, workspace)
             check_revision("agent", agent_id, before.revision, revision)
-            if named := [each.binding_id for each in self._bindings.all(workspace) if each.agent_id == agent_id]:
+            if named := [each.binding_id for each in self._routed.all(workspace) if each.agent_id == agent_id]:
                 raise Conflict(
                     f"agent {agent_id} gets the events of {', '.join(named)}",
                     reason="agent_bound",
@@ -230,7 +232,7 @@ class BindingRepository(Repository[Binding]):
     def __init__(
         self, changes: SavedChanges, bindings: BindingRegistry, agents: AgentRegistry, changing: asyncio.Lock
     ) -> None:
-        """`changing` is the lock of the agents: an agent and its bindings refer to each other."""
+        """Agents and bindings refer to each other, so they share the lock `changing`."""
         super().__init__(BINDING, changes, binding_from_wire, binding_to_wire, changing)
         self._bindings = bindings
         self._agents = agents

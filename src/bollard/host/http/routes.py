@@ -5,7 +5,7 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from bollard.host.agents.agent_repository import AgentRepository, BindingRepository
+from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.core import Core, Storage
@@ -114,7 +114,6 @@ class Api:
         storage: Storage,
         directory: AgentDirectory,
         saved_agents: AgentRepository,
-        saved_bindings: BindingRepository,
         channels: ChannelRepository,
         authenticator: Authenticator,
         audience: Audience,
@@ -166,7 +165,7 @@ class Api:
             EventList(store, pages, audience),
             Agents(agents, saved_agents, directory.runners, pages),
             Capabilities(core=core, agents=agents, pages=pages),
-            Bindings(saved_bindings, pages),
+            Bindings(saved_agents.bindings, pages),
             Conversations(store, pages, audience),
             Artifacts(store, blobs, clock, audience, journal),
             StateControl(StatePurger(store, journal, clock)),

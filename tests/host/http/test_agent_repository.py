@@ -10,7 +10,7 @@ import pytest
 from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.agent import AgentRegistry, agent_of
-from bollard.host.agents.agent_repository import AgentRepository, BindingRepository
+from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.agents.gates import FrontGates, utc_day
 from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import ManualClock
@@ -18,7 +18,6 @@ from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsErro
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.store.store import Store
 from bollard.protocol import AgentRunnerDiscovery
 
@@ -61,13 +60,10 @@ class Desk:
             runners={("default", RUNNER.manifest.id): RUNNER},
             has_file=lambda workspace, file_id: (workspace, file_id) == ("default", "file_1"),
         )
-        self.saved_bindings = BindingRepository(
-            SavedChanges(self.journal, self.clock), self.bindings, self.agents, self.repository.changing
-        )
+        self.saved_bindings = self.repository.bindings
 
     async def load(self) -> None:
         await self.repository.load()
-        await self.saved_bindings.load(self.store)
 
     async def save(self, **more: Any) -> Any:
         return await self.repository.save_agent({**BODY, **more}, "default", "admin")
