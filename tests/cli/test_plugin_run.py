@@ -305,7 +305,7 @@ def test_a_crash_ends_the_run_and_the_next_message_gets_a_new_worker(bollard, ta
     crashed, fine = ends(done)
     assert crashed["code"] == "runner.crashed"
     assert fine["status"] == "completed"
-    assert "exit code 9" in done.err
+    assert "the worker exited (code 9)" in done.err
 
 
 def test_the_deadline_cancels_a_run(bollard, talk) -> None:

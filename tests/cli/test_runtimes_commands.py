@@ -124,8 +124,8 @@ def test_a_runtime_is_switched_off_and_on(ask, runtime) -> None:
 def test_what_cannot_work_is_said_with_a_hint(ask, bollard, plugin: Path, steady_host, tmp_path: Path) -> None:
     own = {"XDG_CONFIG_HOME": str(tmp_path)}
     for arguments, code, said in (
-        ((str(plugin), "--connect", steady_host.url), 2, "there is no key at"),
-        ((str(plugin), "--connect", steady_host.url, "--enroll", "blr_wrong"), 4, "the code enrols nothing"),
+        ((str(plugin), "--connect", steady_host.url), 2, "no key at"),
+        ((str(plugin), "--connect", steady_host.url, "--enroll", "blr_wrong"), 4, "the enrolment code is invalid"),
         ((str(plugin), "--connect", "ws://192.0.2.1", "--enroll", "x"), 4, "in the clear"),
         ((str(plugin), "--connect", "nonsense", "--enroll", "x"), 4, "is not the address of a host"),
         ((str(plugin), "--connect", "ws://127.0.0.1:1", "--enroll", "x"), 4, "cannot be reached"),

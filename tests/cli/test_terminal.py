@@ -129,7 +129,7 @@ def test_a_second_interruption_leaves(terminal, write) -> None:
     shell.send("go\n")
     shell.expect("here I stand")
     shell.send(CTRL_C)
-    shell.expect("Ctrl-C again leaves\n")
+    shell.expect("press Ctrl-C again to leave\n")
     shell.send(CTRL_C)
     assert shell.end() == 130
 
@@ -138,13 +138,13 @@ def test_at_the_prompt_the_first_interruption_only_warns(terminal, show) -> None
     shell = terminal("plugin", "run", "show.py")
     shell.expect("› ")
     shell.send(CTRL_C)
-    shell.expect("press Ctrl-C again")
+    shell.expect("Press Ctrl-D, or Ctrl-C again, to leave")
     shell.expect("› ")
     shell.send("hello\n")
     shell.expect("You said: hello\n")
     shell.expect("› ")
     shell.send(CTRL_C)
-    shell.expect("press Ctrl-C again")
+    shell.expect("Press Ctrl-D, or Ctrl-C again, to leave")
     shell.expect("› ")
     shell.send(CTRL_C)
     assert shell.end() == 130
@@ -242,7 +242,7 @@ def test_a_crash_is_said_and_the_next_message_works(terminal, write) -> None:
     shell.expect("› ")
     shell.send("die\n")
     shell.expect(r"failed · runner\.crashed")
-    shell.expect(r"the worker ended \(exit code 9\); the next message starts a new one\n")
+    shell.expect(r"the worker exited \(code 9\); the next message starts a new one\n")
     shell.expect("› ")
     shell.send("hello\n")
     shell.expect("alive\n")
