@@ -152,7 +152,7 @@ def test_at_the_prompt_the_first_interruption_only_warns(terminal, show) -> None
 
 def test_a_line_typed_during_a_run_joins_it_where_the_runner_can_be_steered(terminal, steered) -> None:
     shell = terminal("plugin", "run", "steered.py")
-    shell.expect("a line typed during a run joins it")
+    shell.expect("a line typed during a run is sent into it")
     shell.expect("› ")
     shell.send("wait\n")
     shell.expect("waiting")
