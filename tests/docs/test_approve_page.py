@@ -110,6 +110,6 @@ def test_a_call_is_approved_after_its_host_was_killed_and_is_made_once(pages: di
     for step in ("mcp add", "mcp consent", "agents save", "chat", "kill -9", "approvals allow", "audit verify"):
         assert step in typed, f"the walk lost its step {step}"
     said = next(begun for command, begun in walker.running if command.startswith("bollard chat"))
-    assert said.until(b"can be allowed still", SETTLE_S), said.printed
+    assert said.until(b"still waiting for approval and runs once allowed", SETTLE_S), said.printed
     sent = (walker.folder / "walk/mcp/default/letters/sent.txt").read_text(encoding="utf-8")
     assert len(re.findall("see you at nine", sent)) == 1
