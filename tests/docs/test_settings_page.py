@@ -33,16 +33,16 @@ def test_a_setting_that_changed_is_noticed(root: Path, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes((root / name).read_bytes())
     (tmp_path / "src/bollard/host").mkdir(parents=True)
     code = (root / "src/bollard/host/settings.py").read_text(encoding="utf-8")
-    (tmp_path / "src/bollard/host/settings.py").write_text(
-        code.replace("Worker processes of each plugin", "Something else"), encoding="utf-8"
-    )
+    changed = code.replace("Worker processes per plugin", "Something else")
+    assert changed != code
+    (tmp_path / "src/bollard/host/settings.py").write_text(changed, encoding="utf-8")
     (tmp_path / "src/bollard/confine").mkdir()
     needed = ("host/__init__.py", "host/errors.py", "host/limits.py", "host/exposure.py")
     for name in ("__init__.py", *needed, "confine/__init__.py", "confine/order.py", "confine/limits.py"):
         (tmp_path / "src/bollard" / name).write_bytes((root / "src/bollard" / name).read_bytes())
     done = _describe(tmp_path, "--check")
     assert done.returncode == 1
-    assert "run scripts/describe" in done.stderr
+    assert "docs/reference/settings.md is not what the code says\nhint: run scripts/describe" in done.stderr
 
 
 @pytest.fixture
