@@ -225,7 +225,7 @@ async def test_a_runtime_is_enrolled_waits_for_a_yes_and_then_gets_runs(host, ma
     assert ready["presence"]["ping_ms"] > 0
     assert ready["presence"]["worker"]["name"] == "bollard.runtime"
     assert (await host.plugin("distant"))["workers"] == 1
-    with pytest.raises(HandshakeRefused, match="the code enrols nothing"):
+    with pytest.raises(HandshakeRefused, match="the enrolment code is invalid"):
         enrol(address_of(host), code, make_key())
     await runtime.end(signal.SIGTERM)
     assert runtime.process.returncode == 0

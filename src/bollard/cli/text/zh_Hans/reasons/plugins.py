@@ -175,20 +175,20 @@ _MCP: Final[dict[str, tuple[str, str]]] = {
     "invalid_argument.mcp_client_secret": ("{field}：需要 client_id", "请两者都设置，或都不设置"),
 }
 _RUNTIMES: Final[dict[str, tuple[str, str]]] = {
-    "rate_limited.runtime_codes": ("工作区已有 {limit} 个未使用的注册码", "请等待其中一些过期"),
+    "rate_limited.runtime_codes": ("工作区已有 {limit} 个未使用的登记码", "请等待其中一些过期"),
     "rate_limited.runtime_connects": ("一个运行时每分钟最多连接 {limit} 次", "请按 Retry-After 等待"),
     "unauthenticated.runtime_key": (
-        "这个运行时的密钥未在此注册，或已停用",
-        "请在主机上用 `bollard runtimes enroll NAME` 取得注册码后注册",
+        "这个运行时的密钥未在此登记，或已停用",
+        "请在主机上用 `bollard runtimes enroll NAME` 取得登记码后登记",
     ),
-    "conflict.runtime_connected": ("运行时 {runtime} 已经连接", "请停止另一个进程，或用单独的密钥注册这一个"),
+    "conflict.runtime_connected": ("运行时 {runtime} 已经连接", "请停止另一个进程，或用单独的密钥登记这一个"),
     "conflict.runtime_not_connected": (
         "运行时 {runtime} 未连接，或没有报告代码的摘要",
         "请用 `bollard runtime … --connect` 启动它，再同意它的插件",
     ),
     "conflict.runtime_other_plugin": (
-        "运行时 {runtime} 只为 {enrolled} 注册，而它的插件是 {plugin}",
-        "请撤销它，再为这个插件注册",
+        "运行时 {runtime} 只为 {enrolled} 登记，而它的插件是 {plugin}",
+        "请撤销它，再为这个插件登记",
     ),
     "conflict.runtime_plugin_name": ("工作区已有非远程的插件 {plugin}", "请先移除那个插件，或换一个名称"),
     "worker_unavailable.runtime_not_connected": (

@@ -166,8 +166,8 @@ REASONS: Final[dict[str, tuple[str, str]]] = {
         "请减小它，或增大 chunk_tokens",
     ),
     "unauthenticated.enrolment_code": (
-        "注册码无效",
-        "注册码只能用一次，几分钟内有效：用 `bollard runtimes enroll NAME` 再取一个",
+        "登记码无效",
+        "登记码只能用一次，几分钟内有效：用 `bollard runtimes enroll NAME` 再取一个",
     ),
     "invalid_argument.channel_reserved": ("{field}：{problem}", "请换一个名称"),
     "invalid_argument.channel_secret": ("{field}：{problem}", "请去掉它，由主机生成"),
@@ -177,7 +177,7 @@ REASONS: Final[dict[str, tuple[str, str]]] = {
     "invalid_argument.archive_of_other_plugin": ("归档中是 {plugin}，不是 {expected}", "请在路径中写明该插件"),
     "precondition_failed.revision_conflict": ("{kind} {id} 当前为修订 {revision}", "请重新读取后再修改"),
     "unauthenticated.runtime_key": (
-        "该运行时的密钥未在此注册，或已停用",
-        "请在主机上用 `bollard runtimes enroll NAME` 取得注册码",
+        "该运行时的密钥未在此登记，或已停用",
+        "请在主机上用 `bollard runtimes enroll NAME` 取得登记码",
     ),
 }
