@@ -47,7 +47,7 @@ def test_it_speaks_chinese(bollard, host) -> None:
 
     assert done.err.startswith(f"演示 demo，{host.url}，会话 cli-")
     assert "失败 · runner.error · 是你让我失败的" in done.err
-    assert "提示：运行器放弃了" in done.err
+    assert "提示：智能体执行失败。请查看 `bollard plugin logs NAME`。" in done.err
 
 
 def test_messages_of_one_chat_share_a_conversation(bollard, host) -> None:
@@ -85,7 +85,7 @@ def test_an_agent_whose_runner_is_gone_is_not_called_unknown(bollard, new_host, 
     assert (done.code, done.out) == (2, "")
     sentence, hint = done.err.splitlines()
     assert sentence == "bollard: agent mine is saved, but its runner plugin:local/brief/default is unavailable"
-    assert hint.startswith("hint: `bollard plugin list`")
+    assert hint == "hint: check with `bollard plugin list` that its plugin is installed, enabled and healthy"
 
 
 def test_an_empty_message_is_not_sent(bollard, host) -> None:
@@ -100,7 +100,7 @@ def test_an_empty_message_is_not_sent(bollard, host) -> None:
 def test_what_the_host_refuses_is_told_in_chinese(bollard, host) -> None:
     done = bollard("runs", "cancel", "run_none", BOLLARD_LANG="zh_Hans", **host.variables)
 
-    assert done.err == "bollard: 主机答复：没有这个运行\n提示：`bollard runs` 会列出最新的运行\n"
+    assert done.err == "bollard: 主机答复：没有这个运行\n提示：用 `bollard runs` 查看最新的运行\n"
 
 
 def test_a_conversation_on_a_terminal(terminal, host) -> None:
@@ -159,7 +159,7 @@ def test_a_second_ctrl_c_leaves(terminal, new_host, write) -> None:
     shell.send("go\n")
     shell.expect("here I stand")
     shell.send(CTRL_C)
-    shell.expect("Ctrl-C again leaves")
+    shell.expect("stopping the run; press Ctrl-C again to leave")
     shell.send(CTRL_C)
     assert shell.end() == 130
 
@@ -179,7 +179,7 @@ def test_a_line_typed_during_a_run_is_the_next_message(terminal, host) -> None:
 
 def test_a_line_typed_during_a_run_that_can_be_steered_joins_it(terminal, steady_host) -> None:
     shell = terminal("chat", "--agent", "steady", **steady_host.variables)
-    shell.expect("a line typed during a run joins it")
+    shell.expect("a line typed during a run is sent into it")
     shell.expect("› ")
     shell.send("go\n")
     shell.expect("step 1: ")
@@ -204,7 +204,7 @@ def test_a_line_that_the_run_did_not_read_is_answered_once_by_a_run_of_its_own(t
     shell.expect("sent into the run")
     shell.send("two\n")
     shell.expect("sent into the run")
-    shell.expect("that gets a run of its own")
+    shell.expect("The run ended before reading your message; answering it now.")
     shell.expect("completed")
     shell.expect("› one")
     shell.expect("I do not listen: one")
@@ -280,7 +280,7 @@ def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(term
     shell.send("slow\n")
     shell.expect("I take my time")
     host.signal(signal.SIGKILL)
-    shell.expect("the connection was lost")
+    shell.expect("connection lost")
     host.start()
     shell.expect("reconnected")
     shell.expect(r"failed · host\.lost")

@@ -54,7 +54,7 @@ def test_a_database_that_a_host_writes_to_is_refused_to_everybody_else(
     for command in (("up", "--port", "0"), ("log", "rebuild"), trusted):
         done = bollard(*command, "--data", "other", "--database", database)
         assert (done.code, done.out) == (2, ""), command
-        assert done.err.startswith("bollard: another host or command writes to the database: session ")
+        assert done.err.startswith("bollard: another host or command is writing to the database: session ")
         assert done.err.splitlines()[1] == "hint: stop it first, or choose another database with --database"
     assert [json.loads(line) for line in chat.stdout][-1]["data"] == {"status": "completed"}
 

@@ -94,7 +94,7 @@ def test_a_plugin_is_installed_with_a_yes_and_gone_when_it_is_removed(ask: Any, 
     lines = ask("plugin", "show", "acme/talker", "--text").out
     assert "acme/talker 1.0.0 (installed)\nstatus: ready, workers: " in lines
     assert (
-        "运行器 default 可以：history.page"
+        "运行器 default，权限：history.page"
         in ask("plugin", "show", "acme/talker", "--text", BOLLARD_LANG="zh_Hans").out
     )
     table = ask("plugin", "list", "--text").out
@@ -145,16 +145,16 @@ def test_what_cannot_be_installed_is_refused_with_the_reason(ask: Any, write: An
     absent = ask("plugin", "install", "nowhere")
     assert (absent.code, absent.err.splitlines()[0]) == (2, "bollard: nowhere does not exist")
     (tmp_path / "empty").mkdir()
-    assert "no file in it" in ask("plugin", "install", "empty").err
+    assert "it has no files" in ask("plugin", "install", "empty").err
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("../away", "x")
     (tmp_path / "away.zip").write_bytes(out.getvalue())
-    assert "has an empty part, '.' or '..'" in ask("plugin", "install", "away.zip").err
+    assert "has a component that is empty, '.' or '..'" in ask("plugin", "install", "away.zip").err
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "manifest.yaml").symlink_to("/etc/passwd")
     assert "manifest.yaml is a link" in ask("plugin", "install", "linked").err
-    assert "not the name of a plugin" in ask("plugin", "show", "echo").err
+    assert "'echo' is not a plugin name" in ask("plugin", "show", "echo").err
     package = ask("plugin", "install", "no-such-package", "--package")
     assert "no such package in the host's environment" in package.err
     assert "1 to 2000" in ask("plugin", "logs", "bollard/echo", "--lines", "0").err
@@ -218,12 +218,12 @@ def test_a_question_is_asked_on_a_terminal(
 ) -> None:
     folder = talker()
     no = terminal("plugin", "install", str(folder), **steady_host.variables)
-    no.expect(r"Agree\? \[y/N\] ")
+    no.expect(r"Consent\? \[y/N\] ")
     no.send("n\n")
-    no.expect("was not agreed to, so nothing changed")
+    no.expect("no consent for acme/talker; nothing changed")
     assert no.end() == 2
     yes = terminal("plugin", "install", str(folder), **steady_host.variables)
-    yes.expect(r"Agree\? \[y/N\] ")
+    yes.expect(r"Consent\? \[y/N\] ")
     yes.send("y\n")
     yes.expect("installed acme/talker 1.0.0")
     assert yes.end() == 0

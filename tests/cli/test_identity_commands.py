@@ -51,7 +51,7 @@ def test_a_user_who_is_there_is_not_added_again(user, ask) -> None:
     assert user("ulf", "viewer", "--text").out == "added user ulf (viewer)\n"
     refused = ask("users", "add", "ulf", "--role", "admin", "--no-password")
     assert refused.code == 2
-    assert refused.err.startswith("bollard: user ulf already exists\nhint: `bollard users set`")
+    assert refused.err.startswith("bollard: user ulf already exists\nhint: change the user with `bollard users set`")
     assert [item["role"] for item in ask("users").json["items"] if item["user_id"] == "ulf"] == ["viewer"]
 
 
@@ -78,7 +78,7 @@ def test_a_word_that_is_none_of_the_few_is_told_with_those(ask, arguments: tuple
 
 @pytest.mark.parametrize(
     ("stdin", "said"),
-    [("", "standard input has no password"), ("short\n", "a password has 10 to 256 characters")],
+    [("", "stdin has no password on its first line"), ("short\n", "a password has 10 to 256 characters")],
 )
 def test_a_password_that_is_none_adds_nobody(ask, stdin: str, said: str) -> None:
     refused = ask("users", "add", "uwe", "--role", "viewer", "--password-stdin", stdin=stdin)
@@ -113,7 +113,7 @@ def test_a_person_logs_in_is_somebody_and_logs_out(ask, user, tmp_path: Path) ->
     assert ask("whoami", **own).code == 4
     again = ask("logout", **own)
     assert again.code == 2
-    assert "nobody is logged in" in again.err
+    assert "not logged in to http" in again.err
 
 
 def test_a_wrong_password_is_said_as_the_host_says_it(ask, user) -> None:

@@ -76,7 +76,7 @@ def test_a_browser_that_knows_no_state_is_nobody_and_one_that_brings_a_refusal_e
     asked = httpx2.URL(login.stdout.readline().decode().strip())
     back = asked.params["redirect_uri"]
     stranger = httpx2.get(back, params={"code": "made-up", "state": "made-up"})
-    assert (stranger.status_code, "did not work" in stranger.text) == (404, True)
+    assert (stranger.status_code, "The login failed." in stranger.text) == (404, True)
     refused = httpx2.get(back, params={"error": "access_denied", "state": asked.params["state"]})
     assert refused.status_code == 200
     assert login.wait(PATIENCE_S) == 2
@@ -88,7 +88,7 @@ def test_a_browser_that_knows_no_state_is_nobody_and_one_that_brings_a_refusal_e
     [
         (("login", "absent"), "no such MCP server"),
         (("logout", "absent"), "no such MCP server"),
-        (("add", "x", "--server-url", "https://example.org", "--scope", "a"), "mean nothing without --oauth"),
+        (("add", "x", "--server-url", "https://example.org", "--scope", "a"), "and --scope need --oauth"),
         (("add", "x", "--oauth", "--", "cat"), "a command has no login"),
     ],
 )

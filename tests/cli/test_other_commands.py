@@ -102,7 +102,7 @@ def test_progress_is_shown_where_somebody_sees_it(terminal) -> None:
     shell = terminal("conformance", "--select", "lists_tools", "--", *WORKER, columns=120)
     shell.expect("passed all 1 cases")
     assert shell.end() == 0
-    assert "Judging" in shell.shown
+    assert "Testing" in shell.shown
 
 
 def test_a_selection_keeps_a_part_of_the_cases() -> None:
