@@ -26,8 +26,8 @@ PERMISSIONS = {
 }
 REFUSED = "capability_denied"
 SAID = {
-    "en_US": "private data, untrusted content and a way out would come together",
-    "zh_Hans": "私密数据、不可信内容与外发途径将同时出现",
+    "en_US": "it would combine private data, untrusted content and sending data out",
+    "zh_Hans": "会同时涉及私密数据、不可信内容和对外发送",
 }
 
 
