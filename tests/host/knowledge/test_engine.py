@@ -361,7 +361,7 @@ async def test_a_process_that_never_comes_up_is_tried_ever_more_rarely(engines: 
         with pytest.raises(KnowledgeUnavailable, match="not a database") as caught:
             await engine.open_base(PLAIN)
         said.append(caught.value.hint)
-        return "started again in" in said[-1]
+        return "when the process restarts" in said[-1]
 
     await until(is_left_alone)
-    assert "look at the disk" in said[0]
+    assert "check the disk" in said[0]

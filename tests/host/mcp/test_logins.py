@@ -175,7 +175,7 @@ async def test_only_who_began_a_login_completes_it_once_and_with_its_state(desk:
     with pytest.raises(Conflict, match="you have no login"):
         await desk.complete("careful", {"code": "made-up", "state": "made-up"})
     brought = await desk.begin("careful")
-    with pytest.raises(InvalidRequest, match="state is not that"):
+    with pytest.raises(InvalidRequest, match="state does not match the login"):
         await desk.complete("careful", {**brought, "state": "x" * 43})
     with pytest.raises(Conflict, match="you have no login"):
         await desk.complete("careful", brought, by="bob")
@@ -232,7 +232,7 @@ async def test_an_authorization_server_without_s256_is_refused_before_anybody_is
 )
 async def test_a_browser_comes_back_to_loopback_only(desk: Desk, guarded: Guarded, uri: str) -> None:
     await desk.servers.add("strict", url=guarded.url, auth="oauth")
-    with pytest.raises(InvalidRequest, match="no loopback address"):
+    with pytest.raises(InvalidRequest, match="not a loopback address with a port"):
         await desk.source.begin_login("w", "strict", uri, "ann")
 
 
@@ -339,7 +339,7 @@ async def test_a_stranger_leads_nowhere_into_the_own_network(desk: Desk) -> None
     [
         ({"auth": "basic"}, "auth"),
         ({"client_id": "x"}, "is only for a login"),
-        ({"auth": "oauth", "client_secret": "secret:x"}, "without a client_id"),
+        ({"auth": "oauth", "client_secret": "secret:x"}, "needs a client_id"),
         ({"auth": "oauth", "client_id": "x", "client_secret": "plain"}, "client_secret"),
         ({"auth": "oauth", "headers": {"authorization": "Bearer secret:x"}}, "written by the login"),
         ({"auth": "oauth", "scopes": ["two words"]}, "scopes"),

@@ -225,7 +225,7 @@ async def test_an_operator_hears_when_new_workers_run_other_code(yard: Fleet, wr
     fitting.pool.restart()
     await yard.ready(fitting)
     assert fitting.digest != before
-    assert f"its code was changed: {before} became {fitting.digest}" in [line.text for line in fitting.log.last(10)]
+    assert f"the code changed from {before} to {fitting.digest}" in [line.text for line in fitting.log.last(10)]
 
 
 async def test_a_plugin_that_is_proved_while_its_workspace_closes_is_not_used(

@@ -267,5 +267,5 @@ def test_a_package_of_the_environment_is_found_without_importing_it(tmp_path: Pa
     with pytest.raises(HostError, match="2 entry points"):
         folder_of_package("acme-parrot")
     (info / "entry_points.txt").write_text("[bollard.plugins]\na = ../../etc\n")
-    with pytest.raises(HostError, match="is no module"):
+    with pytest.raises(HostError, match="is not a module"):
         folder_of_package("acme-parrot")
