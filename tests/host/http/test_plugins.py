@@ -166,7 +166,7 @@ def test_an_update_asks_for_consent_only_where_it_wants_more(clean: Any, talker:
     stale = clean.send("PUT", path, talker(version="4.0.0"), content_type="application/zip", if_match='"1"')
     assert (stale.status, stale.error["code"]) == (412, "precondition_failed")
     other = send(clean, "PUT", path, talker(name="talkers"))
-    assert "holds acme/talkers" in other.error["message"]
+    assert "contains the plugin acme/talkers" in other.error["message"]
 
 
 def test_a_run_keeps_the_code_that_it_began_with_and_new_runs_get_the_new(clean: Any, talker: Any, gate: Any) -> None:
@@ -278,7 +278,7 @@ def test_a_package_that_is_not_there_is_refused(clean: Any) -> None:
     missing = clean.post(PLUGINS, {"package": "no-such-package"}, content_type="application/json")
     assert (missing.status, missing.error["code"]) == (404, "not_found")
     nothing = clean.post(PLUGINS, {"package": "pytest"}, content_type="application/json")
-    assert "0 entry points of the group bollard.plugins" in nothing.error["message"]
+    assert "0 entry points in the group bollard.plugins" in nothing.error["message"]
 
 
 def test_the_log_of_a_plugin_is_read_and_followed(clean: Any, talker: Any, monkeypatch: Any) -> None:
