@@ -119,9 +119,9 @@ async def test_a_workspace_has_its_own_plugins(house: House) -> None:
     assert house.shelved() == {two.current.digest}
     assert house.repository.find("second", "acme/parrot") == two
     await house.repository.remove("second", "acme/parrot", "user:ann")
-    await asyncio.gather(*house.fleet._leaving.values())
+    await asyncio.gather(*house.fleet._retiring.values())
     await turns()
-    await asyncio.gather(*house.repository._sweeping)
+    await asyncio.gather(*house.repository._sweeps)
     assert house.shelved() == set()
     assert [kind for kind, _ in house.records()][-2:] == ["policy.changed", "plugin.removed"]
 
