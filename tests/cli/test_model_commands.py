@@ -103,8 +103,8 @@ def test_the_host_refuses_what_cannot_work_by_field(ask: Any) -> None:
     assert "base_url" in refused.err
     refused = ask("models", "remove", "demo", "--text", BOLLARD_LANG="zh_Hans")
     assert refused.code != 0
-    assert "模型 demo 是主机自带的，不能修改" in refused.err
-    assert "请用另一个名称保存您的模型" in refused.err
+    assert "模型 demo 随主机提供，不能修改" in refused.err
+    assert "请用另一个名称保存你的模型" in refused.err
 
 
 SAVED = {"style": "openai-chat", "base_url": "https://example.org/v1", "model": "m"}
