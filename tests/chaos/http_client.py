@@ -111,7 +111,7 @@ class Client:
                 assert answer.status == 200, await answer.json()
                 path = f"/api/v1/runs/{answer.headers['bollard-run-id']}/stream"
                 records = [record async for record in answer.events()]
-            while records and _fell_behind(records[-1]):
+            while records and fell_behind(records[-1]):
                 records.pop()
                 headers = {"last-event-id": f"{records[-1].epoch}.{records[-1].seq}"}
                 async with self.request("GET", path, headers=headers) as answer:
@@ -119,5 +119,5 @@ class Client:
         return [json.loads(record.json) for record in records]
 
 
-def _fell_behind(record: StreamRecord) -> bool:
+def fell_behind(record: StreamRecord) -> bool:
     return record.type == "gap" and json.loads(record.json)["data"]["reason"] == "behind"

@@ -6,6 +6,7 @@ import time
 
 import psutil
 import pytest
+from tests.chaos.http_client import fell_behind
 
 from bollard.protocol.limits import WINDOW_RESULTS
 
@@ -76,13 +77,26 @@ class Flood:
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
+        """Count what comes. A reader that falls behind resumes where it stands."""
         body = {"agent": "faulty", "input": {"text": "go"}, "data": self._data}
         async with self._host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
             self.run_id = answer.headers["bollard-run-id"]
-            async for record in answer.events():
-                self.types.append(record.type)
-                if record.type == "message.delta":
-                    self._begun.set()
+            place = await self._count(answer)
+        while place is not None:
+            path, headers = f"/api/v1/runs/{self.run_id}/stream", {"last-event-id": place}
+            async with self._host.client.request("GET", path, headers=headers) as answer:
+                place = await self._count(answer, place)
+
+    async def _count(self, answer, place=None):
+        """Where to resume if the reader fell behind."""
+        async for record in answer.events():
+            if fell_behind(record):
+                return place
+            place = f"{record.epoch}.{record.seq}"
+            self.types.append(record.type)
+            if record.type == "message.delta":
+                self._begun.set()
+        return None
 
     async def begun(self) -> None:
         async with self._host.awaiting("the first of the flood"):
