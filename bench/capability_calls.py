@@ -29,6 +29,7 @@ from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import Hub
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live_run import LiveRun, RunEnvironment
+from bollard.host.scope import Scope
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
@@ -116,7 +117,11 @@ class CallBench:
             ),
         )
         event = NewEvent(
-            source="bench", source_id=f"{number}.{time.time_ns()}", event_type="message.received", text="hi"
+            source="bench",
+            source_id=f"{number}.{time.time_ns()}",
+            event_type="message.received",
+            scope=Scope(workspace="default"),
+            text="hi",
         )
         queued = self._maker.make(event, agent, "direct", epoch=1)
         await self.journal.commit(Entry(records=self._maker.first_records(queued)))

@@ -14,6 +14,7 @@ from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.ids import IdMaker
+from bollard.host.scope import Scope
 
 __all__ = ["grant_figures"]
 
@@ -46,9 +47,7 @@ def grant_figures() -> list[Figure]:
         source_id="1",
         event_type="message.received",
         text="hi",
-        conversation="room",
-        actor_type="user",
-        actor_id="u1",
+        scope=Scope(workspace="default", conversation="room", actor_type="user", actor_id="u1"),
     )
     maker = RunMaker(SystemClock(), IdMaker(), lambda _: offer)
     grant = maker.grant(event, agent, "run_bench")

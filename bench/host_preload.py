@@ -12,6 +12,7 @@ from bollard.host.log.projection import Projector
 from bollard.host.log.records import NewRecord, RunFacts, encode_data
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.ids import IdMaker
+from bollard.host.scope import Scope
 from bollard.host.store.delta_spans import pack
 from bollard.host.store.rows import Change, DeltaRow
 from bollard.host.store.selection import choose_store
@@ -46,7 +47,7 @@ class _Past:
             source_id=stamp,
             event_type="message.received",
             text=f"question {self._count} about something",
-            conversation=conversation,
+            scope=Scope(workspace="default", conversation=conversation),
             data={"deltas": 10},
         )
         grant = canonical_json({"run_id": f"run_{stamp}", "apis": ["host.info"], "limits": {"deadline_s": 300}})

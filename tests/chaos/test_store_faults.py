@@ -8,6 +8,7 @@ import threading
 import pytest
 from tests.chaos.patience import PATIENCE_S
 from tests.doubles.failing_store import FailurePlan, failing
+from tests.new_events import new_event
 from tests.simulation.history import History
 from tests.simulation.ledger import chain_problems, run_problems
 from tests.simulation.scripted_workers import ScriptedPool
@@ -21,7 +22,6 @@ from bollard.host.errors import HostError, StorageFull, StorageUnavailable
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.writer import Writer
-from bollard.host.runs.event import NewEvent
 from bollard.host.runs.stream import RunReader
 from bollard.host.store.sqlite import sqlite_store
 from bollard.trust.keys import SigningKey
@@ -64,8 +64,8 @@ class Rig:
         self.readers = []
 
     async def accept(self, name, plan):
-        event = NewEvent(source="t", source_id=name, event_type="message.received", text="go", data=plan)
-        accepted = await self.core.intake.accept(event, "default", "scripted")
+        event = new_event(source="t", source_id=name, event_type="message.received", text="go", data=plan)
+        accepted = await self.core.intake.accept(event, "scripted")
         self.history.acknowledged("t", name, accepted.run_id)
         view = self.history.view(accepted.run_id)
         self.readers.append(asyncio.create_task(self._read(view)))

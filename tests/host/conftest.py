@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from tests.doubles.failing_store import FailurePlan, failing
 from tests.doubles.memory_store import MemoryStore
+from tests.new_events import new_event
 from tests.told import Told
 
 from bollard.host.agents.agent import Agent, AgentRegistry
@@ -27,7 +28,7 @@ from bollard.host.core import CapabilityParts, HostIdentity, Storage, build_core
 from bollard.host.engine.local import LocalEngine
 from bollard.host.errors import WorkerUnavailable
 from bollard.host.grants.access import compile_access
-from bollard.host.grants.grant import GrantScope, issue_grant, limits_of
+from bollard.host.grants.grant import issue_grant, limits_of
 from bollard.host.grants.offer import Offer
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
@@ -38,6 +39,7 @@ from bollard.host.runs.backlog import RunLimits
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.stream import RunReader, StreamPosition
+from bollard.host.scope import Scope
 from bollard.host.store.delta_spans import pack
 from bollard.host.store.postgres import postgres_store as make_postgres_store
 from bollard.host.store.rows import POLICY_KINDS, DeltaRow, RecordRow, RunRow
@@ -257,7 +259,7 @@ class Scribe:
 
     def first(self, facts: RunFacts, *, epoch: int = 1, text: str = "hello", **event: Any) -> Entry:
         """Event, run and grant."""
-        heard = NewEvent(
+        heard = new_event(
             **{
                 "source": "web",
                 "source_id": facts.run_id,
@@ -266,6 +268,7 @@ class Scribe:
                 "conversation": facts.conversation,
                 "thread": facts.thread,
                 "bot": facts.bot,
+                "workspace": facts.workspace,
                 **event,
             }
         )
@@ -527,7 +530,7 @@ def _grant_of(facts: RunFacts) -> dict[str, Any]:
         plugin="parrot",
         label={"en_US": "Parrot"},
     )
-    scope = GrantScope(workspace=facts.workspace, conversation=facts.conversation, thread=facts.thread)
+    scope = Scope(workspace=facts.workspace, conversation=facts.conversation, thread=facts.thread)
     access = compile_access(agent, Offer.of())
     return msgspec.json.decode(
         issue_grant(run_id=facts.run_id, access=access, scope=scope, limits=limits_of(agent)).json
@@ -597,11 +600,11 @@ class Stage:
             "text": text,
             "conversation": "room",
         }
-        return NewEvent(**{**fields, **more})
+        return new_event(**{**fields, **more})
 
     async def say(self, text: str | None = "hello", **more: Any) -> str:
         """One new event; the id of its run."""
-        accepted = await self.intake.accept(self.event(text, **more), "default", "parrot")
+        accepted = await self.intake.accept(self.event(text, **more), "parrot")
         assert accepted.first
         assert accepted.run_id is not None
         return accepted.run_id

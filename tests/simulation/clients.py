@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 import msgspec
+from tests.new_events import new_event
 from tests.simulation.history import View
 from tests.simulation.incarnation import Incarnation
 from tests.simulation.world import SentEvent
@@ -13,7 +14,6 @@ from tests.simulation.world import SentEvent
 from bollard.host.errors import HostError
 from bollard.host.events.acceptance import Accepted
 from bollard.host.log.retention import Retention, purge
-from bollard.host.runs.event import NewEvent
 from bollard.host.runs.external import ExternalResult
 from bollard.host.runs.stream import parse_place
 
@@ -105,7 +105,8 @@ class Clients:
         self, event: SentEvent, patience_s: float | None = None, *, first: bool = False
     ) -> Accepted | None:
         """Send it; nothing when it was refused, or when the client did not wait for the answer."""
-        sent = NewEvent(
+        sent = new_event(
+            workspace=event.workspace,
             source=_SOURCE,
             source_id=event.source_id,
             event_type=event.kind,
@@ -118,7 +119,7 @@ class Clients:
         try:
             async with asyncio.timeout(patience_s):
                 accepted = await self._host.core.intake.accept(
-                    sent, event.workspace, event.agent_id, external=event.external, fresh=first
+                    sent, event.agent_id, external=event.external, fresh=first
                 )
         except TimeoutError:
             self._world.witness.counts["client gone"] += 1

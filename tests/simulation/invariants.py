@@ -52,7 +52,7 @@ def conversation_problems(store: Store, modes: Mapping[str, ConcurrencyMode]) ->
     lives = _lives(store)
     lanes: dict[LaneKey, list[_Life]] = defaultdict(list)
     for life in lives.values():
-        lane = lane_of(life.facts.workspace, life.facts.agent_id, life.facts)
+        lane = lane_of(life.facts.agent_id, life.facts)
         if lane is not None:
             lanes[lane].append(life)
     problems = [problem for life in lives.values() for problem in _outlived(life, lives)]

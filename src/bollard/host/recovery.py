@@ -94,7 +94,7 @@ class Recovery:
         found = self._store.records(event_row.record_id - 1, 1)
         if not found or found[0].data is None:
             return None
-        _, event = NewEvent.from_record(found[0].data)
+        _, event = NewEvent.from_record(found[0].data, row.workspace)
         grant = self.grant_of(row.run_id)
         if grant is None:
             return None
@@ -149,7 +149,7 @@ class Recovery:
                 data = None if record is None or record.chain == self._incarnation else record.data
                 if data is None:
                     continue  # of this incarnation, or deleted by retention
-                event_id, event = NewEvent.from_record(data)
+                event_id, event = NewEvent.from_record(data, row.workspace)
                 agent_id = msgspec.json.decode(data).get("agent_id", "")
                 lost = None if row.run_id is None else self._store.run(row.run_id)
                 messages.append(

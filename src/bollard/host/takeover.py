@@ -191,7 +191,7 @@ class Takeover:
     async def _dispatch(self, message: WaitingMessage) -> None:
         agent = self._agents.get(message.agent_id, message.workspace)
         if agent is None:
-            self._intake.wait_for_agent(message.event, message.event_id, message.agent_id, message.workspace)
+            self._intake.wait_for_agent(message.event, message.event_id, message.agent_id)
             return
         await insist(lambda: self._intake.redispatch(message.event, message.event_id, agent, message.binding_id))
 

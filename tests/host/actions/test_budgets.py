@@ -10,12 +10,13 @@ from bollard.host.capabilities.capability import Capability, CapabilityLimits
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.clock import ManualClock
 from bollard.host.errors import BudgetExceeded, Overloaded
+from bollard.host.scope import Actor
 
 DAY_MS = 24 * 3600 * 1000
 
 
 def context(run_id: str = "r", agent: str = "a", actor: str = "ann", workspace: str = "w") -> CallContext:
-    return CallContext(run_id=run_id, workspace=workspace, agent_id=agent, actor_type="user", actor_id=actor)
+    return CallContext(run_id=run_id, workspace=workspace, agent_id=agent, actor=Actor("user", actor))
 
 
 def tool(**more: Any) -> Capability:

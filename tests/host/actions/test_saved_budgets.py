@@ -10,8 +10,9 @@ from bollard.host.capabilities.sources import CallContext
 from bollard.host.clock import ManualClock
 from bollard.host.errors import BudgetExceeded
 from bollard.host.log.entries import Entry
+from bollard.host.scope import Actor
 
-CONTEXT = CallContext(workspace="default", run_id="run_1", agent_id="parrot", actor_type="user", actor_id="ann")
+CONTEXT = CallContext(workspace="default", run_id="run_1", agent_id="parrot", actor=Actor("user", "ann"))
 POLICY = BudgetPolicy(per_run=Spending(calls=100), per_day=Spending(calls=3), per_actor_day=Spending(tokens=50))
 
 

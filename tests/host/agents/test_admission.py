@@ -8,7 +8,6 @@ from typing import get_args
 import pytest
 
 from bollard.host.agents.admission import (
-    Actor,
     Admission,
     Interrupt,
     LaneRun,
@@ -20,10 +19,11 @@ from bollard.host.agents.admission import (
     admit,
 )
 from bollard.host.agents.policies import ConcurrencyMode, ConcurrencyPolicy
+from bollard.host.scope import Actor
 from bollard.protocol.limits import STEERING_QUEUE
 
-ME: Actor = ("user", "ada")
-OTHER: Actor = ("user", "bob")
+ME = Actor("user", "ada")
+OTHER = Actor("user", "bob")
 MODES: tuple[ConcurrencyMode, ...] = get_args(ConcurrencyMode)
 FULL = STEERING_QUEUE
 

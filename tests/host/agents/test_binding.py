@@ -4,10 +4,12 @@ import dataclasses
 import itertools
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.changing import replace
+from tests.new_events import new_event
 from tests.tables import for_each
 
 from bollard.host.agents.binding import (
@@ -35,18 +37,23 @@ def binding(binding_id: str = "b", scope: Any = None, filters: Any = None, **mor
 
 def matches(bound: Binding, event: NewEvent) -> bool:
     """A second opinion, without the code under test."""
-    actor = f"{event.actor_type}:{event.actor_id}" if event.actor_type and event.actor_id else None
+    scope = event.scope
+    actor = f"{scope.actor_type}:{scope.actor_id}" if scope.actor_type and scope.actor_id else None
     there = {
-        "bot": event.bot,
+        "bot": scope.bot,
         "channel": event.source,
-        "conversation": event.conversation,
-        "thread": event.thread,
+        "conversation": scope.conversation,
+        "thread": scope.thread,
         "actor": actor,
     }
     wanted = {level: getattr(bound.scope, level) for level in there}
     if not bound.enabled or any(value not in (None, there[level]) for level, value in wanted.items()):
         return False
-    body = {**dataclasses.asdict(event), **{f"data.{key}": value for key, value in event.data.items()}}
+    body = {
+        **dataclasses.asdict(event),
+        **msgspec.structs.asdict(scope),
+        **{f"data.{key}": value for key, value in event.data.items()},
+    }
     return all(body.get(item.field) in item.values for item in bound.filters)
 
 
@@ -224,7 +231,7 @@ filters = st.fixed_dictionaries(
     },
 )
 EVENTS = [
-    NewEvent(
+    new_event(
         source=source,
         source_id="1",
         event_type=event_type,

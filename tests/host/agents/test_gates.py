@@ -2,6 +2,7 @@
 
 import pytest
 from tests.changing import replace
+from tests.new_events import new_event
 from tests.tables import for_each
 
 from bollard.host.agents.agent import Agent
@@ -11,6 +12,7 @@ from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRu
 from bollard.host.agents.rates import RATE_KEYS
 from bollard.host.clock import ManualClock
 from bollard.host.runs.event import NewEvent
+from bollard.host.scope import Actor
 
 NOON_MS = 19_675 * 86_400_000 + 12 * 3_600_000
 
@@ -26,7 +28,13 @@ class Door:
         self, agent: Agent, event: NewEvent, live: int = 0, *, new_run: bool = True, uncounted: int = 0
     ) -> GatesPassed | Refused:
         return self.gates.judge(
-            agent, event, self.clock.monotonic(), self.clock.now_ms(), live, new_run=new_run, uncounted=uncounted
+            agent,
+            event.scope.actor,
+            self.clock.monotonic(),
+            self.clock.now_ms(),
+            live,
+            new_run=new_run,
+            uncounted=uncounted,
         )
 
     def count(self, agent: Agent) -> None:
@@ -53,7 +61,9 @@ def agent(
 
 
 def event(actor_type: str | None = "user", actor_id: str | None = "ada") -> NewEvent:
-    return NewEvent(source="im", source_id="1", event_type="message.received", actor_type=actor_type, actor_id=actor_id)
+    return new_event(
+        source="im", source_id="1", event_type="message.received", actor_type=actor_type, actor_id=actor_id
+    )
 
 
 def refused(outcome: GatesPassed | Refused) -> Refused:
@@ -183,8 +193,8 @@ def test_a_jump_of_the_wall_clock_changes_no_rate(door: Door, jump_ms: int) -> N
     limited = agent(GatePolicy(messages_per_minute=1))
     door.knock(limited, event())
     now_mono, now_ms = door.clock.monotonic(), door.clock.now_ms() + jump_ms
-    assert refused(door.gates.judge(limited, event(), now_mono, now_ms, 0)).code == "rate_limited"
-    assert door.gates.judge(limited, event(), now_mono + 60.001, now_ms, 0) == GatesPassed()
+    assert refused(door.gates.judge(limited, event().scope.actor, now_mono, now_ms, 0)).code == "rate_limited"
+    assert door.gates.judge(limited, event().scope.actor, now_mono + 60.001, now_ms, 0) == GatesPassed()
 
 
 # --- how many ---
@@ -224,10 +234,10 @@ def test_a_clock_that_is_set_back_over_midnight_finds_the_old_count_and_the_new_
     thrifty = agent(budget=BudgetPolicy(runs_per_day=1))
     midnight_ms = (utc_day(NOON_MS) + 1) * 86_400_000
     for now_ms in (midnight_ms - 1, midnight_ms):
-        assert door.gates.judge(thrifty, event(), 0.0, now_ms, 0) == GatesPassed()
+        assert door.gates.judge(thrifty, event().scope.actor, 0.0, now_ms, 0) == GatesPassed()
         door.gates.count("echo", now_ms, workspace="w")
     for now_ms in (midnight_ms - 1, midnight_ms):
-        assert refused(door.gates.judge(thrifty, event(), 0.0, now_ms, 0)).code == "budget_exceeded"
+        assert refused(door.gates.judge(thrifty, event().scope.actor, 0.0, now_ms, 0)).code == "budget_exceeded"
 
 
 def test_old_days_are_forgotten(door: Door) -> None:
@@ -300,10 +310,10 @@ def test_a_deleted_agent_leaves_nothing(door: Door) -> None:
 # --- by what a rule calls somebody ---
 
 
-def known(workspace: str, actor_type: str | None, actor_id: str | None) -> frozenset[str]:
+def known(workspace: str, actor: Actor | None) -> frozenset[str]:
     """Ada is a user of `w`, and the one with that id on a chat platform."""
-    own = own_names(workspace, actor_type, actor_id)
-    is_ada = workspace == "w" and (actor_type, actor_id) in {("user", "ada"), ("chat", "7")}
+    own = own_names(workspace, actor)
+    is_ada = workspace == "w" and actor in (Actor("user", "ada"), Actor("chat", "7"))
     return own | {"user:ada", "role:member"} if is_ada else own
 
 
@@ -325,10 +335,10 @@ def test_a_list_may_call_somebody_by_what_the_host_knows_of_them(
 ) -> None:
     gates = FrontGates(known)
     listed = agent(GatePolicy(talk="listed", actors=actors))
-    outcome = gates.judge(listed, event(*actor), 0.0, NOON_MS, 0)
+    outcome = gates.judge(listed, event(*actor).scope.actor, 0.0, NOON_MS, 0)
     assert isinstance(outcome, GatesPassed) == passes
     elsewhere = agent(GatePolicy(talk="listed", actors=("role:member",)), workspace="v")
-    assert isinstance(gates.judge(elsewhere, event("chat", "7"), 0.0, NOON_MS, 0), Refused)
+    assert isinstance(gates.judge(elsewhere, event("chat", "7").scope.actor, 0.0, NOON_MS, 0), Refused)
 
 
 @for_each(
@@ -345,4 +355,4 @@ def test_who_may_steer_is_the_rule_of_the_agent(
     rule: AudienceRule, actor: tuple[str | None, str | None], steers: bool
 ) -> None:
     told = replace(agent(), policy=AgentPolicy(audience=AudiencePolicy(steer=rule)))
-    assert FrontGates(known).may_steer(told, event(*actor)) == steers
+    assert FrontGates(known).may_steer(told, event(*actor).scope.actor) == steers

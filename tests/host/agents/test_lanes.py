@@ -5,12 +5,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.changing import replace
+from tests.new_events import new_event
 
 from bollard.host.agents.admission import Interrupt, LaneRun, LaneView, Queue, Start, admit
 from bollard.host.agents.lanes import LaneKey, Lanes, lane_of
 from bollard.host.agents.policies import ConcurrencyMode, ConcurrencyPolicy
 from bollard.host.errors import Conflict
-from bollard.host.runs.event import NewEvent
 
 
 def lane_key(conversation: str = "c", thread: str | None = None) -> LaneKey:
@@ -224,11 +224,11 @@ def test_messages_that_wait_and_the_end_of_steering_are_seen() -> None:
 
 
 def test_an_event_belongs_to_its_thread_and_one_of_no_conversation_to_no_lane() -> None:
-    event = NewEvent(source="im", source_id="1", event_type="message.received", conversation="c", thread="t", bot="b")
-    key = lane_of("default", "echo", event)
+    event = new_event(source="im", source_id="1", event_type="message.received", conversation="c", thread="t", bot="b")
+    key = lane_of("echo", event.scope)
     assert key == LaneKey(workspace="default", agent_id="echo", bot="b", conversation="c", thread="t")
-    whole = lane_of("default", "echo", replace(event, thread=None))
+    whole = lane_of("echo", replace(event.scope, thread=None))
     assert whole is not None
     assert whole != key
-    assert lane_of("default", "echo", replace(event, conversation=None)) is None
-    assert lane_of("default", "echo", replace(event, thread="")) == whole
+    assert lane_of("echo", replace(event.scope, conversation=None)) is None
+    assert lane_of("echo", replace(event.scope, thread="")) == whole

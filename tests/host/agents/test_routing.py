@@ -4,6 +4,7 @@ import string
 from typing import Any
 
 import pytest
+from tests.new_events import new_event
 from tests.tables import for_each
 
 from bollard.host.agents.agent import Agent, AgentRegistry
@@ -40,7 +41,7 @@ def event(**more: Any) -> NewEvent:
         "actor_type": "user",
         "actor_id": "ada",
     }
-    return NewEvent(**{**fields, **more})
+    return new_event(**{**fields, **more})
 
 
 LADDER = [

@@ -167,9 +167,9 @@ class ApprovalHost:
         result: JsonObject = {"content": [{"type": "text", "text": "sent"}]}
         return DetachedOutcome(status="completed", result=result)
 
-    async def _submit_event(self, event: NewEvent, workspace: str, agent_id: str) -> object:
+    async def _submit_event(self, event: NewEvent, agent_id: str) -> object:
         self.raised.append(event)
-        return await self.stage.intake.accept(event, workspace, agent_id, keep=True)
+        return await self.stage.intake.accept(event, agent_id, keep=True)
 
     async def close(self) -> None:
         for task in self.asking:

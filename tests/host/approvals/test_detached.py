@@ -39,7 +39,7 @@ async def test_a_yes_after_the_runner_went_away_is_carried_out_once_and_told(hos
     (event,) = host.raised
     assert event.event_type == "approval.decided"
     assert event.flow == 3, "what the call had to do with goes on with its result"
-    assert (event.conversation, event.trigger) == ("room", "system")
+    assert (event.scope.conversation, event.trigger) == ("room", "system")
     assert event.data["call_id"] == approval.call_id
     assert event.data["outcome"] == "completed"
     assert event.data["result"] == {"content": [{"type": "text", "text": "sent"}]}

@@ -116,7 +116,7 @@ async def test_no_event_decides_whatever_it_calls_itself(fast_host: ApprovalHost
             "text": text,
         }
         event = fast_host.stage.event(None, event_type=kinds[number % len(kinds)], data=data, trigger="webhook")
-        await fast_host.stage.intake.accept(event, "default", "parrot")
+        await fast_host.stage.intake.accept(event, "parrot")
         unmoved(fast_host, run, task, approval)
 
 

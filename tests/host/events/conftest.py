@@ -88,7 +88,7 @@ class Room:
 
     async def accept(self, event: Any) -> Accepted:
         async with asyncio.timeout(PATIENCE_S):
-            return await self.stage.intake.accept(event, "default", "parrot")
+            return await self.stage.intake.accept(event, "parrot")
 
     async def say(self, text: str, actor: str | None = "ann", **more: Any) -> Accepted:
         return await self.accept(self.event(text, actor, **more))

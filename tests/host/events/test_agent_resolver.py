@@ -110,28 +110,28 @@ class Street:
     async def settled(self, event: Any, preview: Preview) -> None:
         """What came before it to the same conversation has its place."""
         if (agent := preview.resolution.agent) is not None:
-            lane = lane_of("default", agent.agent_id, event)
+            lane = lane_of(agent.agent_id, event.scope)
             if lane is not None:
                 await self.stage.intake.redispatch_queue.settled(lane)
         await self.room.until(lambda: self.has_begun(event))
 
     def has_begun(self, event: Any) -> bool:
         """Whether the run that the event would steer executes. A run whose turn has just come does not yet."""
-        decision = self.stage.intake.preview(event, "default").decision
+        decision = self.stage.intake.preview(event).decision
         return not isinstance(decision, Steer) or decision.run_id in self.stage.dispatcher.live
 
     async def post(self, event: Any) -> tuple[str | None, Any]:
         """Its refusal, or what was accepted."""
         try:
-            return None, await self.stage.intake.accept(event, "default")
+            return None, await self.stage.intake.accept(event)
         except HostError as error:
             return error.code, error
 
     async def check(self, event: Any) -> None:
         """Post an event, and hold what comes of it to what was said of it."""
         intake = self.stage.intake
-        await self.settled(event, intake.preview(event, "default"))
-        first, preview = (intake.preview(event, "default") for _ in range(2))
+        await self.settled(event, intake.preview(event))
+        first, preview = (intake.preview(event) for _ in range(2))
         assert preview_body(first, "en_US") == preview_body(preview, "en_US"), "asking costs nothing"
         live = self.stage.dispatcher.live
         before = [run_id for run_id in self.running() if not live[run_id].ending and live[run_id].state.cancel is None]
@@ -153,7 +153,11 @@ class Street:
             assert not outcome.steered
             row = self.stage.row(outcome.run_id)
             assert (row.agent_id, row.binding_id) == (found.agent.agent_id, found.binding_id)
-            assert (row.bot, row.conversation, row.thread) == (event.bot, event.conversation, event.thread)
+            assert (row.bot, row.conversation, row.thread) == (
+                event.scope.bot,
+                event.scope.conversation,
+                event.scope.thread,
+            )
             assert (row.run_id in self.running()) == isinstance(preview.decision, Start)
             if isinstance(preview.decision, Interrupt):
                 await self.interrupted(preview.decision.run_ids)
@@ -204,7 +208,7 @@ async def test_a_host_that_takes_nothing_new_says_so_of_an_event_that_it_is_aske
     saved([{"agent_id": "parrot"}], street.stage.bindings)
     street.stage.dispatcher.draining = True
     event = street.room.event("hello")
-    preview = street.stage.intake.preview(event, "default")
+    preview = street.stage.intake.preview(event)
     assert preview.refused is not None
     assert preview.refused.code == "draining"
     assert (await street.post(event))[0] == "draining"

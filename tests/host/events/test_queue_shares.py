@@ -22,7 +22,7 @@ LIMITS = QueueLimits(conversation=2, caller=3, agent=4)
 
 async def _refused(room: Any, **fields: Any) -> Overloaded:
     event = room.event("hello", **fields)
-    preview = room.stage.intake.preview(event, "default", "parrot")
+    preview = room.stage.intake.preview(event, "parrot")
     with pytest.raises(Overloaded) as refusal:
         await room.accept(event)
     said = (refusal.value.code, refusal.value.message, refusal.value.hint, refusal.value.details)
@@ -63,7 +63,7 @@ async def test_a_caller_and_an_agent_have_shares_of_their_own(memory_store: Memo
     await room.say("hello", conversation="new", caller="key:2")
     refusal = await _refused(room, conversation="newer", caller="key:3")
     assert (refusal.details["share"], refusal.details["limit"]) == ("agent", 4)
-    other = await room.stage.intake.accept(room.event("hi", conversation="newer", caller="key:3"), "default", "other")
+    other = await room.stage.intake.accept(room.event("hi", conversation="newer", caller="key:3"), "other")
     assert other.run_id is not None
     assert room.stage.dispatcher.backlog.shares.largest() == {"conversation": 1, "caller": 3, "agent": 4}
 

@@ -44,7 +44,7 @@ async def test_a_saved_agent_is_waited_for_as_long_as_its_runner_is_away(memory_
     room.stage.agents.save(room.stage.agents.get("parrot"))
     [accepted] = await given_back(room, "first")
     room.stage.agents.stir()
-    lane = lane_of("default", "parrot", room.event("the same place"))
+    lane = lane_of("parrot", room.event("the same place").scope)
     waiting = asyncio.create_task(room.stage.intake.redispatch_queue.settled(lane))
     await asyncio.sleep(0)
     assert not waiting.done()

@@ -225,7 +225,7 @@ async def test_a_queued_run_of_another_workspace_goes_on(store: Store, rooms: An
     before = await rooms(store, "queue", incarnation="dead")
     save(before)
     for text in ("lost", "waits"):
-        await before.stage.intake.accept(before.event(text), "second", "elsewhere")
+        await before.stage.intake.accept(before.event(text, workspace="second"), "elsewhere")
     await before.die()
     room = await rooms(store, "queue", incarnation="next")
     save(room)
@@ -274,7 +274,7 @@ def named(agent_id: str, **more: Any) -> Agent:
 async def left_behind(room: Any, **more: Any) -> tuple[str, str]:
     """A run that ran and one that waited, as a host leaves them that dies."""
     room.stage.agents.save(named("saved", **more))
-    accepted = [await room.stage.intake.accept(room.event(text), "default", "saved") for text in ("ran", "waited")]
+    accepted = [await room.stage.intake.accept(room.event(text), "saved") for text in ("ran", "waited")]
     await room.run_of(accepted[0])
     live = room.stage.dispatcher.live[accepted[0].run_id]
     live.flush()
@@ -389,7 +389,7 @@ async def test_a_run_that_outlasts_the_grace_of_a_stop_ends_as_after_a_crash(
 ) -> None:
     before = await rooms(store, incarnation="stopped")
     before.stage.agents.save(named("saved", repeatable=repeatable))
-    accepted = await before.stage.intake.accept(before.event("long"), "default", "saved")
+    accepted = await before.stage.intake.accept(before.event("long"), "saved")
     run = await before.run_of(accepted)
     stopping = asyncio.create_task(before.stage.dispatcher.close(0))
     await before.until(lambda: before.stage.dispatcher.live[run.run_id].state.cancel is not None)
@@ -408,7 +408,7 @@ async def test_a_run_that_outlasts_the_grace_of_a_stop_ends_as_after_a_crash(
 async def test_a_run_that_somebody_stopped_is_not_repeated(store: Store, rooms: Any) -> None:
     before = await rooms(store, incarnation="dead")
     before.stage.agents.save(named("saved", repeatable=True))
-    accepted = await before.stage.intake.accept(before.event("stopped"), "default", "saved")
+    accepted = await before.stage.intake.accept(before.event("stopped"), "saved")
     await before.run_of(accepted)
     await before.stage.dispatcher.cancel(accepted.run_id, "cancelled")
     await before.die()

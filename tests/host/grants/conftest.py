@@ -15,7 +15,7 @@ from bollard.host.agents.policies import (
     StatePolicy,
 )
 from bollard.host.grants.access import compile_access
-from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
+from bollard.host.grants.grant import Grant, issue_grant, limits_of
 from bollard.host.grants.offer import (
     Offer,
     OfferedAction,
@@ -26,6 +26,7 @@ from bollard.host.grants.offer import (
     OfferedSkill,
     OfferedTool,
 )
+from bollard.host.scope import Scope
 
 OFFER = Offer.of(
     OfferedModel(model_id="chat", model_type="llm", provider="acme", context_window=8192),
@@ -48,7 +49,7 @@ RULES = {
     "agents": ResourceRule(add=("researcher",)),
     "skills": ResourceRule(add=("report",)),
 }
-SCOPE = GrantScope(
+SCOPE = Scope(
     workspace="default",
     bot="bot-1",
     conversation="here",
@@ -65,7 +66,7 @@ class Granting:
     """Makes agents and grants; everything that is not said is the most there is."""
 
     offer: Offer = OFFER
-    scope: GrantScope = SCOPE
+    scope: Scope = SCOPE
 
     def everything(self) -> dict[str, tuple[str, ...]]:
         return dict(OPERATIONS)
@@ -91,7 +92,7 @@ class Granting:
         }
         return Agent(**(settings | changes))  # type: ignore[arg-type]
 
-    def grant(self, agent: Agent | None = None, scope: GrantScope | None = None, offer: Offer | None = None) -> Grant:
+    def grant(self, agent: Agent | None = None, scope: Scope | None = None, offer: Offer | None = None) -> Grant:
         agent = agent or self.agent()
         access = compile_access(agent, offer or self.offer)
         return issue_grant(run_id="run-1", access=access, scope=scope or self.scope, limits=limits_of(agent))

@@ -12,9 +12,10 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import compile_access
 from bollard.host.grants.check import Denied, check
 from bollard.host.grants.child import issue_child_grant, narrow, narrow_limits
-from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant
+from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, issue_grant
 from bollard.host.grants.offer import Offer, OfferedTool
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, revoke
+from bollard.host.scope import Scope
 from bollard.protocol import limits
 
 
@@ -122,7 +123,7 @@ def test_a_child_with_a_scope_of_its_own_is_refused(granting: Any, changes: dict
         ("conversation", "thread"),
         ("actor_type", "actor_id"),
         ("subject_type", "subject_id"),
-        tuple(name for name in GrantScope.__struct_fields__ if name not in ("workspace", "bot")),
+        tuple(name for name in Scope.__struct_fields__ if name not in ("workspace", "bot")),
     ],
 )
 def test_a_child_may_leave_parts_of_the_scope_behind(granting: Any, gone: tuple[str, ...]) -> None:

@@ -10,8 +10,9 @@ from tests.tables import for_each
 from bollard.host.agents.policies import BudgetPolicy, StatePolicy
 from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import compile_access
-from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant, limits_of
+from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, issue_grant, limits_of
 from bollard.host.log.records import RunFacts, scope_key
+from bollard.host.scope import Scope
 from bollard.protocol import StateScope, limits
 from bollard.trust import canonical_json, canonical_sha256, sha256_of
 
@@ -167,7 +168,7 @@ def test_limits_come_from_the_agent_and_the_protocol(granting: Any) -> None:
     )
 
 
-@for_each("field", GrantScope.__struct_fields__)
+@for_each("field", Scope.__struct_fields__)
 def test_every_part_of_the_scope_is_in_the_digest(granting: Any, field: str) -> None:
     other = granting.grant(scope=msgspec.structs.replace(granting.scope, **{field: "another"}))
     assert other.sha256 != granting.grant().sha256

@@ -18,14 +18,15 @@ from bollard.host.grants.access import compile_access
 from bollard.host.grants.check import Allowed, check
 from bollard.host.grants.child import narrow
 from bollard.host.grants.explanation import concerned, explain_capability
-from bollard.host.grants.grant import Grant, GrantLimits, GrantScope, issue_grant, resources_of
+from bollard.host.grants.grant import Grant, GrantLimits, issue_grant, resources_of
 from bollard.host.grants.graphs import Graphs, graph_of, load_graph
 from bollard.host.grants.offer import Offer, OfferedAgent
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, revoke
 from bollard.host.grants.session import open_session
+from bollard.host.scope import Scope
 from bollard.host.store.store import Store
 
-SCOPE = GrantScope(workspace="default", conversation="here")
+SCOPE = Scope(workspace="default", conversation="here")
 
 
 def capability(capability_id: str, **more: Any) -> Capability:

@@ -25,7 +25,6 @@ from bollard.host.grants.grant import (
     Grant,
     GrantLimits,
     GrantParent,
-    GrantScope,
     available_apis_of,
     issue_grant,
     resources_of,
@@ -45,6 +44,7 @@ from bollard.host.grants.offer import (
     file_as_listed,
 )
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, granted_operations, granted_things, revoke
+from bollard.host.scope import Scope
 from bollard.protocol import ACTIONS, AgentResources, FormItem, StateScope
 from bollard.trust import canonical_json, sha256_of
 
@@ -152,7 +152,7 @@ agents = st.builds(
 )
 maybe = st.none() | st.sampled_from(IDS)
 scopes = st.builds(
-    GrantScope,
+    Scope,
     workspace=st.just("default"),
     bot=maybe,
     conversation=maybe,
@@ -229,7 +229,7 @@ def test_the_bytes_of_a_grant_are_the_canonical_json_of_its_whole_body(grant: Gr
 @pytest.mark.requirement("P03-01")
 @MORE
 @given(agents, offers, scopes)
-def test_an_access_is_never_wider_than_anything_it_was_made_of(agent: Agent, offer: Offer, scope: GrantScope) -> None:
+def test_an_access_is_never_wider_than_anything_it_was_made_of(agent: Agent, offer: Offer, scope: Scope) -> None:
     rights = compile_access(agent, offer).rights
     access = agent.policy.access
     for family, names in rights.operations.items():
@@ -273,7 +273,7 @@ def test_everything_that_was_asked_for_is_held_or_has_its_reason(agent: Agent, o
 @pytest.mark.requirement("P03-06")
 @MORE
 @given(agents, offers, scopes)
-def test_an_empty_policy_grants_nothing_whatever_else_is_there(agent: Agent, offer: Offer, scope: GrantScope) -> None:
+def test_an_empty_policy_grants_nothing_whatever_else_is_there(agent: Agent, offer: Offer, scope: Scope) -> None:
     settings: dict[str, Any] = {name: getattr(agent, name) for name in Agent.__slots__}
     nothing = Agent(**(settings | {"policy": AgentPolicy(state=StatePolicy(enabled=False))}))
     grant = issue_grant(run_id="run", access=compile_access(nothing, offer), scope=scope, limits=GrantLimits())

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bollard.host.errors import HostError
-from bollard.host.http.events.cloudevents import binary_event, read_event
-from bollard.host.http.events.drafts import Draft, Json, Nothing, Raw, json_content, read_document, summary_of
+from bollard.host.http.events.cloudevents import header_attributes, structured_event
+from bollard.host.http.events.event_data import json_data, read_document, summary_of
 from bollard.host.limits import EVENT_DATA_BYTES, EVENT_SUMMARY_BYTES, EVENT_SUMMARY_KEYS
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=40)
@@ -36,10 +36,9 @@ def judged(call: Callable[[], Any]) -> Any:
 
 
 @given(st.dictionaries(NAMES, VALUES))
-def test_any_attributes_become_a_draft_or_a_refusal(more: dict[str, Any]) -> None:
+def test_any_attributes_become_an_event_or_a_refusal(more: dict[str, Any]) -> None:
     for event in (more, {**GOOD, **more}):
-        draft = judged(lambda event=event: read_event(event).draft())
-        outcome = judged(lambda draft=draft: draft.event({}, None)) if isinstance(draft, Draft) else draft
+        outcome = judged(lambda event=event: structured_event(event).event("default", caller="key:1", traceparent=None))
         if isinstance(outcome, HostError):
             assert (bool(outcome.hint), bool(outcome.details["field"])) == (True, True)
 
@@ -47,7 +46,7 @@ def test_any_attributes_become_a_draft_or_a_refusal(more: dict[str, Any]) -> Non
 @given(st.dictionaries(st.text(max_size=30).map(lambda name: f"ce-{name}"), st.text(max_size=40)))
 def test_any_headers_become_attributes_or_a_refusal(headers: dict[str, str]) -> None:
     for given_headers in (headers, {**{f"ce-{name}": value for name, value in GOOD.items()}, **headers}):
-        found = judged(lambda headers=given_headers: binary_event(headers).attributes["specversion"])
+        found = judged(lambda headers=given_headers: header_attributes(headers)["specversion"])
         assert found == "1.0" or found.hint
 
 
@@ -59,10 +58,10 @@ def test_any_document_is_an_object_or_a_refusal(body: bytes) -> None:
 
 @given(VALUES)
 def test_data_is_what_a_run_can_be_given_or_raw(value: Any) -> None:
-    content = json_content(value)
-    assert isinstance(content, Json | Nothing)
-    if isinstance(content, Json):
-        assert content.data == (value if isinstance(value, dict) else {"value": value})
+    data = json_data(value)
+    assert data.large is None
+    if value is not None:
+        assert data.values == (value if isinstance(value, dict) else {"value": value})
 
 
 def test_too_much_of_anything_is_raw_with_a_summary() -> None:
@@ -70,9 +69,9 @@ def test_too_much_of_anything_is_raw_with_a_summary() -> None:
     for _ in range(60):
         deep = [deep]
     for value in ({"k": 1, "big": "x" * EVENT_DATA_BYTES}, {"k": 1, "many": [0] * 9000}, {"k": 1, "deep": deep}):
-        content = json_content(value)
-        assert isinstance(content, Raw)
-        assert (content.summary, json.loads(content.body or b"")) == ({"k": 1}, value)
+        data = json_data(value)
+        assert data.large is not None
+        assert (data.values, json.loads(data.large.body or b"")) == ({"k": 1}, value)
 
 
 def test_a_summary_is_bounded() -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 from tests.changing import replace
+from tests.new_events import new_event
 
 from bollard.host.errors import HostError, StorageFull
 from bollard.host.events.acceptance import Accepted
 from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.events.drafts import Content, Draft, Json, Raw
-from bollard.host.http.events.formats import read_one
+from bollard.host.http.events.event_data import LargeData
+from bollard.host.http.events.incoming import IncomingEvent, Sender, format_of, read_one
 from bollard.host.http.events.payloads import Payload, Payloads
 from bollard.host.http.events.reception import EventReception
 from bollard.host.limits import EVENT_BYTES
@@ -38,16 +39,21 @@ class FillableBlobs(BlobStore):
         return super().append(upload_id, offset, content, **more)
 
 
-def draft(event_id: str, content: Content, source: str = "ci", **more: Any) -> Draft:
-    return Draft(source=source, source_id=event_id, event_type="build.failed", content=content, **more)
+def incoming(event_id: str, source: str = "ci", *, caller: str = "key:1", **more: Any) -> IncomingEvent:
+    data = {} if "large" in more else {"a": 1}
+    event = new_event(source=source, source_id=event_id, event_type="build.failed", data=data, caller=caller)
+    return IncomingEvent(event=event, **more)
+
+
+CONTENT = LargeData(b"\0\1" * 100, "application/octet-stream")
 
 
 EVENTS = {
-    "with a run": draft("1", Json({"a": 1}), agent="parrot"),
-    "for nobody": draft("2", Json({"a": 1}), source="nobody"),
-    "that had expired": draft("3", Json({"a": 1}), agent="parrot", expires_ms=1),
-    "with a content": draft("4", Raw(b"\0\1" * 100, "application/octet-stream"), agent="parrot"),
-    "with a content, for nobody": draft("5", Raw(b"\0\1" * 100, "application/octet-stream"), source="nobody"),
+    "with a run": incoming("1", agent="parrot"),
+    "for nobody": incoming("2", source="nobody"),
+    "that had expired": incoming("3", agent="parrot", expires_ms=1),
+    "with a content": incoming("4", agent="parrot", large=CONTENT),
+    "with a content, for nobody": incoming("5", source="nobody", large=CONTENT),
 }
 
 
@@ -58,14 +64,14 @@ async def test_an_event_that_comes_again_while_the_disk_is_full_is_told_its_firs
     stage, blobs, event = await stages(store), FillableBlobs(tmp_path), EVENTS[kind]
     taking = EventReception(stage.intake, Payloads(blobs, EVENT_BYTES), store, stage.clock, ANY_TERMS)
     body = Payload(size=0, held=b"")
-    first = await taking.take(event, body, "default", caller="key:1")
+    first = await taking.take(event, body)
     assert first.first
     blobs.full = stage.journal.numbers.full = True
-    again = await taking.take(event, body, "default", caller="key:1")
+    again = await taking.take(event, body)
     assert again == replace(first, first=False)
     stage.journal.numbers.full = True  # each commit that is made says that there is space again
     with pytest.raises(StorageFull):
-        await taking.take(replace(event, source_id="new"), body, "default", caller="key:1")
+        await taking.take(replace(event, event=replace(event.event, source_id="new")), body)
 
 
 async def test_an_event_that_comes_again_is_known_also_where_its_content_would_not_be_taken_any_more(
@@ -74,13 +80,11 @@ async def test_an_event_that_comes_again_is_known_also_where_its_content_would_n
     stage, payloads = await stages(store), Payloads(BlobStore(tmp_path), EVENT_BYTES)
     before, after = ANY_TERMS, terms_of(0, ["text/plain"])
     event, body = EVENTS["with a content"], Payload(size=0, held=b"")
-    first = await EventReception(stage.intake, payloads, store, stage.clock, before).take(
-        event, body, "default", caller="key:1"
-    )
+    first = await EventReception(stage.intake, payloads, store, stage.clock, before).take(event, body)
     strict = EventReception(stage.intake, payloads, store, stage.clock, after)
-    assert await strict.take(event, body, "default", caller="key:1") == replace(first, first=False)
+    assert await strict.take(event, body) == replace(first, first=False)
     with pytest.raises(HostError) as refused:
-        await strict.take(replace(event, source_id="new"), body, "default", caller="key:1")
+        await strict.take(replace(event, event=replace(event.event, source_id="new")), body)
     assert isinstance(refused.value, UnsupportedMedia)
 
 
@@ -96,8 +100,9 @@ async def test_a_large_event_that_comes_again_while_the_disk_is_full_is_told_its
     async def send(event_id: str) -> Accepted:
         request = large_event(form, event_id, large)
         async with payloads.received(request, again=True) as payload:
-            read = await read_one(request.headers, payload, payloads, native)
-            return await taking.take(replace(read, agent="parrot"), payload, "default", caller="key:1")
+            sender = Sender(workspace="default", caller="key:1", message_id=None)
+            read = await read_one(format_of(request.headers), request.headers, payload, payloads, sender)
+            return await taking.take(replace(read, agent="parrot"), payload)
 
     first = await send("1")
     assert first.first
@@ -108,17 +113,15 @@ async def test_a_large_event_that_comes_again_while_the_disk_is_full_is_told_its
         await send("2")
 
 
-def native(document: JsonObject, content: Content) -> Draft:
-    return draft(str(document["id"]), content, agent="parrot")
-
-
 def large_event(form: str, event_id: str, data: JsonObject) -> Request:
     named: JsonObject = {"specversion": "1.0", "id": event_id, "source": "ci", "type": "build.failed"}
     headers = {"content-type": "application/json"}
     body: JsonObject = {**named, "data": data}
     if form == "structured":
         headers = {"content-type": "application/cloudevents+json"}
-    elif form == "binary":
+    elif form == "native":
+        del body["specversion"]
+    else:
         headers |= {f"ce-{name}": str(value) for name, value in named.items()}
         body = data
     sent = json.dumps(body).encode()
@@ -137,8 +140,8 @@ async def test_an_event_is_recorded_with_its_caller_and_is_the_same_from_another
     stage, body = await stages(store), Payload(size=0, held=b"")
     taking = EventReception(stage.intake, Payloads(BlobStore(tmp_path), EVENT_BYTES), store, stage.clock, ANY_TERMS)
     event = EVENTS["with a run"]
-    first = await taking.take(event, body, "default", caller="key:1", keyed=True)
+    first = await taking.take(event, body, keyed=True)
     (received,) = [row for row in store.records(0, 100) if row.type == "event.received"]
     assert data_of(received)["caller"] == "key:1"
-    again = await taking.take(event, body, "default", caller="key:2", keyed=True)
+    again = await taking.take(incoming("1", caller="key:2", agent="parrot"), body, keyed=True)
     assert again == replace(first, first=False)

@@ -12,13 +12,14 @@ from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRu
 from bollard.host.http.auth.callers import give_caller
 from bollard.host.http.auth.presence import AccessRevoked
 from bollard.host.http.resources.run_rows import RunRows
-from bollard.host.identity.audience import Audience, RunPlace
+from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller, installation, rights_of
 from bollard.host.identity.keys import KeyRequest
 from bollard.host.identity.sessions import digest_of
 from bollard.host.limits import STREAM_LOOK_S
 from bollard.host.log.records import RunFacts
 from bollard.host.runs.hub import StreamRecord
+from bollard.host.scope import Scope
 from bollard.host.store.rows import EventRow, PutEvent, PutRun, RunRow
 
 DEEDS = ("see", "steer", "approve")
@@ -214,7 +215,7 @@ async def test_what_belongs_to_a_run_is_for_who_sees_the_run(hall: Hall) -> None
 async def test_a_conversation_is_for_who_sees_the_newest_run_of_each_agent_in_it(hall: Hall) -> None:
     hall.agents.put(agent(None))
     hall.agents.save(agent(AudienceRule(who="participants"), "private"))
-    place = RunPlace(bot=None, conversation="room", thread=None)
+    place = Scope(workspace="default", conversation="room")
     hall.run(("user", "ann"), "room")
     assert await hall.audience.sees_place(caller("bob"), place)
     hall.run(("user", "ann"), "room", "private")
@@ -229,7 +230,7 @@ async def test_however_much_is_said_beside_it_or_after_it_a_private_talk_lets_no
 ) -> None:
     hall.agents.put(agent(None))
     hall.agents.save(agent(AudienceRule(who="participants"), "private"))
-    place = RunPlace(bot=None, conversation="room", thread=None)
+    place = Scope(workspace="default", conversation="room")
     hall.run(("user", "ann"), "room", "private")
     for _ in range(60):
         hall.run(("user", "bob" if thread else "ann"), "room", agent_id, thread)

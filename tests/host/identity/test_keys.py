@@ -10,6 +10,7 @@ from bollard.host.identity.caller import Caller, installation
 from bollard.host.identity.keys import KeyRequest
 from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S, KEY_USE_S
 from bollard.host.log.entries import Entry
+from bollard.host.scope import Actor
 
 ADMIN = installation()
 CI = KeyRequest(name="ci", rights=("runs.read", "runs.create"))
@@ -47,7 +48,7 @@ async def test_a_key_can_do_no_more_than_its_maker(memory_office: Any) -> None:
     assert office.book.keys.all("default") == []
     made = await office.book.keys.make(member(), ann)
     other = office.caller(made.token)
-    assert (other.user_id, other.role, other.actor) == ("ann", "member", ("user", "ann"))
+    assert (other.user_id, other.role, other.actor) == ("ann", "member", Actor("user", "ann"))
     with pytest.raises(Forbidden):
         await office.book.keys.make(CI, other)  # nor has a key a key that may more than itself
 

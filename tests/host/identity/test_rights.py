@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from bollard.host.identity.caller import INSTALLATION_RIGHTS, RIGHTS, RIGHTS_OF, ROLES, Caller, installation, rights_of
+from bollard.host.scope import Actor
 
 
 def test_each_role_may_do_more_than_the_one_before_it() -> None:
@@ -58,8 +59,8 @@ def test_a_user_speaks_as_themselves_also_with_a_key_and_a_key_without_one_as_th
     session = Caller(workspace="w", kind="session", name="user:ann", user_id="ann", role="member")
     own_key = Caller(workspace="w", kind="key", name="key:12", user_id="ann", role="member")
     key = Caller(workspace="w", kind="key", name="key:12")
-    assert session.actor == own_key.actor == ("user", "ann")
-    assert key.actor == ("key", "12")
+    assert session.actor == own_key.actor == Actor("user", "ann")
+    assert key.actor == Actor("key", "12")
 
 
 def test_a_caller_that_was_given_nothing_may_do_nothing() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.doubles.failing_store import FailurePlan, failing
 from tests.doubles.memory_store import MemoryStore
+from tests.new_events import new_event
 from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
@@ -18,7 +19,6 @@ from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import data_of
 from bollard.host.log.retention import KINDS, STANDING, Retention, purge, retention_of
-from bollard.host.runs.event import NewEvent
 from bollard.host.store.queries import TranscriptQuery
 from bollard.host.store.store import Store
 
@@ -90,7 +90,7 @@ async def test_a_message_that_waits_for_a_run_is_kept(
     store: Store, open_journal: Open, scribe: Any, clock: ManualClock
 ) -> None:
     journal = open_journal(store)
-    heard = NewEvent(source="web", source_id="1", event_type="message.received", text="hello", conversation="room")
+    heard = new_event(source="web", source_id="1", event_type="message.received", text="hello", conversation="room")
     data = msgspec.json.decode(heard.record("evt_1", None, waits_for="parrot"))
     await journal.commit(Entry(records=[scribe.note("event.received", **data)]))
     assert [row.dispatch for row in store.pending_events(0, 10)] == ["pending"]

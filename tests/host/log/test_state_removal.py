@@ -14,6 +14,7 @@ from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import RunFacts, scope_key
 from bollard.host.log.removal import StatePurger, WriterQuery
 from bollard.host.log.retention import STANDING
+from bollard.host.scope import Actor
 from bollard.host.store.rows import StateRow
 from bollard.host.store.store import Store
 
@@ -87,9 +88,9 @@ EVE = {"actor_type": "user", "actor_id": "eve"}
     [
         {"source": "guestbook"},
         {"run_id": "run_eve"},
-        {"actor": ("user", "eve")},
+        {"actor": Actor("user", "eve")},
         {"agent_id": "poet"},
-        {"source": "guestbook", "actor": ("user", "eve"), "agent_id": "poet", "run_id": "run_eve"},
+        {"source": "guestbook", "actor": Actor("user", "eve"), "agent_id": "poet", "run_id": "run_eve"},
     ],
     ids="+".join,
 )
@@ -123,8 +124,8 @@ async def test_what_somebody_wrote_last_goes_and_nothing_else(desk: Desk, query:
 async def test_all_that_is_named_must_be_true_and_another_type_of_actor_is_another(desk: Desk) -> None:
     eve = await desk.begin("run_eve", source="guestbook", **EVE)
     await desk.set(eve, "k")
-    assert (await desk.purge(source="guestbook", actor=("user", "ann"))).matched == 0
-    assert (await desk.purge(actor=("bot", "eve"))).matched == 0
+    assert (await desk.purge(source="guestbook", actor=Actor("user", "ann"))).matched == 0
+    assert (await desk.purge(actor=Actor("bot", "eve"))).matched == 0
     assert desk.kept(eve) == {"k": "of run_eve"}
 
 

@@ -10,6 +10,7 @@ import msgspec
 import psycopg
 import pytest
 from tests.changing import replace
+from tests.new_events import new_event
 
 from bollard.host.actions.executor import Executor
 from bollard.host.actions.wrappers import BlobArtifacts
@@ -202,7 +203,8 @@ class House:
             "actor_id": "ann",
             **event,
         }
-        return self._maker.make(NewEvent(**fields), of or agent(), "direct", epoch=1)
+        of = of or agent()
+        return self._maker.make(new_event(workspace=of.workspace, **fields), of, "direct", epoch=1)
 
     async def begin(self, of: Agent | None = None, **event: Any) -> LiveRun:
         """A run of an event in the room."""
@@ -274,7 +276,7 @@ class House:
         row = self.store.event(run.facts.workspace, run.facts.event_id)
         assert row is not None
         [record] = self.store.records(row.record_id - 1, 1)
-        return NewEvent.from_record(record.data or b"")[1]
+        return NewEvent.from_record(record.data or b"", "default")[1]
 
     async def steer(self, run: LiveRun, of: Agent | None = None, **event: Any) -> tuple[str, NewEvent]:
         """A message that the run claims, as the intake writes it: the id of its event, and the event."""

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.changing import replace
 from tests.doubles.memory_source import MemorySource
+from tests.new_events import new_event
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.policies import ResourceRule
@@ -18,7 +19,6 @@ from bollard.host.events.steering import Claims, SteeringItem
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import DeliverTo
 from bollard.host.recovery import Recovery
-from bollard.host.runs.event import NewEvent
 from bollard.host.runs.start_request import StartRequestBuilder
 from bollard.host.store.queries import TranscriptQuery
 
@@ -144,7 +144,7 @@ async def test_a_message_that_steers_a_run_counts_when_it_is_pulled(memory_house
     house = memory_house
     run = await house.begin(trigger="api")
     claims = Claims()
-    event = NewEvent(source="chat", source_id="s1", event_type="message.received", trigger="platform", text="or else")
+    event = new_event(source="chat", source_id="s1", event_type="message.received", trigger="platform", text="or else")
     item = SteeringItem(event_id="evt_s1", event=event, claimed_ms=0)
     claims.put(run.facts.run_id, item)
     assert run.note("steering.queued", {"event_id": "evt_s1"})

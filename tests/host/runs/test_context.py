@@ -4,13 +4,13 @@ import itertools
 from typing import Any
 
 import pytest
+from tests.new_events import new_event
 
 from bollard.host.agents.agent import Agent
 from bollard.host.clock import ManualClock
 from bollard.host.grants.offer import Offer
 from bollard.host.log.records import RunFacts
 from bollard.host.runs.creation import RunMaker
-from bollard.host.runs.event import NewEvent
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.start_request import ConversationFacts, run_request
 from bollard.protocol import AgentRunRequest
@@ -45,7 +45,7 @@ def test_every_combination_of_an_event_is_a_valid_request(trigger: Any, kind: st
     checked = 0
     for values in itertools.product(*CHOICES.values()):
         fields = dict(zip(CHOICES, values, strict=True))
-        event = NewEvent(source="web", source_id="1", event_type=kind, trigger=trigger, **fields)
+        event = new_event(source="web", source_id="1", event_type=kind, trigger=trigger, **fields)
         facts = RunFacts(
             run_id="run_1",
             workspace="default",
@@ -54,9 +54,9 @@ def test_every_combination_of_an_event_is_a_valid_request(trigger: Any, kind: st
             binding_id="b",
             runner_id=agent.runner_id,
             grant_sha256="0" * 64,
-            bot=event.bot,
-            conversation=event.conversation,
-            thread=event.thread,
+            bot=event.scope.bot,
+            conversation=event.scope.conversation,
+            thread=event.scope.thread,
             deadline_s=30,
         )
         grant = MAKER.grant(event, agent, "run_1")
@@ -66,9 +66,9 @@ def test_every_combination_of_an_event_is_a_valid_request(trigger: Any, kind: st
         context = read.context
         assert (read.runner_id, read.runner_name, context.run_id) == (agent.runner_id, "default", "run_1")
         assert (context.input.text, len(context.input.contents)) == (event.text, len(event.contents))
-        assert (context.conversation is None) is (event.conversation is None)
-        assert (context.actor is None) is (event.actor_type is None)
-        assert (context.subject is None) is (event.subject_type is None)
+        assert (context.conversation is None) is (event.scope.conversation is None)
+        assert (context.actor is None) is (event.scope.actor is None)
+        assert (context.subject is None) is (event.scope.subject_type is None)
         assert context.context.inline_policy.mode == "current_event"
         assert context.context.inline_policy.delivered_count == 1
         assert (context.config, context.runtime.timeout_ms) == (agent.config, 30_000)

@@ -30,7 +30,7 @@ async def parrot(worker: Any, run: WorkerRun) -> None:
 
 async def test_an_event_becomes_a_run_that_ends(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
-    accepted = await stage.intake.accept(stage.event("hello"), "default", "parrot")
+    accepted = await stage.intake.accept(stage.event("hello"), "parrot")
     assert accepted.first
     stream = await stage.read(accepted.run_id)
     assert stream[-1].type == "run.ended"
@@ -44,12 +44,13 @@ async def test_an_event_becomes_a_run_that_ends(store: Store, stages: Stages) ->
 async def test_an_event_that_was_delivered_again_gets_its_first_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     event = stage.event("hello")
-    first = await stage.intake.accept(event, "default", "parrot")
+    first = await stage.intake.accept(event, "parrot")
     await stage.ended(first.run_id)
-    again = await stage.intake.accept(event, "default", "parrot")
+    again = await stage.intake.accept(event, "parrot")
     assert (again.first, again.run_id, again.event_id) == (False, first.run_id, first.event_id)
     stage.agents.put(replace(stage.agents.get("parrot"), workspace="other"))
-    other = await stage.intake.accept(event, "other", "parrot")
+    elsewhere = replace(event, scope=replace(event.scope, workspace="other"))
+    other = await stage.intake.accept(elsewhere, "parrot")
     assert other.first
     await stage.read(other.run_id)
     assert len(stage.pool.slots[0].worker.runs) == 2
@@ -59,20 +60,20 @@ async def test_an_event_whose_agent_is_gone_since_still_gets_its_first_run(store
     stage = await stages(store, parrot)
     stage.agents.save(replace(stage.agents.get("parrot"), agent_id="kept"))
     event = stage.event("hello")
-    first = await stage.intake.accept(event, "default", "kept")
+    first = await stage.intake.accept(event, "kept")
     await stage.ended(first.run_id)
     stage.agents.remove("kept")
-    again = await stage.intake.accept(event, "default", "kept")
+    again = await stage.intake.accept(event, "kept")
     assert (again.first, again.run_id) == (False, first.run_id)
     with pytest.raises(NotFound):
-        await stage.intake.accept(stage.event("new"), "default", "kept")
+        await stage.intake.accept(stage.event("new"), "kept")
 
 
 @pytest.mark.requirement("P12-01")
 async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     event = stage.event("hello")
-    outcomes = await asyncio.gather(*(stage.intake.accept(event, "default", "parrot") for _ in range(20)))
+    outcomes = await asyncio.gather(*(stage.intake.accept(event, "parrot") for _ in range(20)))
     assert sum(outcome.first for outcome in outcomes) == 1
     assert len({outcome.run_id for outcome in outcomes}) == 1
     await stage.read(outcomes[0].run_id)
@@ -82,7 +83,7 @@ async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) 
 async def test_an_unknown_agent_is_refused_and_nothing_is_written(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     with pytest.raises(NotFound) as refusal:
-        await stage.intake.accept(stage.event(), "default", "nobody")
+        await stage.intake.accept(stage.event(), "nobody")
     assert refusal.value.hint
     assert memory_store.records(0, 10) == []
 
@@ -104,9 +105,9 @@ async def test_an_event_that_cannot_be_written_is_refused_and_may_come_again(gat
     event = stage.event("hello")
     gate.broken = RuntimeError("a bug")
     with pytest.raises(StorageUnavailable):
-        await stage.intake.accept(event, "default", "parrot")
+        await stage.intake.accept(event, "parrot")
     gate.broken = None
-    again = await stage.intake.accept(event, "default", "parrot")
+    again = await stage.intake.accept(event, "parrot")
     assert again.first
     assert (await stage.read(again.run_id))[-1].type == "run.ended"
 
@@ -303,11 +304,11 @@ async def test_a_known_event_gets_its_first_outcome_from_a_host_that_takes_nothi
 ) -> None:
     stage = await stages(memory_store, runs_at_once=1, queued_runs=1)
     event = stage.event()
-    first = await stage.intake.accept(event, "default", "parrot")
+    first = await stage.intake.accept(event, "parrot")
     await stage.say()
     with pytest.raises(Overloaded):
         await stage.say()
-    again = await stage.intake.accept(event, "default", "parrot")
+    again = await stage.intake.accept(event, "parrot")
     assert (again.first, again.run_id, again.event_id) == (False, first.run_id, first.event_id)
 
 

@@ -28,7 +28,7 @@ async def speak(worker: Any, run: WorkerRun) -> None:
 
 def accepting(stage: Any, *, fresh: bool = True, **more: Any) -> asyncio.Task[Any]:
     event = stage.event(**{"conversation": None, **more})
-    return asyncio.create_task(stage.intake.accept(event, "default", "parrot", fresh=fresh))
+    return asyncio.create_task(stage.intake.accept(event, "parrot", fresh=fresh))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.new_events import new_event
 from tests.tables import for_each
 
 from bollard.host.errors import InvalidRequest
@@ -14,20 +15,24 @@ SHOWN = ["actor_type", "actor_name", "subject_type"]
 
 
 def event(**fields: Any) -> NewEvent:
-    return NewEvent(**{"source": "web", "source_id": "1", "event_type": "message.received", **fields})
+    return new_event(**{"source": "web", "source_id": "1", "event_type": "message.received", **fields})
+
+
+def named(found: NewEvent, name: str) -> Any:
+    return getattr(found.scope, name, None) or getattr(found, name, None)
 
 
 @for_each("name", OPTIONAL)
 def test_an_empty_name_is_no_name(name: str) -> None:
-    assert getattr(event(**{name: ""}), name) is None
+    assert named(event(**{name: ""}), name) is None
     assert event(**{name: ""}) == event()
-    assert getattr(event(**{name: "x"}), name) == "x"
+    assert named(event(**{name: "x"}), name) == "x"
 
 
 @for_each("name", ["source", "source_id", "event_type", *OPTIONAL])
 def test_a_name_is_bounded(name: str) -> None:
     for longest in ("x" * EVENT_NAME_CHARACTERS, "汉" * (KEY_BYTES // 3), "𓂀" * (KEY_BYTES // 4)):
-        assert getattr(event(**{name: longest}), name) == longest
+        assert named(event(**{name: longest}), name) == longest
         with pytest.raises(InvalidRequest) as caught:
             event(**{name: longest + longest[0]})
         assert (caught.value.details["field"], name in caught.value.message) == (name, True)
@@ -49,12 +54,12 @@ def test_what_is_named_can_be_told_from_others_in_every_store(name: str) -> None
 
 def test_an_event_that_was_taken_when_other_rules_held_is_read_back_as_it_was() -> None:
     kept = event(conversation="a\0b", source_id="汉" * EVENT_NAME_CHARACTERS, known=True)
-    assert NewEvent.from_record(kept.record("evt_1", None)) == ("evt_1", kept)
+    assert NewEvent.from_record(kept.record("evt_1", None), "default") == ("evt_1", kept)
 
 
 def test_an_event_is_read_back_from_its_record() -> None:
     said = event(bot="b", conversation="room", thread="", actor_type="user", actor_id="u", text="hello")
-    assert NewEvent.from_record(said.record("evt_1", None)) == ("evt_1", said)
+    assert NewEvent.from_record(said.record("evt_1", None), "default") == ("evt_1", said)
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -76,10 +81,10 @@ def deep(levels: int) -> dict[str, Any]:
 )
 def test_data_that_no_worker_could_be_sent_is_refused_at_the_edge(data: dict[str, Any], fine: bool) -> None:
     if fine:
-        assert NewEvent(source="s", source_id="i", event_type="t", data=data).data == data
+        assert new_event(source="s", source_id="i", event_type="t", data=data).data == data
         return
     with pytest.raises(InvalidRequest) as refused:
-        NewEvent(source="s", source_id="i", event_type="t", data=data)
+        new_event(source="s", source_id="i", event_type="t", data=data)
     assert (refused.value.details["field"], bool(refused.value.hint)) == ("data", True)
 
 

@@ -15,7 +15,7 @@ async def test_a_token_is_good_while_its_run_goes_on_whatever_the_clock_on_the_w
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     stage = await stages(memory_store)
-    accepted = await stage.intake.accept(stage.event("hello"), "default", "parrot", external=True)
+    accepted = await stage.intake.accept(stage.event("hello"), "parrot", external=True)
     live = stage.dispatcher.live
     external = ExternalRuns(b"secret", stage.clock, live)
     token = external.issue(live[accepted.run_id])

@@ -647,7 +647,7 @@ async def test_a_run_whose_records_the_store_refuses_for_good_is_ended_as_far_as
     policy = AgentPolicy(concurrency=ConcurrencyPolicy(mode="steer", steer_from="conversation"))
     stage.agent(capabilities=frozenset({"steering"}), policy=policy)
     worker, run, run_id = await started(stage)
-    await stage.intake.accept(stage.event("and this?"), "default", "parrot")
+    await stage.intake.accept(stage.event("and this?"), "parrot")
     assert len(stage.dispatcher.live[run_id].state.claims) == 1
     await run.emit("message.delta", delta("kept"))
     reader = stage.reader.read(run_id, None)

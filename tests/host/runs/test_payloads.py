@@ -11,11 +11,12 @@ import pytest
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, StatePolicy
 from bollard.host.grants.access import compile_access
-from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
+from bollard.host.grants.grant import Grant, issue_grant, limits_of
 from bollard.host.grants.offer import Offer
 from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.host.log.records import RunFacts
 from bollard.host.runs.results import ARTIFACT_ID_CHARACTERS, CheckedResult, judge_result
+from bollard.host.scope import Scope
 from bollard.host.store.artifact_terms import ArtifactTerms, MimeTypes
 from bollard.protocol import RESULT_TYPES, limits
 from bollard.wire import WorkerResult
@@ -127,7 +128,7 @@ def grant_of(facts: RunFacts, permissions: frozenset[str]) -> Grant:
             state=StatePolicy(scopes=("actor", "conversation", "runner", "subject")),
         ),
     )
-    scope = GrantScope(
+    scope = Scope(
         workspace=facts.workspace,
         conversation=facts.conversation,
         actor_type=facts.actor_type,

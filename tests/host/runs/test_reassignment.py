@@ -215,7 +215,7 @@ async def test_a_run_that_was_started_early_on_a_worker_that_read_nothing_goes_o
     held.slot.draining = False
     gate.shut()
     event = stage.event("hello", conversation=None)
-    accepting = asyncio.create_task(stage.intake.accept(event, "default", "parrot", fresh=True))
+    accepting = asyncio.create_task(stage.intake.accept(event, "parrot", fresh=True))
     await gate.arrival()
     assert held.slot.runs == 1
     await stage.pool.add(parrot)
@@ -247,7 +247,7 @@ async def test_a_message_that_steers_the_run_meanwhile_reaches_the_other_worker(
     stage = held.stage
     run_id = await held.say("first", actor_type="user", actor_id="ann")
     event = stage.event("second", actor_type="user", actor_id="ann")
-    assert (await stage.intake.accept(event, "default", "parrot")).run_id == run_id
+    assert (await stage.intake.accept(event, "parrot")).run_id == run_id
     await stage.pool.add(steered)
     held.kill()
     assert (await end_of(stage, run_id))["status"] == "completed"

@@ -1,5 +1,6 @@
 """Trace context: a caller's trace is taken up, a bad header begins a new one, a run's trace follows from its id."""
 
+from tests.new_events import new_event
 from tests.tables import for_each
 
 from bollard.host.runs.event import NewEvent
@@ -40,13 +41,13 @@ def test_a_later_version_may_say_more() -> None:
 )
 def test_what_is_not_well_formed_counts_as_nothing(header: str | None) -> None:
     assert parse_traceparent(header) is None
-    event = NewEvent(source="api", source_id="1", event_type="message.received", traceparent=header)
+    event = new_event(source="api", source_id="1", event_type="message.received", traceparent=header)
     assert event.traceparent is None
 
 
 def test_an_event_keeps_its_trace_over_a_restart() -> None:
-    event = NewEvent(source="api", source_id="1", event_type="message.received", traceparent=CALLER)
-    _, again = NewEvent.from_record(event.record("evt_1", "run_1"))
+    event = new_event(source="api", source_id="1", event_type="message.received", traceparent=CALLER)
+    _, again = NewEvent.from_record(event.record("evt_1", "run_1"), "default")
     assert again.traceparent == CALLER
 
 

@@ -134,7 +134,8 @@ class Budgets:
     ) -> Reservation:
         """Reserve an amount from every budget that applies, or from none of them."""
         day = str(self._clock.now_ms() // DAY_MS)
-        actor = _account_name(f"{context.actor_type}:{context.actor_id}")
+        who = context.actor
+        actor = _account_name("None:None" if who is None else f"{who.type}:{who.id}")  # as earlier records spell it
         limits: list[tuple[Whose, _Key, Spending | None]] = [
             ("run", ("run", context.run_id), policy.per_run),
             ("agent", ("agent", day, context.workspace, context.agent_id), policy.per_day),

@@ -13,10 +13,8 @@ turn, and starts under `parallel`. Three rules keep the order of a conversation:
 import msgspec
 
 from bollard.host.agents.policies import ConcurrencyPolicy
+from bollard.host.scope import Actor
 from bollard.protocol.limits import STEERING_QUEUE
-
-Actor = tuple[str, str]
-"""Type and id of an actor."""
 
 
 class LaneRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from bollard.host.agents.names import ID_CHARACTERS, ActorRef, ChosenName, ForeignId
 from bollard.host.agents.refusal import refusal
 from bollard.host.errors import Conflict, InvalidRequest
+from bollard.host.scope import Scope
 from bollard.protocol import TRIGGER_SOURCES, Flag, Int, JsonObject, Strict
 
 Level = Literal["actor", "thread", "conversation", "channel", "bot"]
@@ -48,17 +49,7 @@ class RoutedEvent(Protocol):
     @property
     def surface(self) -> str: ...
     @property
-    def bot(self) -> str | None: ...
-    @property
-    def conversation(self) -> str | None: ...
-    @property
-    def thread(self) -> str | None: ...
-    @property
-    def actor_type(self) -> str | None: ...
-    @property
-    def actor_id(self) -> str | None: ...
-    @property
-    def subject_type(self) -> str | None: ...
+    def scope(self) -> Scope: ...
     @property
     def data(self) -> JsonObject: ...
 
@@ -96,25 +87,29 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
 
 def event_value(event: RoutedEvent, level: Level) -> str | None:
     """What an event has at a level, spelled as scopes spell it; `None` where it has nothing."""
+    scope = event.scope
     match level:
         case "actor":
             # A colon in the type could be read as another actor's: such an actor has no spelling, so no scope names it.
-            if not event.actor_type or not event.actor_id or ":" in event.actor_type:
+            if not scope.actor_type or not scope.actor_id or ":" in scope.actor_type:
                 return None
-            return f"{event.actor_type}:{event.actor_id}"
+            return f"{scope.actor_type}:{scope.actor_id}"
         case "thread":
-            return event.thread
+            return scope.thread
         case "conversation":
-            return event.conversation
+            return scope.conversation
         case "channel":
             return event.source
         case "bot":
-            return event.bot
+            return scope.bot
 
 
 def filter_value(event: RoutedEvent, field: str) -> str | None:
     """What an event has in a filtered field; only texts can be compared."""
-    value = event.data.get(field.removeprefix(DATA_PREFIX)) if field.startswith(DATA_PREFIX) else getattr(event, field)
+    if field.startswith(DATA_PREFIX):
+        value = event.data.get(field.removeprefix(DATA_PREFIX))
+    else:
+        value = getattr(event.scope if field in ("actor_type", "subject_type") else event, field)
     return value if isinstance(value, str) else None
 
 

@@ -5,7 +5,7 @@ Rates use monotonic time. Only the daily budget uses the wall clock.
 
 import math
 from hashlib import sha256
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import msgspec
 
@@ -13,19 +13,11 @@ from bollard.host.agents.agent import Agent
 from bollard.host.agents.names import ID_CHARACTERS, Names, own_names
 from bollard.host.agents.policies import BudgetPolicy
 from bollard.host.agents.rates import Rates
+from bollard.host.scope import Actor
 
 DAY_MS: Final = 24 * 3600 * 1000
 DAYS_KEPT: Final = 2
 """Days whose run counts are kept for an agent, so that a clock set back over midnight finds the old count."""
-
-
-class EventActor(Protocol):
-    """The actor of an event."""
-
-    @property
-    def actor_type(self) -> str | None: ...
-    @property
-    def actor_id(self) -> str | None: ...
 
 
 class GatesPassed(msgspec.Struct, frozen=True):
@@ -82,7 +74,7 @@ class FrontGates:
     def judge(
         self,
         agent: Agent,
-        event: EventActor,
+        actor: Actor | None,
         now_mono: float,
         now_ms: int,
         live_runs_of_agent: int,
@@ -91,21 +83,21 @@ class FrontGates:
         uncounted: int = 0,
         takes: bool = True,
     ) -> GatesPassed | Refused:
-        """Judge one event. The rate comes last because it consumes a token, unless `takes` is false (a preview).
+        """Judge an event of this actor. The rate comes last because it consumes a token, unless `takes` is false.
 
         `live_runs_of_agent` are the runs that would execute beside a new one. `uncounted` are runs that passed the
         gates and are not committed yet; the daily budget includes them. A message that steers sets `new_run` to false
         and skips the budgets.
         """
-        refusal = self.look(agent, event, now_ms, live_runs_of_agent, new_run=new_run, uncounted=uncounted)
+        refusal = self.look(agent, actor, now_ms, live_runs_of_agent, new_run=new_run, uncounted=uncounted)
         if refusal is None:
-            refusal = self._rate(agent, event, now_mono, takes=takes)
+            refusal = self._rate(agent, actor, now_mono, takes=takes)
         return GatesPassed() if refusal is None else refusal
 
     def look(
         self,
         agent: Agent,
-        event: EventActor,
+        actor: Actor | None,
         now_ms: int,
         live_runs_of_agent: int,
         *,
@@ -113,7 +105,7 @@ class FrontGates:
         uncounted: int = 0,
     ) -> Refused | None:
         """The verdict of all gates but the rate. Changes nothing."""
-        refusal = self._who(agent, event)
+        refusal = self._who(agent, actor)
         if refusal is None and new_run:
             day = utc_day(now_ms)
             of_day = self.runs_of_day(agent.agent_id, day, workspace=agent.workspace) + uncounted
@@ -121,14 +113,14 @@ class FrontGates:
             refusal = _budget(agent.policy.budget, agent.agent_id, of_day, live_runs_of_agent, until_midnight_s)
         return refusal
 
-    def may_steer(self, agent: Agent, event: EventActor) -> bool:
+    def may_steer(self, agent: Agent, actor: Actor | None) -> bool:
         """Whether this sender may steer an active run of its conversation."""
         rule = agent.policy.audience.steer
-        return rule.who != "listed" or self._listed(agent, rule.actors, event)
+        return rule.who != "listed" or self._listed(agent, rule.actors, actor)
 
-    def _who(self, agent: Agent, event: EventActor) -> Refused | None:
+    def _who(self, agent: Agent, actor: Actor | None) -> Refused | None:
         gate = agent.policy.gate
-        if gate.talk == "everyone" or self._listed(agent, gate.actors, event):
+        if gate.talk == "everyone" or self._listed(agent, gate.actors, actor):
             return None
         return Refused(
             code="unauthorized",
@@ -138,14 +130,14 @@ class FrontGates:
             details={"agent": agent.agent_id},
         )
 
-    def _listed(self, agent: Agent, actors: tuple[str, ...], event: EventActor) -> bool:
-        return not self._names(agent.workspace, event.actor_type, event.actor_id).isdisjoint(actors)
+    def _listed(self, agent: Agent, actors: tuple[str, ...], actor: Actor | None) -> bool:
+        return not self._names(agent.workspace, actor).isdisjoint(actors)
 
-    def _rate(self, agent: Agent, event: EventActor, now_mono: float, *, takes: bool) -> Refused | None:
+    def _rate(self, agent: Agent, actor: Actor | None, now_mono: float, *, takes: bool) -> Refused | None:
         rates = self._rates_of(agent)
         if rates is None:
             return None
-        key = _rate_key(event)
+        key = _rate_key(actor)
         wait_s = rates.take(key, now_mono) if takes else rates.look(key, now_mono)
         if wait_s is None:
             return None
@@ -196,12 +188,12 @@ def _budget(
     return None
 
 
-def _rate_key(event: EventActor) -> tuple[str, ...]:
+def _rate_key(actor: Actor | None) -> tuple[str, ...]:
     """The key of a bucket: the actor, or one bucket for all senders without an id.
 
     The sender chooses the id, so a long one is replaced by its digest to bound memory.
     """
-    actor_type, actor_id = event.actor_type or "", event.actor_id or ""
+    actor_type, actor_id = ("", "") if actor is None else (actor.type, actor.id or "")
     if len(actor_type) + len(actor_id) <= ID_CHARACTERS:
         return (actor_type, actor_id)
     spelled = f"{len(actor_type)}:{actor_type}{actor_id}"

@@ -10,13 +10,13 @@ fails, so that two messages never get the same place. The turn of a run may ther
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import dropwhile
-from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from bollard.host.agents.admission import LaneRun, LaneView
 from bollard.host.errors import Conflict
+from bollard.host.scope import Place
 
 
 class LaneKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,27 +29,16 @@ class LaneKey(msgspec.Struct, frozen=True, kw_only=True):
     thread: str | None
 
 
-class Placed(Protocol):
-    """The bot, conversation and thread of an event."""
-
-    @property
-    def bot(self) -> str | None: ...
-    @property
-    def conversation(self) -> str | None: ...
-    @property
-    def thread(self) -> str | None: ...
-
-
-def lane_of(workspace: str, agent_id: str, event: Placed) -> LaneKey | None:
-    """The lane of an event. `None` without a conversation."""
-    if not event.conversation:
+def lane_of(agent_id: str, place: Place) -> LaneKey | None:
+    """The lane of an agent in a conversation. `None` without a conversation."""
+    if not place.conversation:
         return None
     return LaneKey(
-        workspace=workspace,
+        workspace=place.workspace,
         agent_id=agent_id,
-        bot=event.bot or None,
-        conversation=event.conversation,
-        thread=event.thread or None,
+        bot=place.bot or None,
+        conversation=place.conversation,
+        thread=place.thread or None,
     )
 
 

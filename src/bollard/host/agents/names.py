@@ -10,6 +10,8 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from bollard.host.scope import Actor
+
 ID_CHARACTERS: Final = 256
 """The longest foreign id."""
 ACTOR_ANY: Final = "*"
@@ -18,19 +20,19 @@ _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Invisible Unicode categories: control, bidi, zero-width and tag characters, surrogates, line ends."""
 
 
-Names = Callable[[str, str | None, str | None], frozenset[str]]
-"""Returns the names that rules may use for an actor, by workspace, actor type and actor id."""
+Names = Callable[[str, Actor | None], frozenset[str]]
+"""Returns the names that rules may use for an actor of a workspace."""
 _ROLE: Final = "role"
 
 
-def own_names(workspace: str, actor_type: str | None, actor_id: str | None) -> frozenset[str]:
-    """`type:*` and `type:id`. An actor without a type has no names. A type with a colon could imitate another type, and
-    only the host assigns roles, so both have none."""
+def own_names(workspace: str, actor: Actor | None) -> frozenset[str]:
+    """`type:*` and `type:id`. A type with a colon could imitate another type, and only the host assigns roles, so both
+    have no names."""
     del workspace
-    if not actor_type or ":" in actor_type or actor_type == _ROLE:
+    if actor is None or not actor.type or ":" in actor.type or actor.type == _ROLE:
         return frozenset()
-    every = f"{actor_type}:{ACTOR_ANY}"
-    return frozenset({every, f"{actor_type}:{actor_id}"}) if actor_id else frozenset({every})
+    every = f"{actor.type}:{ACTOR_ANY}"
+    return frozenset({every, f"{actor.type}:{actor.id}"}) if actor.id else frozenset({every})
 
 
 def visible(value: str) -> str:

@@ -56,9 +56,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 def requester_of(context: CallContext) -> JsonValue:
     """The actor the run acts for; null if no actor caused the run."""
-    if context.actor_type is None:
-        return None
-    return {"type": context.actor_type, "id": context.actor_id}
+    return None if context.actor is None else {"type": context.actor.type, "id": context.actor.id}
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):

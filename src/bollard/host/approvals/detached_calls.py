@@ -26,6 +26,7 @@ from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import RunFacts, encode_data
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.event import OWN_SOURCE, NewEvent
+from bollard.host.scope import Scope
 from bollard.host.store.action_rows import ToolCallRow
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
@@ -80,7 +81,7 @@ class DetachedExecutor(Protocol):
     def __call__(self, session: RunSession, approval: Approval) -> Awaitable[DetachedOutcome]: ...
 
 
-SubmitEvent = Callable[[NewEvent, str, str], Awaitable[object]]
+SubmitEvent = Callable[[NewEvent, str], Awaitable[object]]
 """Submits an event for an agent of a workspace. Idempotent."""
 IsOffered = Callable[[str, str], bool]
 """Whether a capability can be called in a workspace now."""
@@ -202,7 +203,7 @@ class DetachedApprovals:
             return
         await self._wait_until(lambda: self._agents.get(row.agent_id, row.workspace) is not None)
         event = await self._retry(lambda: asyncio.to_thread(self._event, approval, outcome, row))
-        await self._retry(lambda: self._submit_event(event, row.workspace, row.agent_id))
+        await self._retry(lambda: self._submit_event(event, row.agent_id))
 
     def _root(self, run_id: str) -> RunRow | None:
         """The topmost parent run. A child run's outcome is reported there, so that a called agent gains no run of its
@@ -232,11 +233,7 @@ class DetachedApprovals:
             source_id=approval.approval_id,
             event_type="approval.decided",
             trigger="system",
-            bot=row.bot,
-            conversation=row.conversation,
-            thread=row.thread,
-            actor_type=facts.actor_type,
-            actor_id=facts.actor_id,
+            scope=Scope.of(row, facts.actor),
             surface="system" if first is None else first.surface,
             reply=None if first is None else first.reply,
             data=data,
@@ -248,7 +245,8 @@ class DetachedApprovals:
         """The event that started the run. Its reply target is used again."""
         event = self._store.event(row.workspace, row.event_id)
         records = [] if event is None else self._store.records(event.record_id - 1, 1)
-        return NewEvent.from_record(records[0].data)[1] if records and records[0].data is not None else None
+        data = records[0].data if records else None
+        return None if data is None else NewEvent.from_record(data, row.workspace)[1]
 
     async def _retry(self, step: Callable[[], Awaitable[T]]) -> T:
         """Retry without limit: the report of an approved call is not dropped because the store is busy."""

@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Flow
+from bollard.host.scope import Actor
 from bollard.protocol import JsonObject, JsonValue
 
 
@@ -18,8 +19,7 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     workspace: str
     agent_id: str
-    actor_type: str | None = None
-    actor_id: str | None = None
+    actor: Actor | None = None
     conversation: str | None = None
     thread: str | None = None
     locale: str | None = None

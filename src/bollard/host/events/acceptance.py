@@ -115,9 +115,9 @@ class EventDeduplication:
         self._clock = clock
         self._maker = maker
 
-    async def find(self, event: NewEvent, workspace: str) -> Accepted | None:
+    async def find(self, event: NewEvent) -> Accepted | None:
         """The first outcome of an event that was accepted before. Works on a draining host too."""
-        outcome = await self._journal.commit(Entry(dedupe=(workspace, event.source, event.source_id)))
+        outcome = await self._journal.commit(Entry(dedupe=event.key))
         return await self.first_outcome(outcome.first) if isinstance(outcome, Duplicate) else None
 
     async def attached(self, workspace: str, source: str, source_id: str) -> dict[str, JsonObject]:
@@ -131,7 +131,7 @@ class EventDeduplication:
         record = next(iter(self._store.records(row.record_id - 1, 1)), None)
         if record is None or record.data is None:
             return {}  # retention deleted its data
-        _, event = NewEvent.from_record(record.data)
+        _, event = NewEvent.from_record(record.data, row.workspace)
         return {str(each["artifact_id"]): each for each in event.attachments}
 
     async def first_outcome(self, row: EventRow) -> Accepted:
@@ -140,16 +140,17 @@ class EventDeduplication:
         steered = row.dispatch == "steering"
         return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=steered, reason=reason)
 
-    async def drop(self, event: NewEvent, workspace: str, reason: EventRejection) -> Accepted:
+    async def drop(self, event: NewEvent, reason: EventRejection) -> Accepted:
         """Store an event that never gets a run, with the reason."""
         if self._journal.full:
-            if (known := await self.find(event, workspace)) is not None:
+            if (known := await self.find(event)) is not None:
                 return known
             raise disk_full()
         event_id = f"evt_{self._maker.new_id()}"
         data = event.record(event_id, None, dropped=reason.to_wire())
+        workspace = event.scope.workspace
         record = NewRecord(workspace=workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
-        entry = Entry(records=[record], dedupe=(workspace, event.source, event.source_id), size=len(data))
+        entry = Entry(records=[record], dedupe=event.key, size=len(data))
         outcome = await self._journal.commit(entry)
         if isinstance(outcome, Duplicate):
             return await self.first_outcome(outcome.first)
@@ -178,8 +179,9 @@ class AgentResolver:
         self._starting = directory.starting
         self._deduplication = deduplication
 
-    async def find(self, event: NewEvent, workspace: str, agent_id: str | None) -> tuple[Agent, str] | NoRoute:
+    async def find(self, event: NewEvent, agent_id: str | None) -> tuple[Agent, str] | NoRoute:
         """The agent, and the id of the binding."""
+        workspace = event.scope.workspace
         if agent_id is None:
             binding = self._bindings.table(workspace).find(event)
             if binding is None:
@@ -197,21 +199,21 @@ class AgentResolver:
             return NoRoute("no_agent", error)
         return agent, binding_id
 
-    async def reject(self, event: NewEvent, workspace: str, error: HostError, code: str, *, keep: bool) -> Accepted:
+    async def reject(self, event: NewEvent, error: HostError, code: str, *, keep: bool) -> Accepted:
         """Reject an event that gets no run now. An event that was accepted before gets its first outcome.
 
         With `keep` the rejection is final, and the event is stored with the reason. Otherwise raises `error`.
         """
         if keep and code == "no_agent":
             name = str(error.details.get("agent"))
-            if self.expected(workspace, name):
+            if self.expected(event.scope.workspace, name):
                 keep, message = False, f"the runner of agent {name!r} is not running"
                 hint = "start its plugin and retry"
                 error = WorkerUnavailable(message, reason="runner_not_running", hint=hint, agent=name)
         if keep:
             reason = EventRejection(code=code, message=error.message, hint=error.hint)
-            return await self._deduplication.drop(event, workspace, reason)
-        if (known := await self._deduplication.find(event, workspace)) is not None:
+            return await self._deduplication.drop(event, reason)
+        if (known := await self._deduplication.find(event)) is not None:
             return known
         raise error
 

@@ -29,6 +29,7 @@ from bollard.host.runs.control import hand_down
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.event import RUN_SOURCE, NewEvent
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.scope import Scope
 from bollard.host.store.store import Store
 from bollard.protocol import AgentInput, AgentsCall, ChildRunResult, JsonObject, JsonValue, first_problem
 
@@ -55,11 +56,10 @@ class ChildCalls:
             source_id=call_id,
             event_type="message.received",
             trigger="system",
-            bot=facts.bot,  # separates actors and conversations of the same name on other bots
+            # The bot separates actors of the same name on other bots.
+            scope=Scope(workspace=facts.workspace, bot=facts.bot, actor_type=facts.actor_type, actor_id=facts.actor_id),
             text=params.input.text,
             contents=tuple(element.to_wire() for element in params.input.contents),
-            actor_type=facts.actor_type,
-            actor_id=facts.actor_id,
             surface="agent",
             traceparent=None if run.trace is None else run.trace.traceparent,
             carries=run.flow,

@@ -4,13 +4,14 @@ from collections import Counter
 
 import msgspec
 
-from bollard.host.agents.admission import Actor, Interrupt, LaneRun, LaneView, Queue, Start
+from bollard.host.agents.admission import Interrupt, LaneRun, LaneView, Queue, Start
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.lanes import LaneKey, Lanes
 from bollard.host.log.records import RunFacts
 from bollard.host.runs.creation import QueuedRun
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.scope import Actor
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ class ConversationQueue:
         entry = LaneRun(
             run_id=facts.run_id,
             event_id=facts.event_id,
-            actor=actor_of(run.event),
+            actor=known_actor(run.event),
             steerable=steerable,
             on_message=run.event.is_message,
         )
@@ -124,5 +125,7 @@ class ConversationQueue:
             self._lanes.set_waiting_messages(lane, run_id, count)
 
 
-def actor_of(event: NewEvent) -> Actor | None:
-    return (event.actor_type, event.actor_id) if event.actor_type and event.actor_id else None
+def known_actor(event: NewEvent) -> Actor | None:
+    """The actor, if it has an id: unknown actors need not be the same person."""
+    actor = event.scope.actor
+    return actor if actor is not None and actor.type and actor.id else None

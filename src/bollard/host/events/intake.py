@@ -122,7 +122,6 @@ class Intake:
     async def accept(
         self,
         event: NewEvent,
-        workspace: str,
         agent_id: str | None = None,
         *,
         watch: bool = False,
@@ -136,18 +135,18 @@ class Intake:
         never get a run is stored with the reason instead of refused. An event is `fresh` if its id was made here, so
         that it cannot be a duplicate.
         """
-        route = await self._resolver.find(event, workspace, agent_id)
+        route = await self._resolver.find(event, agent_id)
         if isinstance(route, NoRoute):
-            return await self._resolver.reject(event, workspace, route.error, route.code, keep=keep)
+            return await self._resolver.reject(event, route.error, route.code, keep=keep)
         agent, binding_id = route
-        lane = lane_of(workspace, agent.agent_id, event)
+        lane = lane_of(agent.agent_id, event.scope)
         decision = await self._decide(agent, event, lane, external=external)
         refusal = self._placement.refusal(agent, event, decision)
         if refusal is not None or isinstance(decision, Reject):
             refusal = refusal or conversation_busy("the conversation is busy", agent.agent_id)
             # Only a Forbidden is final. After every other refusal the sender should retry.
             final = keep and isinstance(refusal, Forbidden)
-            return await self._resolver.reject(event, workspace, refusal, refusal.code, keep=final)
+            return await self._resolver.reject(event, refusal, refusal.code, keep=final)
         if isinstance(decision, Steer) and lane is not None:
             return await self.steering.give(event, agent, decision.run_id, lane)
         placement = Placement(
@@ -173,12 +172,13 @@ class Intake:
                 return decision
             await self.steering.settled(lane)
 
-    async def raise_event(self, event: NewEvent, workspace: str, agent_id: str) -> Accepted:
+    async def raise_event(self, event: NewEvent, agent_id: str) -> Accepted:
         """Accept an event of the host itself. An event that gets no run is stored with the reason."""
-        return await self.accept(event, workspace, agent_id, keep=True)
+        return await self.accept(event, agent_id, keep=True)
 
-    def preview(self, event: NewEvent, workspace: str, agent_id: str | None = None) -> Preview:
+    def preview(self, event: NewEvent, agent_id: str | None = None) -> Preview:
         """How this event would be routed now, and why. Writes and counts nothing."""
+        workspace = event.scope.workspace
         agents = {agent.agent_id: agent for agent in self._agents.of(workspace)}
         resolution = resolve(event, self._bindings.all(workspace), agents, agent=agent_id)
         return self._placement.preview(event, resolution)
@@ -280,19 +280,19 @@ class Intake:
 
     async def _redispatch(self, item: SteeringItem, agent: Agent) -> Accepted:
         """Dispatch a message on disk as a new run. It is never refused; if that fails now, it is retried."""
-        lane = lane_of(agent.workspace, agent.agent_id, item.event)
+        lane = lane_of(agent.agent_id, item.event.scope)
         try:
             if lane is not None:
                 await self.redispatch_queue.settled(lane)  # earlier messages of its run come first
             return await self.redispatch(item.event, item.event_id, agent)
         except HostError as error:
             _log.warning("a message could not be dispatched yet", event_id=item.event_id, problem=error.message)
-            self.wait_for_agent(item.event, item.event_id, agent.agent_id, agent.workspace)
+            self.wait_for_agent(item.event, item.event_id, agent.agent_id)
             return Accepted(event_id=item.event_id, run_id=None, first=True)
 
     async def redispatch(self, event: NewEvent, event_id: str, agent: Agent, binding_id: str | None = None) -> Accepted:
         """Give a message on disk a run of its own, in its turn. It passed the gates when it came."""
-        lane = lane_of(agent.workspace, agent.agent_id, event)
+        lane = lane_of(agent.agent_id, event.scope)
         busy = self._conversations.view(lane) is not None and agent.policy.concurrency.mode != "parallel"
         placement = Placement(
             agent=agent,
@@ -302,13 +302,13 @@ class Intake:
         )
         return await self._create(event, placement, watch=False, event_id=event_id)
 
-    def wait_for_agent(self, event: NewEvent, event_id: str, agent_id: str, workspace: str) -> None:
+    def wait_for_agent(self, event: NewEvent, event_id: str, agent_id: str) -> None:
         """Queue a message on disk for a run of its own, before any message that comes later."""
-        lane = lane_of(workspace, agent_id, event)
+        lane = lane_of(agent_id, event.scope)
         if lane is not None:
             self.redispatch_queue.add(lane, event_id, event)
         else:  # without a conversation it is the event of a lost run whose agent is gone
-            self._background.begin(self._give_up(workspace, event_id, agent_id))
+            self._background.begin(self._give_up(event.scope.workspace, event_id, agent_id))
 
     async def _give_up(self, workspace: str, event_id: str, agent_id: str) -> None:
         try:
@@ -324,7 +324,7 @@ class Intake:
         placement = Placement(
             agent=run.agent,
             binding_id=run.facts.binding_id,
-            lane=lane_of(run.facts.workspace, run.facts.agent_id, run.event),
+            lane=lane_of(run.facts.agent_id, run.event.scope),
             decision=Start() if run.agent.policy.concurrency.mode == "parallel" else Queue(),
         )
         turn = self._conversations.enter(placement, run)
@@ -359,7 +359,7 @@ class Intake:
             self._children[facts.parent_run_id].discard(facts.run_id)
         unread = [items[event_id] for event_id in (() if state is None else state.redispatched) if event_id in items]
         for item in unread:
-            self.wait_for_agent(item.event, item.event_id, facts.agent_id, facts.workspace)
+            self.wait_for_agent(item.event, item.event_id, facts.agent_id)
         lane = self._conversations.lane_awaited(facts.run_id) if unread else None
         if lane is None:
             self._leave(facts)

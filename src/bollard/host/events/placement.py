@@ -11,7 +11,7 @@ from bollard.host.agents.routing import Resolution
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Draining, HostError, Overloaded
 from bollard.host.events.acceptance import Preview, disk_full, gate_error
-from bollard.host.events.conversation_queue import ConversationQueue, actor_of
+from bollard.host.events.conversation_queue import ConversationQueue, known_actor
 from bollard.host.events.steering import can_pull, fits_a_run
 from bollard.host.limits import QUEUE_RETRY_S
 from bollard.host.log.journal import Journal
@@ -52,7 +52,7 @@ class EventPlacement:
             agent.policy.concurrency,
             steering="steering" in agent.capabilities,
             lane=self._conversations.view(lane),
-            actor=actor_of(event),
+            actor=known_actor(event),
             message=event.is_message,
             unread=self._limits.unread,
         )
@@ -63,7 +63,7 @@ class EventPlacement:
     def _can_take(self, agent: Agent, event: NewEvent, decision: Steer) -> bool:
         """Whether the sender may steer, and the run can still read the message."""
         run = self._dispatcher.live.get(decision.run_id)
-        return self._gates.may_steer(agent, event) and (run is None or can_pull(run)) and fits_a_run(event)
+        return self._gates.may_steer(agent, event.scope.actor) and (run is None or can_pull(run)) and fits_a_run(event)
 
     def refusal(self, agent: Agent, event: NewEvent, decision: Admission, *, takes: bool = True) -> HostError | None:
         """Why this event is refused now. A preview sets `takes` to false and consumes no rate. The front gates also
@@ -74,7 +74,7 @@ class EventPlacement:
             return conversation_busy(decision.sentence, agent.agent_id)
         if (crowded := self._crowded(agent, event, decision)) is not None:
             return crowded
-        lane = lane_of(agent.workspace, agent.agent_id, event)
+        lane = lane_of(agent.agent_id, event.scope)
         return self.gated(agent, event, lane=lane, new_run=not isinstance(decision, Steer), takes=takes)
 
     def _crowded(self, agent: Agent, event: NewEvent, decision: Admission) -> HostError | None:
@@ -82,7 +82,7 @@ class EventPlacement:
         if isinstance(decision, Steer) or (isinstance(decision, Start) and self._dispatcher.room.left):
             return None
         shares = self._dispatcher.backlog.shares
-        full = shares.full(agent.workspace, agent.agent_id, event)
+        full = shares.full(agent.agent_id, event)
         if full is None:
             return None
         limit = shares.limits.of(full)
@@ -110,7 +110,7 @@ class EventPlacement:
         """The error of the front gates, if they refuse the event. A preview sets `takes` to false."""
         verdict = self._gates.judge(
             agent,
-            event,
+            event.scope.actor,
             self._clock.monotonic(),
             self._clock.now_ms(),
             self._conversations.beside(agent, lane),
@@ -125,7 +125,7 @@ class EventPlacement:
         if resolution.agent is None:
             return Preview(resolution=resolution)
         agent = resolution.agent
-        lane = lane_of(agent.workspace, agent.agent_id, event)
+        lane = lane_of(agent.agent_id, event.scope)
         decision = self.decide(agent, event, lane)
         rejected = isinstance(decision, Reject)  # the decision has the reason
         refused = self._closed() if rejected else self.refusal(agent, event, decision, takes=False)

@@ -49,7 +49,7 @@ class SteeringItem(msgspec.Struct, frozen=True, kw_only=True):
             "claimed_run_id": facts.run_id,
             "runner_id": facts.runner_id,
             "claimed_at": self.claimed_ms / 1000,
-            **event_context(self.event_id, self.event, facts.workspace),
+            **event_context(self.event_id, self.event),
             "metadata": {},
         }
 
@@ -248,7 +248,7 @@ class SteeringDelivery:
         event = item.event
         data = event.record(item.event_id, None, waits_for=agent.agent_id)
         record = NewRecord(workspace=agent.workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
-        entry = Entry(records=[record], dedupe=(agent.workspace, event.source, event.source_id), size=len(data))
+        entry = Entry(records=[record], dedupe=event.key, size=len(data))
         outcome = await self._journal.commit(entry)
         if isinstance(outcome, Duplicate):
             return await self._first_outcome(outcome.first)

@@ -7,9 +7,10 @@ import msgspec
 from bollard.host.capabilities.graph import CapabilityGraph
 from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import Access, GrantedResource, Rights, Withheld, seal
-from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, GrantScope, issue_grant
+from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, issue_grant
 from bollard.host.grants.offer import base_of
 from bollard.host.grants.revocation import AGENT_TOOL, Revocation
+from bollard.host.scope import Scope
 from bollard.protocol import limits
 
 
@@ -134,7 +135,7 @@ def issue_child_grant(
     *,
     run_id: str,
     access: Access,
-    scope: GrantScope,
+    scope: Scope,
     limits: GrantLimits,
     parent: Grant,
     revoked: Revocation,
@@ -168,7 +169,7 @@ def _refuse_too_deep(parent: Grant) -> None:
         )
 
 
-def _refuse_foreign_scope(child: GrantScope, parent: GrantScope) -> None:
+def _refuse_foreign_scope(child: Scope, parent: Scope) -> None:
     """A child run has its parent's conversation, actor and subject, or none. Its bot is always its parent's, because
     the ids of people and rooms are only valid there."""
     no_conversation = child.conversation is None and child.thread is None

@@ -10,34 +10,12 @@ import msgspec
 from bollard.host.agents.agent import Agent
 from bollard.host.errors import InvalidRequest
 from bollard.host.grants.access import Access, Rights, seal
-from bollard.host.log.records import RunFacts, scope_key
+from bollard.host.log.records import owned_scope_key, owner_of
+from bollard.host.scope import Scope
 from bollard.protocol import JsonObject, StateScope, limits
 from bollard.trust import NotCanonical, canonical_json, sha256_of
 
 _encode: Final = msgspec.json.Encoder().encode
-
-
-class GrantScope(msgspec.Struct, frozen=True, kw_only=True):
-    """The conversation, actor and subject of the event. Fields are in the order of canonical JSON."""
-
-    actor_id: str | None = None
-    actor_type: str | None = None
-    bot: str | None = None
-    conversation: str | None = None
-    subject_id: str | None = None
-    subject_type: str | None = None
-    thread: str | None = None
-    workspace: str
-
-    def has(self, scope: StateScope) -> bool:
-        """Whether the event has the scope. A type without an id would be shared by all actors of the type."""
-        if scope == "conversation":
-            return bool(self.conversation)
-        if scope == "actor":
-            return bool(self.actor_type and self.actor_id)
-        if scope == "subject":
-            return bool(self.subject_type and self.subject_id)
-        return True
 
 
 class GrantLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +48,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     limits: GrantLimits
     parent: GrantParent | None
     run_id: str
-    scope: GrantScope
+    scope: Scope
     state_keys: Mapping[StateScope, str]
 
 
@@ -80,7 +58,7 @@ class Grant:
 
     run_id: str
     access: Access
-    scope: GrantScope
+    scope: Scope
     state_keys: Mapping[StateScope, str]
     """The keys of the state that this run may use, by scope."""
     limits: GrantLimits
@@ -143,13 +121,13 @@ def issue_grant(
     *,
     run_id: str,
     access: Access,
-    scope: GrantScope,
+    scope: Scope,
     limits: GrantLimits,
     graph_sha256: str | None = None,
     parent: GrantParent | None = None,
 ) -> Grant:
     """Issue the grant of a run. Cheap: `access` has everything that does not differ between runs."""
-    state_keys = _state_keys(access.rights, run_id, scope)
+    state_keys = _state_keys(access.rights, scope)
     # Canonical JSON, joined from parts in the order of their keys.
     text = b'{"access":%b,"graph_sha256":%b,"limits":%b,"parent":%b,"run_id":%b,"scope":%b,"state_keys":%b}' % (
         access.json,
@@ -173,25 +151,13 @@ def issue_grant(
     )
 
 
-def _state_keys(rights: Rights, run_id: str, scope: GrantScope) -> dict[StateScope, str]:
+def _state_keys(rights: Rights, scope: Scope) -> dict[StateScope, str]:
     """The state key of each scope that the policy allows and the event has. The log uses the same `scope_key`."""
-    facts = RunFacts(
-        run_id=run_id,
-        workspace=scope.workspace,
-        event_id="",
-        agent_id=rights.agent_id,
-        binding_id="",
-        runner_id=rights.runner_id,
-        grant_sha256="",
-        bot=scope.bot,
-        conversation=scope.conversation,
-        thread=scope.thread,
-        actor_type=scope.actor_type,
-        actor_id=scope.actor_id,
-        subject_type=scope.subject_type,
-        subject_id=scope.subject_id,
-    )
-    return {each: scope_key(facts, each) for each in sorted(rights.state_scopes) if scope.has(each)}
+    return {
+        each: owned_scope_key(scope.workspace, each, owner_of(scope, rights.agent_id, rights.runner_id, each))
+        for each in sorted(rights.state_scopes)
+        if scope.has(each)
+    }
 
 
 # --- the runner's view ---

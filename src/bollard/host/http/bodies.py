@@ -3,15 +3,14 @@
 from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import Field, ValidationError
-from starlette.requests import Request
 
 from bollard.host.agents.routing import Locale
 from bollard.host.errors import InvalidRequest
-from bollard.host.http.events.drafts import Content, Draft
-from bollard.host.http.idempotency import key_of
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_TIME_MAX_S
 from bollard.host.runs.event import API_SOURCE, NewEvent
+from bollard.host.scope import Actor as EventActor
+from bollard.host.scope import Scope
 from bollard.protocol import (
     AgentInput,
     Flag,
@@ -36,6 +35,10 @@ class Actor(Strict):
     type: Id = "user"
     id: Id | None = None
     name: str | None = Field(default=None, max_length=256)
+
+    @property
+    def identity(self) -> EventActor:
+        return EventActor(self.type, self.id)
 
 
 class CreateRun(Strict):
@@ -74,29 +77,45 @@ class EventFields(Strict):
     source_event_type: Id | None = None
     data: JsonObject = Field(default_factory=dict)
 
-    def event(
-        self, source: str, source_id: str, kind: str, trigger: TriggerSource = "webhook", *, caller: str | None = None
-    ) -> NewEvent:
-        """The event with this identity."""
+    def scope(self, workspace: str) -> Scope:
         actor = self.actor
+        return Scope(
+            workspace=workspace,
+            bot=self.bot,
+            conversation=self.conversation,
+            thread=self.thread,
+            actor_type=None if actor is None else actor.type,
+            actor_id=None if actor is None else actor.id,
+            subject_type=self.subject_type,
+            subject_id=self.subject_id,
+        )
+
+    def event(
+        self,
+        source: str,
+        source_id: str,
+        kind: str,
+        scope: Scope,
+        *,
+        data: JsonObject,
+        caller: str,
+        trigger: TriggerSource = "webhook",
+        traceparent: str | None = None,
+    ) -> NewEvent:
+        """The event with this identity. Raises `InvalidRequest`."""
         return NewEvent(
             source=source,
             source_id=source_id,
             event_type=kind,
+            scope=scope,
             trigger=trigger,
             text=self.text,
-            bot=self.bot,
-            conversation=self.conversation,
-            thread=self.thread,
-            actor_type=actor.type if actor is not None else None,
-            actor_id=actor.id if actor is not None else None,
-            actor_name=actor.name if actor is not None else None,
-            subject_type=self.subject_type,
-            subject_id=self.subject_id,
+            actor_name=None if self.actor is None else self.actor.name,
             event_ms=round(self.time * 1000) if self.time is not None else None,
             source_event_type=self.source_event_type,
-            data=self.data,
+            data=data,
             caller=caller,
+            traceparent=traceparent,
         )
 
 
@@ -152,39 +171,14 @@ def parsed(shape: type[S], body: JsonObject) -> S:
         ) from error
 
 
-def native_draft(body: EventFields, source: str, source_id: str, kind: str, content: Content) -> Draft:
-    """The draft of an event in the native form."""
-    actor = body.actor
-    return Draft(
-        source=source,
-        source_id=source_id,
-        event_type=kind,
-        source_event_type=body.source_event_type,
-        text=body.text,
-        agent=body.agent,
-        bot=body.bot,
-        conversation=body.conversation,
-        thread=body.thread,
-        actor_type=None if actor is None else actor.type,
-        actor_id=None if actor is None else actor.id,
-        actor_name=None if actor is None else actor.name,
-        subject_type=body.subject_type,
-        subject_id=body.subject_id,
-        event_ms=round(body.time * 1000) if body.time is not None else None,
-        content=content,
-    )
-
-
-def message_of(
+def message_event(
     message: AgentInput,
-    actor: Actor | None,
+    scope: Scope,
+    source: str,
     source_id: str,
     *,
     caller: str,
-    source: str = API_SOURCE,
-    bot: str | None = None,
-    conversation: str | None = None,
-    thread: str | None = None,
+    actor_name: str | None = None,
     data: JsonObject | None = None,
     traceparent: str | None = None,
     attachments: tuple[JsonObject, ...] = (),
@@ -194,15 +188,11 @@ def message_of(
         source=source,
         source_id=source_id,
         event_type="message.received",
+        scope=scope,
         text=message.text,
         contents=tuple(element.to_wire() for element in message.contents),
         attachments=attachments,
-        bot=bot,
-        conversation=conversation,
-        thread=thread,
-        actor_type=actor.type if actor is not None else None,
-        actor_id=actor.id if actor is not None else None,
-        actor_name=actor.name if actor is not None else None,
+        actor_name=actor_name,
         data=data or {},
         caller=caller,
         traceparent=traceparent,
@@ -215,9 +205,8 @@ def source_of(caller: Caller, chosen: str | None) -> str:
     return API_SOURCE if chosen is None or caller.kind == "installation" else f"{API_SOURCE}/{caller.name}"
 
 
-def chosen_id(request: Request, named: str | None) -> str | None:
-    """The id that the caller chose: of the body or of the header `Idempotency-Key`."""
-    key = key_of(request)
+def chosen_id(key: str | None, named: str | None) -> str | None:
+    """The id that the caller chose: `key` of the header `Idempotency-Key`, or the one that the body names."""
     if key is None:
         return named
     if named is not None and named != key:

@@ -263,32 +263,25 @@ def _mismatch(**details: str) -> RepeatMismatch:
 
 
 async def refuse_other(
-    store: Store,
-    workspace: str,
-    accepted: Accepted,
-    event: NewEvent,
-    agent_id: str | None,
-    *,
-    external: bool | None = None,
+    store: Store, accepted: Accepted, event: NewEvent, agent_id: str | None, *, external: bool | None = None
 ) -> None:
     """Raise `RepeatMismatch` if a repeated event differs from the first one in its content, its agent or its
     execution."""
     if accepted.first:
         return
-    if not await asyncio.to_thread(_is_same, store, workspace, accepted, event, agent_id, external):
+    if not await asyncio.to_thread(_is_same, store, accepted, event, agent_id, external):
         raise _mismatch(event_id=accepted.event_id)
 
 
-def _is_same(
-    store: Store, workspace: str, accepted: Accepted, event: NewEvent, agent_id: str | None, external: bool | None
-) -> bool:
+def _is_same(store: Store, accepted: Accepted, event: NewEvent, agent_id: str | None, external: bool | None) -> bool:
+    workspace = event.scope.workspace
     row = store.event(workspace, accepted.event_id)
     if row is None:
         return True
     record = next(iter(store.records(row.record_id - 1, 1)), None)
     if record is None or record.data is None:
         return True  # retention dropped its data
-    _, first = NewEvent.from_record(record.data)
+    _, first = NewEvent.from_record(record.data, workspace)
     run = None if accepted.run_id is None or agent_id is None else store.run(accepted.run_id)
     if run is not None and (run.agent_id != agent_id or external not in (None, facts_of(run).external)):
         return False

@@ -17,6 +17,7 @@ from bollard.host.identity.tokens import CallerRegistry
 from bollard.host.identity.users import ActorLinks, Users, names_of_user
 from bollard.host.limits import PARTICIPANT_EVENTS
 from bollard.host.log.records import RunFacts
+from bollard.host.scope import Actor, Place
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
 
@@ -25,14 +26,6 @@ _facts: Final = msgspec.json.Decoder(RunFacts).decode
 _DELETED_AGENT: Final = AudienceRule(who="participants")
 """The rule for runs of a deleted agent, if another agent of the workspace has a rule."""
 _EVERYONE: Final = AudienceRule(who="everyone")
-
-
-class RunPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation, or one of its threads."""
-
-    bot: str | None
-    conversation: str
-    thread: str | None
 
 
 class Audience:
@@ -92,27 +85,31 @@ class Audience:
         row = await asyncio.to_thread(self._store.run, run_id)
         return row is not None and row.workspace == caller.workspace and await self.may(caller, "see", row)
 
-    async def sees_place(self, caller: Caller, place: RunPlace) -> bool:
+    async def sees_place(self, caller: Caller, place: Place) -> bool:
         """Whether the caller may see the newest run of each agent in a conversation."""
         if self.is_free(caller):
             return True
-        return all([await self.may(caller, "see", row) for row in await self._newest(caller.workspace, place)])
+        return all([await self.may(caller, "see", row) for row in await self._newest(place)])
 
-    async def may_enter(self, caller: Caller, place: RunPlace) -> bool:
+    async def may_enter(self, caller: Caller, place: Place) -> bool:
         """Whether the caller may send messages in a conversation. A sender becomes a participant and gets the history,
         so it must be allowed to see it. A caller with `actors.assume` may send everywhere."""
         if self.is_free(caller) or caller.may("actors.assume"):
             return True
-        for row in await self._newest(caller.workspace, place):
+        for row in await self._newest(place):
             if not await self.may(caller, "see", row) and not await asyncio.to_thread(
                 self._is_participant, caller, row
             ):
                 return False
         return True
 
-    async def _newest(self, workspace: str, place: RunPlace) -> list[RunRow]:
+    async def _newest(self, place: Place) -> list[RunRow]:
         """The newest run of each agent in a conversation."""
-        return await asyncio.to_thread(self._store.newest_runs, workspace, place.bot, place.conversation, place.thread)
+        if place.conversation is None:
+            return []
+        return await asyncio.to_thread(
+            self._store.newest_runs, place.workspace, place.bot, place.conversation, place.thread
+        )
 
     def _rule(self, workspace: str, agent_id: str, deed: Deed) -> AudienceRule:
         agent = self._agents.get(agent_id, workspace) or self._agents.saved_one(agent_id, workspace)
@@ -130,29 +127,28 @@ class Audience:
         return cached[1]
 
     def _names(self, caller: Caller) -> frozenset[str]:
-        actor = caller.actor
-        own = frozenset[str]() if actor is None else self._links.names(caller.workspace, *actor)
+        own = self._links.names(caller.workspace, caller.actor)
         user = None if caller.user_id is None else self._users.user(caller.workspace, caller.user_id)
         return own if user is None else own | names_of_user(user)
 
     def _is_participant(self, caller: Caller, row: RunRow) -> bool:
         facts = _facts(row.facts)
-        if self.is_caller(caller, facts.actor_type, facts.actor_id):
+        if self.is_caller(caller, facts.actor):
             return True
         if row.conversation is None:
             return False
         events = self._store.events_in(row.workspace, row.bot, row.conversation, row.thread, None, PARTICIPANT_EVENTS)
-        return any(self.is_caller(caller, event.actor_type, event.actor_id) for event in events)
+        return any(self.is_caller(caller, event.actor) for event in events)
 
     def is_nobody(self, caller: Caller) -> bool:
         """Whether messages of the caller have no actor, so that an event without an actor may be its own."""
         return caller.actor is None
 
-    def is_caller(self, caller: Caller, actor_type: str | None, actor_id: str | None) -> bool:
+    def is_caller(self, caller: Caller, actor: Actor | None) -> bool:
         """Whether an actor is the caller, or linked to the same user."""
-        if actor_type is None or actor_id is None:
+        if actor is None or actor.id is None:
             return False
-        if caller.actor == (actor_type, actor_id):
+        if caller.actor == actor:
             return True
-        user = self._links.user_of(caller.workspace, actor_type, actor_id)
+        user = self._links.user_of(caller.workspace, actor)
         return user is not None and user.user_id == caller.user_id

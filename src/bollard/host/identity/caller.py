@@ -10,6 +10,8 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from bollard.host.scope import Actor
+
 Right = Literal[
     "runs.read",
     "runs.create",
@@ -159,12 +161,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return right in self.rights
 
     @property
-    def actor(self) -> tuple[str, str] | None:
-        """Type and id of the actor of the caller's messages; `None` for the installation."""
+    def actor(self) -> Actor | None:
+        """The actor of the caller's messages; `None` for the installation."""
         if self.kind == "installation":
             return None
         kind, _, name = self.name.partition(":")
-        return ("user", self.user_id) if self.user_id is not None else (kind, name)
+        return Actor("user", self.user_id) if self.user_id is not None else Actor(kind, name)
 
 
 _EVERYTHING = frozenset(RIGHTS)

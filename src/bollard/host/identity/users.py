@@ -16,6 +16,7 @@ from bollard.host.identity.entities import ActorLink, User, link_id, read
 from bollard.host.identity.passwords import Passwords, check_new_password
 from bollard.host.limits import ACTORS_OF_WORKSPACE, USERS_OF_WORKSPACE
 from bollard.host.log.saved_resources import JointChange, Keeps, Repository, ResourceKind, Saved, SavedChanges
+from bollard.host.scope import Actor
 from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -195,20 +196,20 @@ class ActorLinks(Repository[ActorLink]):
         )
         self._users = users
 
-    def user_of(self, workspace: str, actor_type: str | None, actor_id: str | None) -> User | None:
+    def user_of(self, workspace: str, actor: Actor | None) -> User | None:
         """The user of an actor: by a link, or because the actor is a user."""
-        if not actor_type or not actor_id or ":" in actor_type:
+        if actor is None or not actor.type or not actor.id or ":" in actor.type:
             return None
-        if actor_type == "user" and (user := self._users.user(workspace, actor_id)) is not None:
+        if actor.type == "user" and (user := self._users.user(workspace, actor.id)) is not None:
             return None if user.disabled else user
-        link = self.find(workspace, link_id(f"{actor_type}:{actor_id}"))
+        link = self.find(workspace, link_id(f"{actor.type}:{actor.id}"))
         user = None if link is None else self._users.user(workspace, link.thing.user_id)
         return None if user is None or user.disabled else user
 
-    def names(self, workspace: str, actor_type: str | None, actor_id: str | None) -> frozenset[str]:
+    def names(self, workspace: str, actor: Actor | None) -> frozenset[str]:
         """The names of an actor in rules: its own `type:id`, its user, and the roles of that user."""
-        own = own_names(workspace, actor_type, actor_id)
-        user = self.user_of(workspace, actor_type, actor_id) if own else None
+        own = own_names(workspace, actor)
+        user = self.user_of(workspace, actor) if own else None
         return own if user is None else own | names_of_user(user)
 
     async def save(self, body: JsonObject, caller: Caller) -> Saved[ActorLink]:

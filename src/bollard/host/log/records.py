@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from bollard.host.scope import Actor, Scope
 from bollard.host.store.rows import RecordRow
 from bollard.trust import canonical_sha256
 
@@ -86,21 +87,25 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flow: int = 0
     """The flow of the event, as bits of `Flow`."""
 
+    @property
+    def actor(self) -> Actor | None:
+        return None if self.actor_type is None else Actor(self.actor_type, self.actor_id)
+
 
 def scope_key(facts: RunFacts, scope: StateScope) -> str:
     """The key of a state scope. It includes the agent, so two agents never share state by accident."""
-    return owned_scope_key(facts.workspace, scope, owner_of(facts, scope))
+    return owned_scope_key(facts.workspace, scope, owner_of(facts, facts.agent_id, facts.runner_id, scope))
 
 
-def owner_of(facts: RunFacts, scope: StateScope) -> dict[str, str]:
+def owner_of(where: RunFacts | Scope, agent_id: str, runner_id: str, scope: StateScope) -> dict[str, str]:
     """The owner of a state scope in a run, without the workspace."""
-    parts: dict[str, str | None] = {"bot": facts.bot, "agent": facts.agent_id, "runner": facts.runner_id}
+    parts: dict[str, str | None] = {"bot": where.bot, "agent": agent_id, "runner": runner_id}
     if scope == "conversation":
-        parts |= {"conversation": facts.conversation, "thread": facts.thread}
+        parts |= {"conversation": where.conversation, "thread": where.thread}
     elif scope == "actor":
-        parts |= {"actor_type": facts.actor_type, "actor_id": facts.actor_id}
+        parts |= {"actor_type": where.actor_type, "actor_id": where.actor_id}
     elif scope == "subject":
-        parts |= {"subject_type": facts.subject_type, "subject_id": facts.subject_id}
+        parts |= {"subject_type": where.subject_type, "subject_id": where.subject_id}
     return {key: value for key, value in parts.items() if value is not None}
 
 

@@ -17,6 +17,7 @@ from bollard.host.limits import PURGED_STATE_LISTED
 from bollard.host.log.entries import Committed, Entry, StateExpectation, Told
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, RunFacts, encode_data, owned_scope_key, owner_of
+from bollard.host.scope import Actor
 from bollard.host.store.rows import WrittenState
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject, StateScope
@@ -30,7 +31,7 @@ class WriterQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str | None = None
     agent_id: str | None = None
-    actor: tuple[str, str] | None = None
+    actor: Actor | None = None
     """Type and id."""
     source: str | None = None
     """The source of the event that started the run."""
@@ -50,7 +51,7 @@ class Writer(msgspec.Struct, frozen=True):
             return False
         if query.agent_id is not None and all(run.agent_id != query.agent_id for run in runs):
             return False
-        if query.actor is not None and all((run.actor_type, run.actor_id) != query.actor for run in runs):
+        if query.actor is not None and all(run.actor != query.actor for run in runs):
             return False
         if query.source is None or query.source in self.sources:
             return True
@@ -186,7 +187,7 @@ def _select(
             unknown += 1
         elif matches:
             run, scope = writer.runs[0], cast("StateScope", row.scope)
-            owner = owner_of(run, scope)
+            owner = owner_of(run, run.agent_id, run.runner_id, scope)
             if owned_scope_key(workspace, scope, owner) == row.scope_key:
                 selected.append(FoundState(row, run.run_id, owner))
             else:

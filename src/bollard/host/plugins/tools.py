@@ -172,8 +172,8 @@ def _params(order: CallOrder) -> ToolCallParams:
 
 def _context(context: CallContext) -> ToolCallContext:
     actor = conversation = None
-    if context.actor_type is not None:
-        actor = ActorContext(actor_type=context.actor_type, actor_id=context.actor_id)
+    if context.actor is not None:
+        actor = ActorContext(actor_type=context.actor.type, actor_id=context.actor.id)
     if context.conversation is not None:
         conversation = ConversationContext(conversation_id=context.conversation, thread_id=context.thread)
     return ToolCallContext(

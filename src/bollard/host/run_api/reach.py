@@ -10,6 +10,7 @@ from typing import Protocol
 from bollard.host.clock import Clock
 from bollard.host.grants.check import Allowed, check, whole_conversation
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.scope import Place
 from bollard.host.store.rows import ArtifactRow
 from bollard.host.store.store import Store
 
@@ -17,20 +18,7 @@ FindArtifact = Callable[[LiveRun, str], ArtifactRow | None]
 """The artifact with this id, if it is in the reach of the run. Blocks."""
 
 
-class Placed(Protocol):
-    """A row with a workspace, bot, conversation and thread."""
-
-    @property
-    def workspace(self) -> str: ...
-    @property
-    def bot(self) -> str | None: ...
-    @property
-    def conversation(self) -> str | None: ...
-    @property
-    def thread(self) -> str | None: ...
-
-
-def reaches(run: LiveRun, there: Placed) -> bool:
+def reaches(run: LiveRun, there: Place) -> bool:
     """Whether a row of that place is in the reach of the run. A row without a conversation never is."""
     here = run.facts
     if not there.conversation or (there.workspace, there.bot) != (here.workspace, here.bot):
@@ -42,7 +30,7 @@ def reaches(run: LiveRun, there: Placed) -> bool:
     return named and isinstance(check(grant, revoked, "history.page", conversation), Allowed)
 
 
-def _where(there: Placed) -> tuple[str | None, ...]:
+def _where(there: Place) -> tuple[str | None, ...]:
     return there.workspace, there.bot, there.conversation, there.thread
 
 
@@ -64,7 +52,7 @@ class ArtifactReach:
         there = self._place(row)
         return row if there is not None and reaches(run, there) else None
 
-    def made_in(self, there: Placed, artifact_id: str) -> ArtifactRow | None:
+    def made_in(self, there: Place, artifact_id: str) -> ArtifactRow | None:
         """The artifact with this id, if it belongs to exactly that place."""
         row = self._alive(there.workspace, artifact_id)
         made = None if row is None or not row.conversation else self._place(row)
@@ -74,7 +62,7 @@ class ArtifactReach:
         row = self._store.artifact(workspace, artifact_id)
         return None if row is None or (row.expires_ms is not None and row.expires_ms <= self._clock.now_ms()) else row
 
-    def _place(self, row: ArtifactRow) -> Placed | None:
+    def _place(self, row: ArtifactRow) -> Place | None:
         """The place of an artifact. Its row has no bot, and conversations of two bots may have the same name."""
         if row.run_id is not None:
             return self._store.run(row.run_id)

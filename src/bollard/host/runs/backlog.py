@@ -68,18 +68,18 @@ class QueueShares:
         self._counts: Counter[_Key] = Counter()
 
     def add(self, run: QueuedRun) -> None:
-        for key in _keys(run.facts.workspace, run.facts.agent_id, run.event):
+        for key in _keys(run.facts.agent_id, run.event):
             self._counts[key] += 1
 
     def remove(self, run: QueuedRun) -> None:
-        for key in _keys(run.facts.workspace, run.facts.agent_id, run.event):
+        for key in _keys(run.facts.agent_id, run.event):
             self._counts[key] -= 1
             if not self._counts[key]:
                 del self._counts[key]
 
-    def full(self, workspace: str, agent_id: str, event: NewEvent) -> ShareKind | None:
+    def full(self, agent_id: str, event: NewEvent) -> ShareKind | None:
         """The first share that has no room for a run of this event, smallest kind first."""
-        for key in _keys(workspace, agent_id, event):
+        for key in _keys(agent_id, event):
             if self._counts[key] >= self.limits.of(key[0]):
                 return key[0]
         return None
@@ -92,9 +92,10 @@ class QueueShares:
         return sizes
 
 
-def _keys(workspace: str, agent_id: str, event: NewEvent) -> Iterator[_Key]:
-    if (lane := lane_of(workspace, agent_id, event)) is not None:
+def _keys(agent_id: str, event: NewEvent) -> Iterator[_Key]:
+    if (lane := lane_of(agent_id, event.scope)) is not None:
         yield "conversation", replace(lane, thread=None)  # a sender may open as many threads as it likes
+    workspace = event.scope.workspace
     if event.caller is not None:
         yield "caller", (workspace, event.caller)
     yield "agent", (workspace, agent_id)

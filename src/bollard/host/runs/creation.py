@@ -9,7 +9,7 @@ from bollard.host.agents.agent import Agent
 from bollard.host.clock import Clock
 from bollard.host.grants.access import AccessCache
 from bollard.host.grants.child import issue_child_grant
-from bollard.host.grants.grant import Grant, GrantScope, issue_grant, limits_of
+from bollard.host.grants.grant import Grant, issue_grant, limits_of
 from bollard.host.grants.graphs import Graphs
 from bollard.host.grants.offer import Offer
 from bollard.host.grants.session import RunSession, open_session, policy_of
@@ -66,22 +66,15 @@ class RunMaker:
         stamp = self.new_id()
         run_id = f"run_{stamp}"
         session = self.session(event, agent, run_id, parent)
-        grant, scope = session.grant, session.grant.scope
+        grant = session.grant
         facts = RunFacts(
+            **msgspec.structs.asdict(grant.scope),
             run_id=run_id,
-            workspace=agent.workspace,
             event_id=event_id or f"evt_{stamp}",
             agent_id=agent.agent_id,
             binding_id=binding_id,
             runner_id=agent.runner_id,
             grant_sha256=grant.sha256,
-            bot=scope.bot,
-            conversation=scope.conversation,
-            thread=scope.thread,
-            actor_type=scope.actor_type,
-            actor_id=scope.actor_id,
-            subject_type=scope.subject_type,
-            subject_id=scope.subject_id,
             parent_run_id=None if parent is None else parent.facts.run_id,
             depth=grant.depth,
             adopts=event_id is not None,
@@ -102,16 +95,9 @@ class RunMaker:
         """The grant, capabilities and policy of a run of this event, never more than its parent has."""
         offer = self._offer_of(agent.workspace)
         access, trace = self._accesses.get(agent, offer), event.traceparent
-        scope = GrantScope(
-            workspace=agent.workspace,
-            bot=event.bot,
-            conversation=event.conversation,
-            thread=event.thread,
-            actor_type=event.actor_type,
-            actor_id=event.actor_id,
-            subject_type=event.subject_type,
-            subject_id=event.subject_id,
-        )
+        scope = event.scope
+        if scope.workspace != agent.workspace:
+            raise ValueError("an event and its agent are in different workspaces")
         limits = limits_of(agent)
         if parent is None:
             graph = self._graphs.of(access, offer)

@@ -1,6 +1,6 @@
 """A validated event: the parts of a CloudEvent that a run needs, and where its answers are delivered. Pure."""
 
-from dataclasses import InitVar, dataclass, field, fields
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,7 @@ from bollard.host.limits import (
     INPUT_TEXT_BYTES,
 )
 from bollard.host.log.records import NO_BITS, UNTRUSTED_BIT, DeliverTo
+from bollard.host.scope import Scope
 from bollard.host.store.keys import key_problem
 from bollard.host.telemetry.tracer import parse_traceparent
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
@@ -84,8 +85,9 @@ _FROM_PEOPLE: Final = frozenset[TriggerSource]({"platform", "webui", "api"})
 _FROM_OUTSIDE: Final = frozenset[TriggerSource]({"platform", "webhook", "host_adapter"})
 _VALUES_OF_ELEMENT: Final = 10
 """The maximum of JSON values in an input element or attachment."""
-_SCOPE_FIELDS: Final = ("bot", "conversation", "thread", "actor_id", "subject_id", "source_event_type")
-_DISPLAY_FIELDS: Final = ("actor_type", "actor_name", "subject_type")
+_SCOPE_IDS: Final = ("bot", "conversation", "thread", "actor_id", "subject_id")
+_CHECKED: Final = (*_SCOPE_IDS, "source_event_type", "actor_type", "actor_name", "subject_type")
+_IN_SCOPE: Final = frozenset(Scope.__struct_fields__)
 
 
 class RawPayload(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,19 +107,13 @@ class NewEvent:
     source: str
     source_id: str
     event_type: str
+    scope: Scope
     trigger: TriggerSource = "api"
     text: str | None = None
     contents: tuple[JsonObject, ...] = ()
     attachments: tuple[JsonObject, ...] = ()
     """Artifacts of the conversation, each as an `ArtifactRef`."""
-    conversation: str | None = None
-    thread: str | None = None
-    bot: str | None = None
-    actor_type: str | None = None
-    actor_id: str | None = None
     actor_name: str | None = None
-    subject_type: str | None = None
-    subject_id: str | None = None
     surface: str = "api"
     event_ms: int | None = None
     data: JsonObject = field(default_factory=dict[str, JsonValue])
@@ -140,9 +136,11 @@ class NewEvent:
     def __post_init__(self, known: bool) -> None:
         if not known:
             self._check_names()
-        for name in _SCOPE_FIELDS:
-            if getattr(self, name) == "":  # an empty id must not become a scope that unrelated senders share
-                object.__setattr__(self, name, None)
+        if self.source_event_type == "":
+            object.__setattr__(self, "source_event_type", None)
+        # An empty id must not become a scope that unrelated senders share.
+        if empty := [name for name in _SCOPE_IDS if getattr(self.scope, name) == ""]:
+            object.__setattr__(self, "scope", msgspec.structs.replace(self.scope, **dict.fromkeys(empty)))
         if self.traceparent is not None:
             parsed = parse_traceparent(self.traceparent)
             object.__setattr__(self, "traceparent", None if parsed is None else parsed.traceparent)
@@ -185,8 +183,8 @@ class NewEvent:
                 hint = "choose another value"
                 message = f"{name} {problem}"
                 raise InvalidRequest(message, reason="event_name", hint=hint, field=name, problem=problem)
-        for name in (*_SCOPE_FIELDS, *_DISPLAY_FIELDS):
-            value = getattr(self, name) or ""
+        for name in _CHECKED:
+            value = getattr(self.scope if name in _IN_SCOPE else self, name) or ""
             problem = key_problem(value)
             if len(value) > EVENT_NAME_CHARACTERS:
                 problem = f"is longer than {EVENT_NAME_CHARACTERS} characters"
@@ -194,6 +192,11 @@ class NewEvent:
                 hint = "send the id that the platform uses"
                 message = f"{name} {problem}"
                 raise InvalidRequest(message, reason="event_id", hint=hint, field=name, problem=problem)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The idempotency key."""
+        return self.scope.workspace, self.source, self.source_id
 
     @property
     def is_message(self) -> bool:
@@ -223,16 +226,17 @@ class NewEvent:
             body |= {"dispatch": "dropped", "reason": dropped}
         if self.flow:
             body["flow"] = self.flow
-        for name in _FIELDS:
-            value = getattr(self, name)
+        for name in _RECORDED:
+            value = getattr(self.scope if name in _IN_SCOPE else self, name)
             if value:
                 body[name] = value
         return msgspec.json.encode(body)
 
     @staticmethod
-    def from_record(data: bytes) -> "tuple[str, NewEvent]":
+    def from_record(data: bytes, workspace: str) -> "tuple[str, NewEvent]":
         """The event id and the event of an `event.received` record."""
         body: dict[str, Any] = msgspec.json.decode(data)
+        scope = {name: body.pop(name) for name in _IN_SCOPE & body.keys()}
         event_id = str(body["event_id"])
         for name in ("event_id", "run_id", "dispatch", "agent_id", "reason", "flow"):
             body.pop(name, None)
@@ -242,10 +246,15 @@ class NewEvent:
             body["raw"] = RawPayload(**body["raw"])
         if "reply" in body:
             body["reply"] = ReplyRoute(**body["reply"])
-        return event_id, NewEvent(**body, known=True)
+        return event_id, NewEvent(**body, scope=Scope(**scope, workspace=workspace), known=True)
 
 
-_FIELDS: Final = tuple(item.name for item in fields(NewEvent))
+_RECORDED: Final = (
+    *("source", "source_id", "event_type", "trigger", "text", "contents", "attachments"),
+    *("conversation", "thread", "bot", "actor_type", "actor_id", "actor_name", "subject_type", "subject_id"),
+    *("surface", "event_ms", "data", "source_event_type", "raw", "reply", "extra", "caller", "traceparent", "carries"),
+)
+"""The fields of the record, in its order. The workspace is a column of the record."""
 
 
 def is_own_source(source: str) -> bool:

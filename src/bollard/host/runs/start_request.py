@@ -48,7 +48,7 @@ def run_request(
     context: JsonObject = {
         "run_id": facts.run_id,
         "trigger": {"type": event.event_type, "source": event.trigger, "timestamp": now_ms / 1000},
-        **event_context(facts.event_id, event, facts.workspace),
+        **event_context(facts.event_id, event),
         "delivery": delivery_context(event.reply, event.surface, agent.policy.delivery, facts.deliver_to),
         "resources": resources_of(grant),
         "context": {
@@ -74,7 +74,7 @@ def run_request(
     return {"runner_id": agent.runner_id, "runner_name": agent.runner_name, "context": context}
 
 
-def event_context(event_id: str, event: NewEvent, workspace: str) -> JsonObject:
+def event_context(event_id: str, event: NewEvent) -> JsonObject:
     """The event, input, conversation, actor and subject, as in a start request and in a steering message."""
     entry: JsonObject = {
         "event_id": event_id,
@@ -89,14 +89,18 @@ def event_context(event_id: str, event: NewEvent, workspace: str) -> JsonObject:
     if event.raw is not None:
         entry["raw_ref"] = _raw_ref(event.raw)
     given: JsonObject = {"event": entry, "input": _input(event)}
-    if event.conversation is not None:
+    scope = event.scope
+    if scope.conversation is not None:
         given["conversation"] = _present(
-            conversation_id=event.conversation, thread_id=event.thread, bot_id=event.bot, workspace_id=workspace
+            conversation_id=scope.conversation,
+            thread_id=scope.thread,
+            bot_id=scope.bot,
+            workspace_id=scope.workspace,
         )
-    if event.actor_type is not None:
-        given["actor"] = _present(actor_type=event.actor_type, actor_id=event.actor_id, actor_name=event.actor_name)
-    if event.subject_type is not None:
-        given["subject"] = _present(subject_type=event.subject_type, subject_id=event.subject_id)
+    if scope.actor_type is not None:
+        given["actor"] = _present(actor_type=scope.actor_type, actor_id=scope.actor_id, actor_name=event.actor_name)
+    if scope.subject_type is not None:
+        given["subject"] = _present(subject_type=scope.subject_type, subject_id=scope.subject_id)
     return given
 
 

@@ -4,6 +4,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from bollard.host.scope import Actor
 from bollard.host.store.action_rows import EndToolCall, PatchApproval, PutApproval, PutToolCall
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled", "timeout"})
@@ -86,6 +87,10 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     record_id: int
     flow: int = 0
     """Its flow, as bits of `Flow`."""
+
+    @property
+    def actor(self) -> Actor | None:
+        return None if self.actor_type is None else Actor(self.actor_type, self.actor_id)
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):

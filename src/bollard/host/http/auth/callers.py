@@ -6,8 +6,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from bollard.host.errors import Forbidden, HostError
-from bollard.host.http.bodies import Actor
 from bollard.host.identity.caller import Caller
+from bollard.host.scope import Actor
 
 _CALLER: Final = "bollard.caller"
 
@@ -47,8 +47,8 @@ def speaker(caller: Caller, named: Actor | None) -> Actor | None:
     if own is None:
         return named
     if named is None:
-        return Actor(type=own[0], id=own[1])
-    if (named.type, named.id) != own and not caller.may("actors.assume"):
+        return own
+    if named != own and not caller.may("actors.assume"):
         raise Forbidden(
             "this caller speaks in its own name only",
             reason="actor",

@@ -8,13 +8,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from bollard.host.errors import InvalidRequest
 from bollard.host.events.acceptance import EventDeduplication
 from bollard.host.limits import ATTACHMENTS
 from bollard.host.run_api.history import artifact_ref
-from bollard.host.run_api.reach import ArtifactReach, Placed
+from bollard.host.run_api.reach import ArtifactReach
+from bollard.host.scope import Place
 from bollard.host.store.keys import key_problem
 from bollard.protocol import AgentInput, ArtifactRef, JsonObject
 
@@ -24,15 +23,6 @@ Sent = tuple[str, str, str]
 """Workspace, source and id of a message that may be a repeat."""
 
 
-class MessageScope(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of a message that has no run yet. Implements `Placed`."""
-
-    workspace: str
-    bot: str | None
-    conversation: str | None
-    thread: str | None
-
-
 class Attachments:
     """Looks up the attachments of messages."""
 
@@ -40,7 +30,7 @@ class Attachments:
         self._reach = reach
         self._known = known
 
-    async def of(self, message: AgentInput, place: Placed, sent: Sent | None = None) -> tuple[JsonObject, ...]:
+    async def of(self, message: AgentInput, place: Place, sent: Sent | None = None) -> tuple[JsonObject, ...]:
         """The attachments of a message in this place. Raises `InvalidRequest` for the first invalid one.
 
         A message that is `sent` again has its first attachments, even if they were removed since."""
@@ -58,7 +48,7 @@ class Attachments:
         return await asyncio.to_thread(self._look_up, message.attachments, place, first)
 
     def _look_up(
-        self, attached: Sequence[ArtifactRef], place: Placed, first: Mapping[str, JsonObject]
+        self, attached: Sequence[ArtifactRef], place: Place, first: Mapping[str, JsonObject]
     ) -> tuple[JsonObject, ...]:
         references: list[JsonObject] = []
         for number, each in enumerate(attached):

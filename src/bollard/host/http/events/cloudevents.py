@@ -1,4 +1,4 @@
-"""CloudEvents 1.0 as drafts of the host's own events. Pure.
+"""CloudEvents 1.0 as events of the host. Pure.
 
 `source` and `id` identify the event. A stable type keeps its name; any other becomes `webhook.received` with the
 sender's type as `source_event_type`. The run gets the original attributes in `adapter.extra.cloudevent`.
@@ -16,9 +16,11 @@ import msgspec
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.events.drafts import Content, Draft, Json, Nothing, Raw, json_content, summary_of
+from bollard.host.http.events.event_data import EventData, LargeData, json_data, large_data
 from bollard.host.http.operations import OtherBody
 from bollard.host.limits import EVENT_EXTRA_BYTES, EVENT_NAME_CHARACTERS, EVENTS_IN_BATCH
+from bollard.host.runs.event import NewEvent
+from bollard.host.scope import Scope
 from bollard.protocol import EVENT_TYPES, JsonObject, JsonValue
 
 STRUCTURED: Final = "application/cloudevents+json"
@@ -41,37 +43,51 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One valid CloudEvent: its attributes and its data."""
 
     attributes: Mapping[str, JsonValue]
-    content: Content = msgspec.field(default_factory=Nothing)
+    data: EventData = msgspec.field(default_factory=EventData)
+
+    @property
+    def source(self) -> str:
+        return str(self.attributes["source"])
+
+    @property
+    def id(self) -> str:
+        return str(self.attributes["id"])
+
+    @property
+    def expires_ms(self) -> int | None:
+        return _read_time("expirytime", self.attributes)
 
     def text(self, name: str) -> str | None:
         value = self.attributes.get(name)
         return value if isinstance(value, str) else None
 
-    def draft(self) -> Draft:
-        """The event as a draft."""
-        kind, subject = str(self.attributes["type"]), self.text("subject")
+    def event(self, workspace: str, *, caller: str, traceparent: str | None) -> NewEvent:
+        """The event, in the trace of the request unless it has its own. Raises `InvalidRequest`."""
+        kind, subject, actor_id = str(self.attributes["type"]), self.text("subject"), self.text("actorid")
         stable = kind in EVENT_TYPES
-        actor_id = self.text("actorid")
-        return Draft(
-            source=str(self.attributes["source"]),
-            source_id=str(self.attributes["id"]),
+        return NewEvent(
+            source=self.source,
+            source_id=self.id,
             event_type=kind if stable else "webhook.received",
             source_event_type=None if stable else kind,
-            text=_message_text(self.content) if kind == "message.received" else None,
-            agent=self.text("agent"),
-            bot=self.text("bot"),
-            conversation=self.text("conversation"),
-            thread=self.text("thread"),
-            actor_type=None if actor_id is None else self.text("actortype") or "user",
-            actor_id=actor_id,
+            scope=Scope(
+                workspace=workspace,
+                bot=self.text("bot"),
+                conversation=self.text("conversation"),
+                thread=self.text("thread"),
+                actor_type=None if actor_id is None else self.text("actortype") or "user",
+                actor_id=actor_id,
+                subject_type=None if subject is None else self.text("subjecttype") or "subject",
+                subject_id=subject,
+            ),
+            trigger="webhook",
+            text=_message_text(self.data) if kind == "message.received" else None,
             actor_name=self.text("actorname"),
-            subject_type=None if subject is None else self.text("subjecttype") or "subject",
-            subject_id=subject,
             event_ms=_read_time("time", self.attributes),
-            expires_ms=_read_time("expirytime", self.attributes),
-            traceparent=_traceparent(self.attributes),
+            data=self.data.values,
             extra=_extra(self.attributes),
-            content=self.content,
+            caller=caller,
+            traceparent=_traceparent(self.attributes) or traceparent,
         )
 
 
@@ -84,7 +100,7 @@ def is_json(media: str) -> bool:
     return not media or media == "application/json" or media.endswith(("/json", "+json"))
 
 
-def read_event(body: Mapping[str, JsonValue], large: bytes | None = None) -> CloudEvent:
+def structured_event(body: Mapping[str, JsonValue], large: bytes | None = None) -> CloudEvent:
     """Read a structured event. `large` is its `data` as bytes, if that is too large to decode."""
     for name in body:
         if name not in ("data", "data_base64") and _NAME.fullmatch(name) is None:
@@ -99,17 +115,15 @@ def read_event(body: Mapping[str, JsonValue], large: bytes | None = None) -> Clo
     _check(attributes)
     media = media_type(str(attributes.get("datacontenttype", "")))
     if large is not None:
-        content: Content = Raw(large, media or "application/json", summary_of(large))
+        data = large_data(large, media or "application/json")
     elif "data_base64" in body:
-        content = _binary(body["data_base64"], media)
-    elif "data" in body:
-        content = json_content(body["data"])
+        data = _binary(body["data_base64"], media)
     else:
-        content = Nothing()
-    return CloudEvent(attributes=attributes, content=content)
+        data = json_data(body.get("data"))
+    return CloudEvent(attributes=attributes, data=data)
 
 
-def binary_event(headers: Mapping[str, str]) -> CloudEvent:
+def header_attributes(headers: Mapping[str, str]) -> JsonObject:
     """Read the attributes of an event whose data is the body."""
     attributes: JsonObject = {}
     for name, value in headers.items():
@@ -121,7 +135,7 @@ def binary_event(headers: Mapping[str, str]) -> CloudEvent:
     if (media := headers.get("content-type")) is not None:
         attributes["datacontenttype"] = media
     _check(attributes)
-    return CloudEvent(attributes=attributes)
+    return attributes
 
 
 def _check(attributes: Mapping[str, JsonValue]) -> None:
@@ -145,19 +159,19 @@ def _check(attributes: Mapping[str, JsonValue]) -> None:
             raise _invalid(name, "attribute_type", "should be a string, an integer or a boolean")
 
 
-def _binary(value: JsonValue, media: str) -> Content:
+def _binary(value: JsonValue, media: str) -> EventData:
     try:
         decoded = base64.b64decode(cast("str", value), validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise _invalid("data_base64", "base64", "is not base64") from None
-    return Raw(decoded, media or "application/octet-stream")
+    return EventData(large=LargeData(decoded, media or "application/octet-stream"))
 
 
-def _message_text(content: Content) -> str | None:
+def _message_text(data: EventData) -> str | None:
     """The text of a message: its data if that is a string, or the `text` in it."""
-    if not isinstance(content, Json):
+    if data.large is not None:
         return None
-    value = content.data.get("text", content.data.get("value"))
+    value = data.values.get("text", data.values.get("value"))
     return value if isinstance(value, str) else None
 
 

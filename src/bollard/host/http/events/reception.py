@@ -1,9 +1,10 @@
-"""Accepts drafts of events: stores the payload, passes the event to the intake and builds the response."""
+"""Accepts events: stores the payload, passes the event to the intake and builds the response."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
-from msgspec.structs import replace
+import msgspec
 from starlette.responses import Response
 
 from bollard.host.clock import Clock
@@ -13,7 +14,8 @@ from bollard.host.events.intake import Intake
 from bollard.host.http.answers import JsonAnswer, error_answer, error_body
 from bollard.host.http.downloads import is_media_type
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.events.drafts import Draft, Json, Raw
+from bollard.host.http.events.event_data import LargeData
+from bollard.host.http.events.incoming import BatchItem, IncomingEvent
 from bollard.host.http.events.payloads import Payload, Payloads
 from bollard.host.http.idempotency import refuse_other
 from bollard.host.http.resources.run_rows import accepted_body
@@ -23,15 +25,15 @@ from bollard.host.runs.event import (
     OWN_EVENTS,
     OWN_SOURCE,
     RUN_SOURCE,
+    NewEvent,
     RawPayload,
-    ReplyRoute,
     is_own_source,
 )
 from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.host.store.store import Store
-from bollard.protocol import JsonObject, TriggerSource
+from bollard.protocol import JsonObject
 
-Take = Callable[[Draft], Awaitable[Accepted]]
+Take = Callable[[IncomingEvent], Awaitable[Accepted]]
 
 
 class EventReception:
@@ -44,48 +46,33 @@ class EventReception:
         self._clock = clock
         self._terms = terms
 
-    async def take(
-        self,
-        draft: Draft,
-        payload: Payload,
-        workspace: str,
-        *,
-        caller: str,
-        trigger: TriggerSource = "webhook",
-        surface: str = "api",
-        reply: ReplyRoute | None = None,
-        keyed: bool = False,
-    ) -> Accepted:
+    async def take(self, incoming: IncomingEvent, payload: Payload, *, keyed: bool = False) -> Accepted:
         """Accept an event. It is durable when this returns, with its run or the reason why it has none. Raises
         `HostError`, and then nothing was stored.
 
         `keyed`: the id is an `Idempotency-Key`, which must not be reused for another event.
         """
-        _refuse_own(draft)
-        content, raw, data = draft.content, None, JsonObject()
-        if isinstance(content, Json):
-            data = content.data
-        elif isinstance(content, Raw):
-            bare = draft.event({}, None)  # validates the event before its payload is stored
+        event, large = incoming.event, incoming.large
+        _refuse_own(event)
+        if large is not None:
             try:
-                raw, data = await self._store_payload(content, payload), content.summary
+                event = replace(event, raw=await self._store_payload(large, payload), known=True)
             except HostError:
                 # A repeat of an accepted event gets the first outcome, also when the disk is full.
-                if (known := await self._intake.deduplication.find(bare, workspace)) is not None:
+                if (known := await self._intake.deduplication.find(event)) is not None:
                     return known
                 raise
-        event = draft.event(data, raw, trigger=trigger, surface=surface, reply=reply, caller=caller)
-        if draft.expires_ms is not None and draft.expires_ms <= self._clock.now_ms():
+        if incoming.expires_ms is not None and incoming.expires_ms <= self._clock.now_ms():
             reason = EventRejection(
                 code="expired", message="the event had expired when it arrived", hint="send it sooner"
             )
-            return await self._intake.deduplication.drop(event, workspace, reason)
-        accepted = await self._intake.accept(event, workspace, draft.agent, keep=True)
-        if keyed and raw is None:
-            await refuse_other(self._store, workspace, accepted, event, draft.agent)
+            return await self._intake.deduplication.drop(event, reason)
+        accepted = await self._intake.accept(event, incoming.agent, keep=True)
+        if keyed and large is None:
+            await refuse_other(self._store, accepted, event, incoming.agent)
         return accepted
 
-    async def _store_payload(self, content: Raw, payload: Payload) -> RawPayload:
+    async def _store_payload(self, content: LargeData, payload: Payload) -> RawPayload:
         """Store the payload, or refuse the event: a run must never get a part of an event."""
         if not self._terms.mime_types.admits(_media_type(content)):
             raise UnsupportedMedia(
@@ -95,25 +82,25 @@ class EventReception:
                 field="datacontenttype",
             )
         raw = await self._payloads.keep(payload if content.body is None else content.body, content.mime_type)
-        return replace(raw, expires_ms=self._terms.expires_ms(self._clock.now_ms()))
+        return msgspec.structs.replace(raw, expires_ms=self._terms.expires_ms(self._clock.now_ms()))
 
-    async def take_all(self, drafts: Sequence[Draft | HostError], take: Take) -> list[Accepted | HostError]:
+    async def take_all(self, items: Sequence[BatchItem], take: Take) -> list[Accepted | HostError]:
         """Accept each event on its own: an error affects only its event. Events of one conversation keep their
         order."""
-        outcomes: list[Accepted | HostError | None] = [None] * len(drafts)
-        lanes: dict[object, list[tuple[int, Draft]]] = {}
-        for index, draft in enumerate(drafts):
-            if isinstance(draft, HostError):
-                outcomes[index] = draft
+        outcomes: list[Accepted | HostError | None] = [None] * len(items)
+        lanes: dict[object, list[tuple[int, IncomingEvent]]] = {}
+        for index, item in enumerate(items):
+            if isinstance(item.event, HostError):
+                outcomes[index] = item.event
             else:
-                lanes.setdefault(draft.conversation or index, []).append((index, draft))
+                lanes.setdefault(item.event.event.scope.conversation or index, []).append((index, item.event))
         room = asyncio.Semaphore(EVENTS_AT_ONCE)
 
-        async def run_lane(lane: list[tuple[int, Draft]]) -> None:
+        async def run_lane(lane: list[tuple[int, IncomingEvent]]) -> None:
             async with room:
-                for index, draft in lane:
+                for index, incoming in lane:
                     try:
-                        outcomes[index] = await take(draft)
+                        outcomes[index] = await take(incoming)
                     except HostError as error:
                         outcomes[index] = error
 
@@ -121,14 +108,14 @@ class EventReception:
         return [outcome for outcome in outcomes if outcome is not None]
 
 
-def _media_type(content: Raw) -> str:
+def _media_type(content: LargeData) -> str:
     """The media type of the content; bytes if the sender's is invalid."""
     return content.mime_type if is_media_type(content.mime_type) else "application/octet-stream"
 
 
-def _refuse_own(draft: Draft) -> None:
+def _refuse_own(event: NewEvent) -> None:
     """Refuse sources and types that only the host itself may use."""
-    if is_own_source(draft.source):
+    if is_own_source(event.source):
         raise InvalidRequest(
             "this source is reserved for the host",
             reason="reserved_source",
@@ -139,7 +126,7 @@ def _refuse_own(draft: Draft) -> None:
             own=OWN_SOURCE,
             run=RUN_SOURCE,
         )
-    if draft.event_type in OWN_EVENTS:
+    if event.event_type in OWN_EVENTS:
         raise InvalidRequest(
             "this event type is reserved for the host",
             reason="reserved_type",
@@ -153,13 +140,12 @@ def single_answer(accepted: Accepted) -> Response:
     return JsonAnswer(accepted_body(accepted), status_code=202 if accepted.first else 200)
 
 
-def batch_answer(drafts: Sequence[Draft | HostError], outcomes: Sequence[Accepted | HostError]) -> Response:
+def batch_answer(batch: Sequence[BatchItem], outcomes: Sequence[Accepted | HostError]) -> Response:
     """The outcome of each event. If one is retryable, so is the batch: accepted events are recognised in the repeat."""
     items: list[JsonObject] = []
-    for draft, outcome in zip(drafts, outcomes, strict=True):
-        named: JsonObject = {} if isinstance(draft, HostError) else {"source": draft.source, "id": draft.source_id}
+    for item, outcome in zip(batch, outcomes, strict=True):
         body: JsonObject = {"error": error_body(outcome)} if isinstance(outcome, HostError) else accepted_body(outcome)
-        items.append({**named, **body})
+        items.append({**item.identity, **body})
     refused = [outcome for outcome in outcomes if isinstance(outcome, HostError)]
     retryable = next((error for error in refused if error.retryable), None)
     if retryable is None and (not refused or len(refused) < len(outcomes)):

@@ -23,15 +23,15 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.events.acceptance import Accepted
 from bollard.host.events.agent_calls import agent_capability
 from bollard.host.http.auth.callers import speaker
-from bollard.host.http.bodies import message_of, source_of
+from bollard.host.http.bodies import message_event, source_of
 from bollard.host.http.mcp.messages import ANSWER_MESSAGES, TOOL_LIST_TTL_MS, blocks_of, text_block, tool_answer
 from bollard.host.http.resources.run_rows import RunRows
-from bollard.host.identity.audience import RunPlace as Conversation
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import INPUT_TEXT_BYTES
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.runs.stream import StreamPosition
+from bollard.host.scope import Scope
 from bollard.protocol import AgentInput, JsonObject
 
 _ID_CHARACTERS: Final = 256
@@ -126,31 +126,29 @@ class AgentTools:
         agents = {
             agent.agent_id: agent
             for agent in parts.agents.of(caller.workspace)
-            if parts.core.gates.look(agent, event, now_ms, 0, new_run=False) is None
+            if parts.core.gates.look(agent, event.scope.actor, now_ms, 0, new_run=False) is None
         }
         capabilities = {agent_id: agent_capability(agent) for agent_id, agent in agents.items()}
         names = short_names(capabilities.values())
         return {names[capabilities[agent_id].id]: agent for agent_id, agent in agents.items()}
 
     def _event(self, text: str, conversation: str | None) -> NewEvent:
-        return message_of(
+        place = Scope(workspace=self._caller.workspace, conversation=conversation)
+        return message_event(
             AgentInput(text=text),
-            speaker(self._caller, None),
+            Scope.of(place, speaker(self._caller, None)),
+            source_of(self._caller, self._message_id),
             self._message_id or self._parts.core.maker.new_id(),
             caller=self._caller.name,
-            source=source_of(self._caller, self._message_id),
-            conversation=conversation,
             traceparent=self._traceparent,
         )
 
     async def _send_message(self, agent_id: str, text: str, conversation: str | None) -> Accepted:
-        if conversation is not None:
-            place = Conversation(bot=None, conversation=conversation, thread=None)
-            await self._parts.rows.check_entering(self._caller, place)
+        event = self._event(text, conversation)
+        await self._parts.rows.check_entering(self._caller, event.scope)
         creating = asyncio.ensure_future(
             self._parts.core.intake.accept(
-                self._event(text, conversation),
-                self._caller.workspace,
+                event,
                 agent_id,
                 watch=True,
                 fresh=self._message_id is None,

@@ -27,6 +27,7 @@ from bollard.host.http.queries import Pages, page_limit, whole_number, whole_num
 from bollard.host.http.revisions import edited_revision, revised
 from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller
+from bollard.host.scope import Actor
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
@@ -313,7 +314,7 @@ class ApprovalRoutes:
         asks_self = (
             self._audience.is_nobody(caller)
             if requester is None
-            else self._audience.is_caller(caller, requester.type, requester.id)
+            else self._audience.is_caller(caller, Actor(requester.type, requester.id))
         )
         if others_only and asks_self:
             raise Forbidden(

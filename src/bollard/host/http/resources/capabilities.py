@@ -19,6 +19,7 @@ from bollard.host.http.openapi.schemas import ANY, FLAG, TEXT, array_of, choice,
 from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, page_of
 from bollard.host.http.queries import Pages
 from bollard.host.runs.event import NewEvent
+from bollard.host.scope import Scope
 from bollard.protocol import JsonObject
 
 _LIST: Final = "capabilities.list"
@@ -67,7 +68,6 @@ _GRANTED_EXAMPLE: Final[JsonObject] = {
     "operations": ["tools.call", "tools.detail"],
     "reasons": [{"layer": "policy", "text": f"The agent's policy adds {_ID}."}],
 }
-_EVENT: Final = NewEvent(source="preview", source_id="preview", event_type="message.received")
 
 
 class Capabilities:
@@ -141,7 +141,9 @@ class Capabilities:
             problem = f"the runner of agent {agent_id} is not there" if waits else "there is no such agent"
             reason = "runner_missing" if waits else "no_agent"
             raise NotFound(problem, reason=reason, hint="`bollard agents` lists them", agent=agent_id)
-        session, offer = self._maker.session(_EVENT, agent, "run_preview"), self._offers.of(workspace)
+        scope = Scope(workspace=workspace)
+        event = NewEvent(source="preview", source_id="preview", event_type="message.received", scope=scope)
+        session, offer = self._maker.session(event, agent, "run_preview"), self._offers.of(workspace)
         named, locale = request.query_params.get("capability"), request.query_params.get("locale", "en_US")
         ids = concerned(session.grant, session.graph) if named is None else [named]
         found = [(each, explain_capability(session.grant, session.graph, offer, each)) for each in ids]

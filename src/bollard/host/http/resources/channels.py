@@ -16,18 +16,8 @@ from bollard.host.channels.signing import SignatureClaim, read_seal, secret_byte
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Unauthenticated
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.bodies import parsed
 from bollard.host.http.events.cloudevents import CLOUD_EVENT
-from bollard.host.http.events.drafts import Content, Draft
-from bollard.host.http.events.formats import (
-    TRIGGER,
-    ChannelEvent,
-    caller_name,
-    channel_draft,
-    check_signed,
-    read_one,
-    route_of,
-)
+from bollard.host.http.events.incoming import ChannelEvent, Sender, caller_name, check_signed, format_of, read_one
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception, single_answer
 from bollard.host.http.guard import Rates, Unlimited
@@ -181,7 +171,8 @@ class Channels(SavedRoutes[ChannelConfig]):
         seal = read_seal(request.headers, self._clock.now_ms() / 1000)
         if not isinstance(seal, SignatureClaim):
             raise self._stranger(request, seal)
-        check_signed(request.headers)
+        form = format_of(request.headers)
+        check_signed(form)
         channel_id: str = request.path_params["channel_id"]
         named = [saved for saved in self._repository.named(channel_id) if saved.thing.secret]
         if not named:
@@ -199,26 +190,15 @@ class Channels(SavedRoutes[ChannelConfig]):
             refused = self._rates.take(f"{saved.workspace}/channel:{saved.id}")
             if refused is not None:
                 raise refused
-            target = ""
-
-            def native(document: JsonObject, content: Content) -> Draft:
-                nonlocal target
-                body = parsed(ChannelEvent, document)
-                target = body.reply_target or ""
-                return channel_draft(body, saved.thing, seal.message_id, content)
-
-            draft = await read_one(request.headers, payload, self._payloads, native)
-            draft, route = route_of(draft.under(traceparent_of(request)), saved.thing, target)
-            accepted = await self._taking.take(
-                draft,
-                payload,
-                saved.workspace,
-                caller=caller_name(saved.thing.channel_id),
-                trigger=TRIGGER,
-                surface=saved.thing.kind,
-                reply=route,
+            sender = Sender(
+                workspace=saved.workspace,
+                caller=caller_name(saved.id),
+                message_id=seal.message_id,
+                traceparent=traceparent_of(request),
+                channel=saved.thing,
             )
-            return single_answer(accepted)
+            incoming = await read_one(form, request.headers, payload, self._payloads, sender)
+            return single_answer(await self._taking.take(incoming, payload))
 
     def _stranger(self, request: Request, fault: str) -> HostError:
         """What somebody without a valid signature is told; after many tries, to wait."""

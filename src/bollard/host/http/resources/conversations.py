@@ -15,7 +15,7 @@ from bollard.host.http.openapi.examples import MESSAGE_EXAMPLE, page_example
 from bollard.host.http.openapi.schemas import TEXT, TIME, fields, maybe, named
 from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, page_of
 from bollard.host.http.queries import Pages, page_limit
-from bollard.host.identity.audience import Audience, RunPlace
+from bollard.host.identity.audience import Audience
 from bollard.host.run_api.history import item_of, refs_of
 from bollard.host.run_api.pages import filled
 from bollard.host.store.queries import TranscriptQuery
@@ -115,8 +115,7 @@ class Conversations:
         rows = await asyncio.to_thread(self._store.conversations, workspace, before, limit + 1)
         caller, seen = caller_of(request), set[int]()
         for row in rows:
-            place = RunPlace(bot=row.bot, conversation=row.conversation, thread=row.thread)
-            if await self._audience.sees_place(caller, place):
+            if await self._audience.sees_place(caller, row):
                 seen.add(row.last_seq)
         return self._pages.of_rows(
             request, _LIST, rows, _listed, lambda row: row.last_seq, lambda row: row.last_seq in seen
@@ -133,8 +132,7 @@ class Conversations:
         purpose = encode(["conversations.messages", query.bot, query.conversation, query.thread]).decode()
         before = self._pages.numbered(request, purpose)
         page = await asyncio.to_thread(self._page, replace(query, before=before), purpose, page_limit(request))
-        place = RunPlace(bot=query.bot, conversation=query.conversation, thread=query.thread)
-        if (not page.items and before is None) or not await self._audience.sees_place(caller_of(request), place):
+        if (not page.items and before is None) or not await self._audience.sees_place(caller_of(request), query):
             raise NotFound(
                 "there is no such conversation", reason="no_conversation", hint="`bollard conversations` lists them"
             )

@@ -8,17 +8,24 @@ from starlette.responses import Response
 from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
 from bollard.host.agents.routing import Locale, RoutingStep, sentence
 from bollard.host.channels.registry import ChannelRepository
-from bollard.host.errors import Forbidden, HostError, InvalidRequest
+from bollard.host.errors import Forbidden, HostError
 from bollard.host.events.acceptance import Accepted, Preview
 from bollard.host.events.intake import Intake
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import granted_operations
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
-from bollard.host.http.bodies import Actor, PostEvent, ResolveEvent, chosen_id, native_draft, parsed
+from bollard.host.http.bodies import PostEvent, ResolveEvent, parsed
 from bollard.host.http.events.cloudevents import CLOUD_BATCH, CLOUD_EVENT
-from bollard.host.http.events.drafts import Content, Draft
-from bollard.host.http.events.formats import MEDIA_TYPES, event_through, is_batch, is_native, read_batch, read_one
+from bollard.host.http.events.incoming import (
+    MEDIA_TYPES,
+    IncomingEvent,
+    Sender,
+    format_of,
+    read_batch,
+    read_one,
+    through_channel,
+)
 from bollard.host.http.events.payloads import Payload, Payloads
 from bollard.host.http.events.reception import EventReception, batch_answer, single_answer
 from bollard.host.http.idempotency import key_of
@@ -28,7 +35,6 @@ from bollard.host.http.operations import Answer, HeaderField, Operation
 from bollard.host.http.request_log import traceparent_of
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.http.resources.runs import EVENT_ERRORS
-from bollard.host.identity.audience import RunPlace
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import REQUESTS_PER_MINUTE
 from bollard.protocol import JsonObject
@@ -196,42 +202,37 @@ class Events:
 
     async def post(self, request: Request) -> Response:
         """Without an agent the bindings say whose it is."""
-        caller, trace = caller_of(request), traceparent_of(request)
-
-        def native(document: JsonObject, content: Content) -> Draft:
-            body = parsed(PostEvent, document)
-            source_id = chosen_id(request, body.id)
-            if source_id is None:
-                hint = "give the event an id, so that a repeat is recognised"
-                raise InvalidRequest("id: this field is needed", reason="event_id_missing", hint=hint, field="id")
-            return native_draft(body, body.source, source_id, body.type, content)
-
+        caller, form = caller_of(request), format_of(request.headers)
+        sender = Sender(
+            workspace=caller.workspace,
+            caller=caller.name,
+            message_id=key_of(request),
+            traceparent=traceparent_of(request),
+        )
         async with self._payloads.received(request, again=True) as payload:
-            if is_batch(request.headers):
-                drafts = await read_batch(payload, self._payloads)
-                outcomes = await self._taking.take_all(
-                    drafts, lambda draft: self._take(draft.under(trace), payload, caller)
-                )
-                return batch_answer(drafts, outcomes)
-            draft = await read_one(request.headers, payload, self._payloads, native)
-            keyed = key_of(request) is not None and is_native(request.headers)
-            return single_answer(await self._take(draft.under(trace), payload, caller, keyed=keyed))
+            if form.kind == "batch":
+                batch = await read_batch(payload, self._payloads, sender)
+                outcomes = await self._taking.take_all(batch, lambda incoming: self._take(incoming, payload, caller))
+                return batch_answer(batch, outcomes)
+            incoming = await read_one(form, request.headers, payload, self._payloads, sender)
+            keyed = sender.message_id is not None and form.kind == "native"
+            return single_answer(await self._take(incoming, payload, caller, keyed=keyed))
 
-    async def _take(self, draft: Draft, payload: Payload, caller: Caller, *, keyed: bool = False) -> Accepted:
-        if self._channels.find(caller.workspace, draft.source) is not None:
+    async def _take(
+        self, incoming: IncomingEvent, payload: Payload, caller: Caller, *, keyed: bool = False
+    ) -> Accepted:
+        source, scope = incoming.event.source, incoming.event.scope
+        if self._channels.find(caller.workspace, source) is not None:
             raise Forbidden(
-                f"events of channel {draft.source} come through the channel",
+                f"events of channel {source} come through the channel",
                 reason="source_is_channel",
-                channel=draft.source,
-                hint=f"send it to /api/v1/channels/{draft.source}/events, or name another source",
+                channel=source,
+                hint=f"send it to /api/v1/channels/{source}/events, or name another source",
             )
-        if draft.actor_type is not None:
-            # A CloudEvent's names may be longer than those of a request; the event itself is the judge of them.
-            speaker(caller, Actor.model_construct(type=draft.actor_type, id=draft.actor_id))
-            if draft.conversation is not None:
-                place = RunPlace(bot=draft.bot, conversation=draft.conversation, thread=draft.thread)
-                await self._rows.check_entering(caller, place)
-        return await self._taking.take(draft, payload, caller.workspace, caller=caller.name, keyed=keyed)
+        if scope.actor is not None:
+            speaker(caller, scope.actor)
+            await self._rows.check_entering(caller, scope)
+        return await self._taking.take(incoming, payload, keyed=keyed)
 
     async def handshake(self, request: Request) -> Response:
         """Who may post events may announce it. The rate is the one that every identity has."""
@@ -244,12 +245,16 @@ class Events:
     async def resolve(self, request: Request) -> Response:
         """Nothing is written, nothing is counted."""
         body, caller = parsed(ResolveEvent, await read_body(request)), caller_of(request)
-        workspace = caller.workspace
-        if (
-            self._channels.find(workspace, body.source) is not None
-        ):  # only the channel itself brings events of this source
-            event = event_through(body, self._channels.get(workspace, body.source).thing)
-        else:
-            event = body.event(body.source, body.id, body.type, body.trigger, caller=caller.name)
-        preview = self._intake.preview(event, workspace, body.agent)
+        event = body.event(
+            body.source,
+            body.id,
+            body.type,
+            body.scope(caller.workspace),
+            data=body.data,
+            caller=caller.name,
+            trigger=body.trigger,
+        )
+        if (channel := self._channels.find(caller.workspace, body.source)) is not None:
+            event = through_channel(event, channel.thing)  # only the channel itself sends events of this source
+        preview = self._intake.preview(event, body.agent)
         return JsonAnswer(preview_body(preview, body.locale))

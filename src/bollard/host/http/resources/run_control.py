@@ -14,19 +14,19 @@ from bollard.host.events.acceptance import Accepted
 from bollard.host.grants.explanation import LANGUAGES, Explanation
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
-from bollard.host.http.bodies import Actor, RevokeGrant, SteerRun, chosen_id, message_of, parsed, source_of
+from bollard.host.http.bodies import RevokeGrant, SteerRun, chosen_id, message_event, parsed, source_of
 from bollard.host.http.events.attachments import Attachments
-from bollard.host.http.idempotency import KEY_HEADER, refuse_other
+from bollard.host.http.idempotency import KEY_HEADER, key_of, refuse_other
 from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, EXPLAINED_EXAMPLE, GRANT_EXAMPLE
 from bollard.host.http.openapi.schemas import ACCEPTED, ANY, FLAG, TEXT, array_of, fields, named
 from bollard.host.http.operations import Answer, Operation, QueryField
 from bollard.host.http.resources.run_rows import RunRows, accepted_body
 from bollard.host.http.resources.runs import EVENT_ERRORS
-from bollard.host.identity.audience import RunPlace
 from bollard.host.identity.caller import Caller
 from bollard.host.recovery import facts_of
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.scope import Actor, Scope
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
 from bollard.protocol import TERMINAL_STATUSES, JsonObject
@@ -196,36 +196,33 @@ class Control:
         """A message into the run's conversation. Which run takes it is decided as for every message there."""
         body = parsed(SteerRun, await read_body(request))
         row = await self._rows.of(request)
-        chosen, repeats = chosen_id(request, body.id), KEY_HEADER in request.headers
+        chosen, repeats = chosen_id(key_of(request), body.id), KEY_HEADER in request.headers
         accepted = await self.say(row, body, caller_of(request), chosen, repeats=repeats)
         return JsonAnswer(accepted_body(accepted), status_code=202 if accepted.first else 200)
 
     async def say(self, row: RunRow, body: SteerRun, caller: Caller, chosen: str | None, *, repeats: bool) -> Accepted:
         """`repeats` says whether the id is a promise that the message is the same each time."""
         await self._rows.check_steering(caller, row)
-        if row.conversation is not None:  # whoever speaks there takes part in all that is said there
-            here = RunPlace(bot=row.bot, conversation=row.conversation, thread=row.thread)
-            await self._rows.check_entering(caller, here)
+        await self._rows.check_entering(caller, row)  # a sender becomes a participant of the whole conversation
         source = source_of(caller, chosen)
         sent = None if chosen is None else (row.workspace, source, chosen)
-        event = message_of(
+        actor = speaker(caller, None if body.actor is None else body.actor.identity) or _starter(row)
+        event = message_event(
             body.input,
-            speaker(caller, body.actor) or _starter(row),
+            Scope.of(row, actor),
+            source,
             chosen or self._maker.new_id(),
             caller=caller.name,
-            source=source,
-            bot=row.bot,
-            conversation=row.conversation,
-            thread=row.thread,
+            actor_name=None if body.actor is None else body.actor.name,
             attachments=await self._attachments.of(body.input, row, sent),
         )
         # One that is known gets its first outcome, also when the run that it was for has ended since.
-        accepted = None if chosen is None else await self._intake.deduplication.find(event, row.workspace)
+        accepted = None if chosen is None else await self._intake.deduplication.find(event)
         if accepted is None:
             self._check_steerable(row)
-            accepted = await self._intake.accept(event, row.workspace, row.agent_id)
+            accepted = await self._intake.accept(event, row.agent_id)
         if repeats:
-            await refuse_other(self._store, row.workspace, accepted, event, row.agent_id)
+            await refuse_other(self._store, accepted, event, row.agent_id)
         return accepted
 
     def _check_steerable(self, row: RunRow) -> None:
@@ -280,9 +277,8 @@ class Control:
 
 
 def _starter(row: RunRow) -> Actor | None:
-    """Who steers where nobody is named: whoever the run is of, by names that were taken when it began."""
-    facts = facts_of(row)
-    return None if facts.actor_type is None else Actor.model_construct(type=facts.actor_type, id=facts.actor_id)
+    """The actor of a message that names none: the one of the run."""
+    return facts_of(row).actor
 
 
 def _not_steered(sentence: str, reason: str, hint: str, row: RunRow) -> HostError:

@@ -12,11 +12,12 @@ from bollard.host.errors import Forbidden, NotFound
 from bollard.host.events.acceptance import Accepted
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.auth.presence import AccessRevoked
-from bollard.host.identity.audience import Audience, RunPlace
+from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import REPLAY_PAGE, STREAM_LOOK_S
 from bollard.host.log.records import data_of
 from bollard.host.runs.hub import StreamRecord
+from bollard.host.scope import Place
 from bollard.host.store.rows import RecordRow, RunRow
 from bollard.host.store.store import Store
 from bollard.protocol import AgentRun, AgentRunRecord, JsonObject
@@ -80,7 +81,7 @@ class RunRows:
                 agent=row.agent_id,
             )
 
-    async def check_entering(self, caller: Caller, place: RunPlace) -> None:
+    async def check_entering(self, caller: Caller, place: Place) -> None:
         """Raises `Forbidden` for who may not speak in a conversation, because it is others'."""
         if not await self._audience.may_enter(caller, place):
             raise Forbidden(

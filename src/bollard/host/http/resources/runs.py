@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from msgspec.structs import replace
+from starlette import types
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from bollard.host.core import Core
 from bollard.host.errors import InvalidRequest
@@ -15,9 +15,9 @@ from bollard.host.events.acceptance import Accepted
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.auth.presence import REVOKED
-from bollard.host.http.bodies import CreateRun, chosen_id, message_of, parsed, source_of
-from bollard.host.http.events.attachments import Attachments, MessageScope
-from bollard.host.http.idempotency import KEY_HEADER, refuse_other
+from bollard.host.http.bodies import CreateRun, chosen_id, message_event, parsed, source_of
+from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.idempotency import KEY_HEADER, key_of, refuse_other
 from bollard.host.http.openapi.examples import (
     ACCEPTED_EXAMPLE,
     RECORD_EXAMPLE,
@@ -32,10 +32,10 @@ from bollard.host.http.request_log import traceparent_of
 from bollard.host.http.resources.external_runs import ExternalExecution
 from bollard.host.http.resources.run_rows import RunRows, accepted_body, record_of, run_of
 from bollard.host.http.streams.sse import EventStream
-from bollard.host.identity.audience import RunPlace as Conversation
 from bollard.host.limits import GATHER_S, RECORDS_PAGE_BYTES
 from bollard.host.runs.hub import StreamRecord, gap_record
 from bollard.host.runs.stream import StreamPosition, parse_place
+from bollard.host.scope import Scope
 from bollard.host.store.keys import key_problem
 from bollard.host.store.queries import RunQuery
 from bollard.host.store.rows import RunRow
@@ -200,32 +200,27 @@ class Runs:
     async def create(self, request: Request) -> Response:
         body, caller = parsed(CreateRun, await read_body(request)), caller_of(request)
         outside = body.execution == "external"
-        chosen = chosen_id(request, body.id)
+        chosen = chosen_id(key_of(request), body.id)
         named = chosen or self._maker.new_id()
-        if body.conversation is not None:
-            place = Conversation(bot=None, conversation=body.conversation, thread=body.thread)
-            await self._rows.check_entering(caller, place)
-        here = MessageScope(workspace=caller.workspace, bot=None, conversation=body.conversation, thread=body.thread)
+        place = Scope(workspace=caller.workspace, conversation=body.conversation, thread=body.thread)
+        await self._rows.check_entering(caller, place)
         source = source_of(caller, named if outside else chosen)
         sent = None if chosen is None else (caller.workspace, source, chosen)
-        event = message_of(
+        event = message_event(
             body.input,
-            speaker(caller, body.actor),
+            Scope.of(place, speaker(caller, None if body.actor is None else body.actor.identity)),
+            source,
             named,
             caller=caller.name,
-            source=source,
-            conversation=body.conversation,
-            thread=body.thread,
+            actor_name=None if body.actor is None else body.actor.name,
             data=body.data,
             traceparent=traceparent_of(request),
-            attachments=await self._attachments.of(body.input, here, sent),
+            attachments=await self._attachments.of(body.input, place, sent),
         )
         streamed = not outside and "text/event-stream" in request.headers.get("accept", "")
-        accepted = await self._intake.accept(
-            event, caller.workspace, body.agent, watch=streamed, external=outside, fresh=chosen is None
-        )
+        accepted = await self._intake.accept(event, body.agent, watch=streamed, external=outside, fresh=chosen is None)
         if not accepted.first and KEY_HEADER in request.headers:
-            await refuse_other(self._store, caller.workspace, accepted, event, body.agent, external=outside)
+            await refuse_other(self._store, accepted, event, body.agent, external=outside)
         if streamed and accepted.run_id is not None:
             return self._streamed(accepted, accepted.run_id)
         answer = accepted_body(accepted)
@@ -319,7 +314,7 @@ class _Stream(Response):
         """The reader may not read on."""
         self._events.end()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         await self._events(scope, receive, send)
 
 

@@ -14,6 +14,7 @@ from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, fiel
 from bollard.host.http.operations import Answer, Operation
 from bollard.host.limits import PURGED_STATE_LISTED
 from bollard.host.log.removal import FoundState, StatePurge, StatePurger, WriterQuery
+from bollard.host.scope import Actor
 from bollard.protocol import Flag, JsonObject, Strict
 
 Id = Annotated[str, Field(min_length=1, max_length=256)]
@@ -52,7 +53,7 @@ class PurgeState(Strict):
                 hint=f"name one of {', '.join(_WRITERS)}",
                 field="body",
             )
-        actor = None if self.actor is None else (self.actor.type, self.actor.id)
+        actor = None if self.actor is None else Actor(self.actor.type, self.actor.id)
         return WriterQuery(run_id=self.run_id, agent_id=self.agent_id, actor=actor, source=self.source)
 
 

@@ -1,0 +1,111 @@
+"""The data of an event: small data goes to the run, large data becomes an artifact with a summary. Pure."""
+
+from typing import Any, Final, cast
+
+import msgspec
+
+from bollard.host.http.answers import BODY_BYTES, not_an_object, not_json
+from bollard.host.limits import (
+    EVENT_DATA_BYTES,
+    EVENT_DATA_DEPTH,
+    EVENT_DATA_VALUES,
+    EVENT_SUMMARY_BYTES,
+    EVENT_SUMMARY_KEYS,
+)
+from bollard.protocol import JsonObject, JsonValue
+from bollard.wire import FrameError, decode
+
+SIZE_FAULTS: Final = frozenset({"nodes", "depth"})
+_SCALARS: Final = frozenset(b'"-0123456789tfn')
+_decode: Final[Any] = msgspec.json.Decoder().decode
+
+
+class LargeData(msgspec.Struct, frozen=True):
+    """Content that becomes an artifact."""
+
+    body: bytes | None
+    """`None` for the whole body of the request."""
+    mime_type: str
+
+
+class EventData(msgspec.Struct, frozen=True):
+    """The data of an event. Of large data, `values` has the short values."""
+
+    values: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    large: LargeData | None = None
+
+
+def json_data(value: JsonValue) -> EventData:
+    """A JSON value as data: an object as it is, another value as `{"value": …}`."""
+    if value is None:
+        return EventData()
+    data: JsonObject = value if isinstance(value, dict) else {"value": value}
+    body = msgspec.json.encode(data)
+    if len(body) <= EVENT_DATA_BYTES and _is_small(data, body):
+        return EventData(data)
+    return large_data(msgspec.json.encode(value), "application/json")
+
+
+def large_data(body: bytes, mime_type: str) -> EventData:
+    """A JSON document that is too large to be passed to a run."""
+    return EventData(summary_of(body), LargeData(body, mime_type))
+
+
+def _is_small(data: JsonObject, body: bytes) -> bool:
+    if body.count(b"{") + body.count(b"[") <= EVENT_DATA_DEPTH and body.count(b",") <= EVENT_DATA_VALUES // 2:
+        return True
+    values, level = 0, list[JsonValue]([data])
+    for _ in range(EVENT_DATA_DEPTH):
+        values += len(level)
+        level = [inner for value in level for inner in _children(value)]
+        if values + len(level) > EVENT_DATA_VALUES:
+            return False
+        if not level:
+            return True
+    return False
+
+
+def _children(value: JsonValue) -> list[JsonValue]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def read_document(body: bytes) -> tuple[JsonObject, bytes | None]:
+    """Read a JSON object. Its `data` is returned apart, as bytes, if that is too large to decode."""
+    if len(body) <= BODY_BYTES:
+        try:
+            value = decode(body)
+        except FrameError as error:
+            if error.fault not in SIZE_FAULTS:
+                raise not_json(error.detail, error.fault) from error
+        else:
+            if not isinstance(value, dict):
+                raise not_an_object()
+            return cast("JsonObject", value), None
+    try:
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise not_json(str(error), "syntax") from error
+    large = members.pop("data", None)
+    try:
+        rest = {name: decode(bytes(raw)) for name, raw in members.items()}
+    except FrameError as error:
+        raise not_json(error.detail, error.fault) from error
+    return rest, None if large is None else bytes(large)
+
+
+def summary_of(body: bytes) -> JsonObject:
+    """The short scalar values of a JSON object, for the filters of bindings. Empty for anything else."""
+    try:
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    summary: JsonObject = {}
+    for name, raw in members.items():
+        text = bytes(raw)
+        if len(name) + len(text) <= EVENT_SUMMARY_BYTES and text[0] in _SCALARS:
+            summary[name] = cast("JsonValue", _decode(text))
+            if len(summary) == EVENT_SUMMARY_KEYS:
+                break
+    return summary
