@@ -11,8 +11,6 @@ from bollard.knowledge.database import Database, Row
 from bollard.knowledge.vectors import VectorTables
 from bollard.segments import segment
 
-__all__ = ["ChunkTables", "index_text"]
-
 _REMOVE_ROWS: Final = 1000
 """Chunks in memory while a document is deleted."""
 _GENERATION_CHUNKS: Final = 4096

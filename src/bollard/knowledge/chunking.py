@@ -14,9 +14,6 @@ from bollard.knowledge.limits import HEADING_CHARACTERS, HEADING_LEVELS
 from bollard.knowledge.plain_text import Extracted
 from bollard.segments import cjk_characters
 
-__all__ = ["QUARTERS", "Block", "Piece", "blocks_of", "pieces_of", "quarters", "tokens"]
-
-
 # A text as blocks that belong together: headings, code between fences, rows of tables, sentences. Pure.
 #
 # Blocks lie in order, do not overlap, and leave out nothing but white space. Only what is said to be structured has

@@ -8,9 +8,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
-__all__ = ["CHUNK_COLUMNS", "SCHEMA", "TABLES", "Database", "Row", "Values"]
-
-
 Values = Sequence[object]
 Row = tuple[Any, ...]
 

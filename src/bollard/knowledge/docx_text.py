@@ -20,8 +20,6 @@ from bollard.knowledge.limits import (
 from bollard.knowledge.plain_text import Extracted
 from bollard.protocol.limits import KIB
 
-__all__ = ["docx_text"]
-
 _DOCUMENT: Final = "word/document.xml"
 _STYLES: Final = "word/styles.xml"
 _W: Final = "http://schemas.openxmlformats.org/wordprocessingml/2006/main "

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from bollard.knowledge.limits import WORDS_KEPT
 from bollard.segments import WORD_CHARACTERS, words
 
-__all__ = ["DIMENSIONS", "Embedder", "Vectors", "dequantised", "quantised"]
-
 DIMENSIONS: Final = 256
 Vectors = npt.NDArray[np.float32]
 _SCALE: Final = 254.0

@@ -11,8 +11,6 @@ KnowledgeError
 
 from typing import ClassVar
 
-__all__ = ["Absent", "KnowledgeError", "OutOfService", "TooLarge", "Unreadable", "Unusable", "WriterLost"]
-
 
 class KnowledgeError(Exception):
     """Root of the tree. `details` holds the values in the sentence and the hint."""

@@ -15,9 +15,6 @@ from bollard.knowledge.errors import Unreadable
 from bollard.knowledge.limits import CHILD_DOCUMENTS, EXTRACT_S, EXTRACTED_CHARACTERS
 from bollard.knowledge.plain_text import Extracted, Order, Problem, plain_text
 
-__all__ = ["Extractor", "Kind", "charset_of", "kind_of"]
-
-
 # --- document kinds ---
 
 

@@ -27,9 +27,6 @@ from bollard.knowledge.html_text import html_text
 from bollard.knowledge.limits import CHILD_FILES, CHILD_MEMORY_BYTES, EXTRACTED_CHARACTERS, PAGES, PROBLEM_CHARACTERS
 from bollard.knowledge.plain_text import Extracted, Order, Problem
 
-__all__ = ["confine", "main", "pdf_text"]
-
-
 # --- PDF ---
 
 

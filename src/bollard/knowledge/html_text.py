@@ -11,8 +11,6 @@ from bollard.knowledge.errors import Unreadable
 from bollard.knowledge.limits import EXTRACTED_CHARACTERS
 from bollard.knowledge.plain_text import Extracted, decoded
 
-__all__ = ["html_text"]
-
 _DROPPED: Final = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object", "head"})
 _BLOCKS: Final = frozenset(
     {

@@ -24,9 +24,6 @@ from bollard.knowledge.limits import BATCH_CHUNKS, INDEX_ATTEMPTS, PROBLEM_CHARA
 from bollard.knowledge.plain_text import Extracted
 from bollard.wire.knowledge_frames import UNFINISHED
 
-__all__ = ["Indexer", "Job", "Jobs"]
-
-
 # --- jobs ---
 # Every step checks again that its document must still be indexed: it may be deleted or changed meanwhile.
 

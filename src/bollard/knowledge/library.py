@@ -14,8 +14,6 @@ from bollard.knowledge.errors import Absent, TooLarge
 from bollard.knowledge.limits import METADATA_BYTES
 from bollard.wire.knowledge_frames import DOCUMENT_BYTES, DocumentRow, OpenBase, PutDocument
 
-__all__ = ["INDEX_ANEW", "Base", "Library", "Now", "system_now_ms"]
-
 INDEX_ANEW: Final = "UPDATE knowledge_documents SET status = 'waiting', attempts = 0, error = NULL WHERE base = ?"
 """Queues every document of a base for indexing again."""
 

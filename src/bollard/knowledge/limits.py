@@ -4,36 +4,6 @@ from typing import Final
 
 from bollard.protocol.limits import KIB, MIB
 
-__all__ = [
-    "BATCH_CHUNKS",
-    "CANDIDATES",
-    "CHILD_DOCUMENTS",
-    "CHILD_FILES",
-    "CHILD_MEMORY_BYTES",
-    "CONNECT_WAIT_S",
-    "DOCX_RATIO",
-    "DOCX_RATIO_FREE_BYTES",
-    "EXTRACTED_CHARACTERS",
-    "EXTRACT_S",
-    "FREQUENCIES",
-    "HEADING_CHARACTERS",
-    "HEADING_LEVELS",
-    "INDEX_ATTEMPTS",
-    "LOCK_WAIT_S",
-    "MATCHES",
-    "MATRIX_BYTES",
-    "METADATA_BYTES",
-    "MOVE_BATCHES",
-    "PAGES",
-    "PROBLEM_CHARACTERS",
-    "PURGE_PAGES",
-    "READERS",
-    "WORDS_KEPT",
-    "XML_DEPTH",
-    "ZIP_DIRECTORY_BYTES",
-    "ZIP_MEMBERS",
-]
-
 METADATA_BYTES: Final = 64 * KIB
 """What a document is given along, as JSON."""
 

@@ -14,8 +14,6 @@ from bollard.knowledge.embedding import DIMENSIONS, Vectors, dequantised
 from bollard.knowledge.limits import MATRIX_BYTES
 from bollard.knowledge.vectors import Near, VectorBatches, VectorRow
 
-__all__ = ["Matrices"]
-
 _BLOCK: Final = 1024
 """Rows that are multiplied at once: as many as stay in the processor's own memory."""
 _PARTS: Final = 32

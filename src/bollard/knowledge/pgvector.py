@@ -23,8 +23,6 @@ from bollard.knowledge.matrices import Matrices
 from bollard.knowledge.postgres import PostgresKnowledge, translated, vector_table
 from bollard.knowledge.vectors import Near, VectorBatches, VectorTables
 
-__all__ = ["ServerVectors", "merged", "open_vectors"]
-
 _ROW: Final = np.dtype(
     [
         ("fields", ">i2"),

@@ -10,9 +10,6 @@ from bollard.knowledge.errors import Unreadable
 from bollard.knowledge.limits import EXTRACTED_CHARACTERS
 from bollard.segments import cjk_characters
 
-__all__ = ["Extracted", "Order", "Problem", "decoded", "plain_text"]
-
-
 # --- values of all formats ---
 
 

@@ -17,8 +17,6 @@ from bollard.knowledge.errors import OutOfService, WriterLost
 from bollard.knowledge.limits import CONNECT_WAIT_S, LOCK_WAIT_S, MATCHES
 from bollard.segments import is_prefix
 
-__all__ = ["PostgresKnowledge", "translated", "vector_table"]
-
 _OWNER: Final = 0x626F6C6B6E6F77
 """The lock that says who writes."""
 _PLACES: Final = (1 << 14) - 1

@@ -19,9 +19,6 @@ from bollard.knowledge.limits import CANDIDATES, FREQUENCIES, MATCHES
 from bollard.segments import terms
 from bollard.wire.knowledge_frames import TOP_K, Chunk
 
-__all__ = ["Retrieval", "chosen_terms", "fused", "matches"]
-
-
 # --- filters by metadata ---
 
 

@@ -47,8 +47,6 @@ from bollard.wire.knowledge_frames import (
     encode_frame,
 )
 
-__all__ = ["serve"]
-
 _STOP_S: Final = 10.0
 """Time limit for the current batch when the host disconnects."""
 _Read = AskDocuments | AskDocument | AskContent | Retrieve

@@ -21,8 +21,6 @@ from bollard.knowledge.errors import OutOfService
 from bollard.knowledge.limits import LOCK_WAIT_S, PURGE_PAGES
 from bollard.segments import is_prefix
 
-__all__ = ["SqliteKnowledge"]
-
 _POLL_S: Final = 0.02
 _PAGE_CACHE_KIB: Final = 16_384
 _SETTINGS: Final = (

@@ -7,9 +7,6 @@ from typing import Final, Literal, Protocol
 from bollard.knowledge.database import Database
 from bollard.knowledge.embedding import DIMENSIONS, Vectors
 
-__all__ = ["Near", "VectorBatches", "VectorRow", "VectorTables"]
-
-
 _ROWS: Final = 512
 """Batches that are read at once."""
 

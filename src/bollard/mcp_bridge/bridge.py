@@ -31,8 +31,6 @@ from bollard.wire.bridge_frames import (
 )
 from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_STALL_S
 
-__all__ = ["Bridge"]
-
 _TOO_LARGE: Final = "the answer of the server is too large"
 
 

@@ -12,8 +12,6 @@ from bollard.mcp_bridge.limits import LOGIN_ANSWER_BYTES, LOGIN_REQUEST_S
 from bollard.wire.addresses import named_address_problem
 from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES
 
-__all__ = ["Departure", "departure", "for_login", "http_client", "mark_departed"]
-
 
 class Departure:
     """Whether the request of one call was sent. Travels in a context variable, because the SDK cannot carry it."""

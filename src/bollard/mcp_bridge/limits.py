@@ -4,31 +4,6 @@ from typing import Final
 
 from bollard.protocol.limits import KIB, MIB
 
-__all__ = [
-    "DESCRIPTION_CHARACTERS",
-    "LIST_PAGES",
-    "LIST_S",
-    "LOGIN_ANSWER_BYTES",
-    "LOGIN_REQUEST_S",
-    "LOGIN_VALUE_CHARACTERS",
-    "LOG_LINES_PER_S",
-    "LOG_LINE_BYTES",
-    "MESSAGES_PER_WINDOW",
-    "PROBE_S",
-    "PROBLEM_CHARACTERS",
-    "PROGRESS_CHARACTERS",
-    "PROGRESS_EVERY_S",
-    "REFRESH_EVERY_S",
-    "REFRESH_PAUSE_S",
-    "SCHEMA_BYTES",
-    "SCHEMA_DEPTH",
-    "SERVER_END_S",
-    "SERVER_KILL_S",
-    "TOOLS_BYTES",
-    "TOOLS_OF_SERVER",
-    "WINDOW_S",
-]
-
 PROBE_S: Final = 10.0
 """Time for one step of the initialization: a legacy server may not answer the probe of the modern protocol."""
 LIST_S: Final = 30.0

@@ -52,10 +52,8 @@ from bollard.wire.bridge_frames import (
     Undone,
 )
 
-__all__ = ["Link"]
-
 _LOST: Final = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
-_NO_ANSWER: Final = "Server translate_result an error response"
+_NO_ANSWER: Final = "Server returned an error response"
 """The SDK's message for a status of 500 or more without a JSON-RPC error, perhaps from a gateway."""
 _NO_SESSION: Final = "Session terminated"
 """The SDK's message for a session that the server does not know; the request was not processed."""

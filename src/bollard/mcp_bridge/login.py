@@ -26,9 +26,6 @@ from bollard.mcp_bridge.limits import LOGIN_REQUEST_S, LOGIN_VALUE_CHARACTERS, P
 from bollard.wire.addresses import named_address_problem
 from bollard.wire.bridge_frames import BeginLogin, FinishLogin, Login, LoginAsked, LoginEnded, ToHost
 
-__all__ = ["LoginFlow", "MarkedAuth", "RenewingAuth", "client_metadata", "known_client", "login_made"]
-
-
 # --- tokens on requests ---
 
 _VALUE: Final = re.compile(r"[\x21-\x7e]+")

@@ -34,8 +34,6 @@ from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES
 from bollard.wire.errors import FrameError
 from bollard.wire.stream import LineFramer
 
-__all__ = ["ServerProcess"]
-
 _READ_BYTES = 64 * 1024
 _VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"'
 _ID: Final = rb'"id"\s*:\s*(\d{1,15})'

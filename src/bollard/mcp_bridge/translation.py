@@ -22,9 +22,6 @@ from bollard.wire.bridge_frames import Returned, ToolSeen
 from bollard.wire.errors import FrameError
 from bollard.wire.strict_json import encode_frame
 
-__all__ = ["check_tools", "translate_result"]
-
-
 _Json = dict[str, Any]
 _UNREADABLE: Final = "[the server sent {what}, which cannot be read]"
 

@@ -11,9 +11,6 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-__all__ = ["AddressKind", "address_problem", "carried_address", "is_loopback", "named_address_problem", "url_problem"]
-
-
 _MAPPED: Final = ipaddress.IPv6Network("::ffff:0:0/96")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")

@@ -10,41 +10,6 @@ import msgspec
 
 from bollard.protocol.limits import KIB, MIB
 
-__all__ = [
-    "BRIDGE_FRAME_BYTES",
-    "MCP_MESSAGE_BYTES",
-    "BeginLogin",
-    "CancelCall",
-    "Close",
-    "Closed",
-    "Connected",
-    "DropLogin",
-    "Ended",
-    "FinishLogin",
-    "Logged",
-    "Login",
-    "LoginAsked",
-    "LoginChanged",
-    "LoginEnded",
-    "MakeCall",
-    "OpenHttp",
-    "OpenStdio",
-    "Ping",
-    "Pong",
-    "Progressed",
-    "Refresh",
-    "Returned",
-    "Started",
-    "ToBridge",
-    "ToHost",
-    "ToolSeen",
-    "Tools",
-    "Undone",
-    "encode_frame",
-    "to_bridge",
-    "to_host",
-]
-
 MCP_MESSAGE_BYTES: Final = 4 * MIB
 """The largest message of an MCP server, such as a result with images. A larger one ends the connection."""
 BRIDGE_FRAME_BYTES: Final = MCP_MESSAGE_BYTES + 64 * KIB

@@ -9,42 +9,6 @@ import msgspec
 
 from bollard.protocol.limits import KIB, MIB
 
-__all__ = [
-    "DOCUMENT_BYTES",
-    "FRAME_BYTES",
-    "QUESTION_BYTES",
-    "TOP_K",
-    "UNFINISHED",
-    "Answer",
-    "AskContent",
-    "AskDocument",
-    "AskDocuments",
-    "Begin",
-    "Body",
-    "Busy",
-    "Chunk",
-    "Close",
-    "DocumentRow",
-    "Done",
-    "DropBase",
-    "DropDocument",
-    "Failed",
-    "Found",
-    "FromHost",
-    "FromKnowledge",
-    "Listed",
-    "OpenBase",
-    "Opened",
-    "PutDocument",
-    "Refused",
-    "Retrieve",
-    "Shown",
-    "Status",
-    "decode_from_host",
-    "decode_from_knowledge",
-    "encode_frame",
-]
-
 DOCUMENT_BYTES: Final = 32 * MIB
 """The largest document."""
 FRAME_BYTES: Final = DOCUMENT_BYTES + 256 * KIB

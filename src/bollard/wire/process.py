@@ -22,8 +22,6 @@ from bollard.wire.limits import TERMINATE_GRACE_S
 from bollard.wire.output import LineCallback, LineSplitter, OutputLimiter, PipeName, PipeReader
 from bollard.wire.stream import StreamTransport, connect_socket
 
-__all__ = ["ENVIRONMENT_ALLOWED", "ChildProcess", "LineCallback", "WorkerProcess", "spawn_worker", "worker_environment"]
-
 ENVIRONMENT_ALLOWED: Final = frozenset(
     {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "TZ", "USER"}
 )
