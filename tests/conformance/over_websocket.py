@@ -6,8 +6,9 @@ import os
 import socket
 import sys
 
+from tests.doubles.websocket_server import serve_websocket
+
 from bollard.wire import connect_socket
-from bollard.wire.websocket import serve_websocket
 
 
 class Onward:

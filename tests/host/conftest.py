@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from tests.doubles.failing_store import FailurePlan, failing
 from tests.doubles.memory_store import MemoryStore
+from tests.doubles.memory_transport import MemoryTransport, memory_pair
 from tests.new_events import new_event
 from tests.told import Told
 
@@ -47,16 +48,7 @@ from bollard.host.store.sqlite import sqlite_store as make_sqlite_store
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdentity
 from bollard.trust.keys import SigningKey
-from bollard.wire import (
-    HostEnd,
-    HostRun,
-    MemoryTransport,
-    Strike,
-    ToolRequest,
-    WorkerEnd,
-    WorkerRun,
-    memory_pair,
-)
+from bollard.wire import HostEnd, HostRun, Strike, ToolRequest, WorkerEnd, WorkerRun
 
 LOCAL_SERVERS = (
     "postgresql://postgres@127.0.0.1:5432/postgres",

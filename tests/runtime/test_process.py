@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.websocket_server import serve_websocket
 
 from bollard.runtime.__main__ import _watch_silence
 from bollard.runtime.limits import HOST_SILENCE_S
-from bollard.wire.websocket import serve_websocket
 
 LOOKS = """
 import json

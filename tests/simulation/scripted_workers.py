@@ -10,23 +10,13 @@ from random import Random
 from typing import Any
 
 import msgspec
+from tests.doubles.memory_transport import memory_pair
 from tests.simulation.simulated_agents import CALLED
 from tests.simulation.world import Plan, Witness, plan_of, plan_of_text
 
 from bollard.host.workers.boundary import Flushable
 from bollard.protocol import JsonObject, JsonValue, LogRecord, PluginIdentity, WorkerIdentity
-from bollard.wire import (
-    HostEnd,
-    HostRun,
-    RemoteError,
-    RunSink,
-    Strike,
-    ToolRequest,
-    WireError,
-    WorkerEnd,
-    WorkerRun,
-    memory_pair,
-)
+from bollard.wire import HostEnd, HostRun, RemoteError, RunSink, Strike, ToolRequest, WireError, WorkerEnd, WorkerRun
 
 _PLUGIN = PluginIdentity(author="sim", name="scripted", version="1")
 _WORKER = WorkerIdentity(name="simulator", version="1", language="python")

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Literal
 
 import pytest
+from tests.doubles.memory_transport import memory_pair
+from tests.doubles.websocket_server import serve_websocket
 from tests.told import Told
 
 from bollard.protocol import ChannelLimits, LogRecord, PluginIdentity, WorkerIdentity
@@ -30,9 +32,8 @@ from bollard.wire import (
     connect_socket,
     decode,
     encode,
-    memory_pair,
 )
-from bollard.wire.websocket import connect_websocket, serve_websocket
+from bollard.wire.websocket import connect_websocket
 
 PATIENCE_S = 120.0
 HANG_S = 60.0

@@ -5,17 +5,10 @@ import random
 from typing import Any
 
 import pytest
+from tests.doubles.memory_transport import memory_pair
 
 from bollard.protocol import PluginIdentity, WorkerIdentity
-from bollard.wire import (
-    HostEnd,
-    Receiver,
-    Transport,
-    WireError,
-    WorkerEnd,
-    WorkerRun,
-    memory_pair,
-)
+from bollard.wire import HostEnd, Receiver, Transport, WireError, WorkerEnd, WorkerRun
 from bollard.wire.envelope import RESULT_PREFIX
 
 PATIENCE_S = 120.0

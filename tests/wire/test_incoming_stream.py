@@ -1,9 +1,10 @@
 """Chunks of a streamed call on the worker's side: a violation of order or window ends the stream."""
 
 import pytest
+from tests.doubles.memory_transport import memory_pair
 
 from bollard.protocol import limits
-from bollard.wire import FrameError, Peer, memory_pair
+from bollard.wire import FrameError, Peer
 from bollard.wire.worker_run import IncomingStream
 
 

@@ -7,17 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.doubles.memory_transport import MemoryTransport
 
 from bollard.protocol import AgentAPIError, PluginIdentity, ToolAnswer, ToolCallContext, ToolCallParams, WorkerIdentity
-from bollard.wire import (
-    HostEnd,
-    MemoryTransport,
-    RunCall,
-    StreamTransport,
-    WireError,
-    WorkerEnd,
-    WorkerRun,
-)
+from bollard.wire import HostEnd, RunCall, StreamTransport, WireError, WorkerEnd, WorkerRun
 from bollard.wire.stream import LineCodec
 
 PATIENCE_S = 120.0

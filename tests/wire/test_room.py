@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.doubles.memory_transport import MemoryTransport
 
 from bollard.protocol import LogRecord, TextContent, ToolAnswer, ToolCallContext, ToolCallParams, limits
 from bollard.wire import ChannelClosed, Peer, RemoteError, RunCall, StreamTransport, WorkerRun
 from bollard.wire.limits import CONCURRENT_READS, HELD_RESPONSE_BYTES, SMALL_FRAME_BYTES, WRITE_HARD_LIMIT_BYTES
-from bollard.wire.memory import MemoryTransport
 from bollard.wire.stream import LineCodec
 
 CROWD = 20  # of a mebibyte each: more than the hard limit

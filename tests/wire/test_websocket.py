@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.websocket_server import serve_websocket
 from tests.tables import for_each
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -19,7 +20,7 @@ from websockets.typing import Subprotocol
 from bollard.protocol import limits
 from bollard.wire import ChannelClosed, IncompatiblePeer, Peer, StreamTransport, encode
 from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES
-from bollard.wire.websocket import CHANNEL_SUBPROTOCOL, WebSocketCodec, connect_websocket, serve_websocket
+from bollard.wire.websocket import CHANNEL_SUBPROTOCOL, WebSocketCodec, connect_websocket
 
 PATIENCE_S = 120.0
 TLS = Path(__file__).parent / "tls"  # a certificate for localhost that nobody trusts, made for this test

@@ -18,7 +18,6 @@ from bollard.wire.heartbeat import watch_heartbeat
 from bollard.wire.host_calls import RunCall
 from bollard.wire.host_end import HostEnd, HostObserver
 from bollard.wire.host_run import HostRun, RunEnd, RunSink, WorkerResult
-from bollard.wire.memory import MemoryTransport, memory_pair
 from bollard.wire.peer import IncomingCall, Peer, PeerListener
 from bollard.wire.process import WorkerProcess, spawn_worker, worker_environment
 from bollard.wire.stream import StreamTransport, connect_socket
@@ -39,7 +38,6 @@ __all__ = [
     "HostRun",
     "IncomingCall",
     "IncompatiblePeer",
-    "MemoryTransport",
     "Notification",
     "PayloadTooLarge",
     "Peer",
@@ -64,7 +62,6 @@ __all__ = [
     "connect_socket",
     "decode",
     "encode",
-    "memory_pair",
     "spawn_worker",
     "watch_heartbeat",
     "worker_environment",

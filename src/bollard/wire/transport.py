@@ -1,4 +1,4 @@
-"""The transport boundary, which carries frames. Implementations: memory, stream (sockets), websocket."""
+"""The transport boundary, which carries frames. Implementations: sockets and WebSockets (`stream`), memory (tests)."""
 
 from typing import Protocol
 

@@ -6,7 +6,7 @@ back-pressure serves both kinds of connection. Needs the extra `bollard[remote]`
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from websockets.client import ClientProtocol
@@ -25,9 +25,6 @@ from bollard.wire.limits import WEBSOCKET_HANDSHAKE_S
 from bollard.wire.stream import StreamTransport
 
 CHANNEL_SUBPROTOCOL: Final = Subprotocol(runtime_handshake.CHANNEL_SUBPROTOCOL)
-
-Accept = Callable[[StreamTransport, Request], Awaitable[None]]
-"""Takes over one connection after its handshake."""
 
 
 class WebSocketCodec:
@@ -153,7 +150,7 @@ async def connect_websocket(
     except OSError as error:
         raise ChannelClosed(f"{uri.host}:{uri.port} cannot be reached: {error.strerror or error}") from error
     stream.write(codec.hello(headers))
-    await _wait_for_handshake(transport, codec)
+    await wait_for_handshake(transport, codec)
     if codec.subprotocol != CHANNEL_SUBPROTOCOL:
         transport.close("the peer does not speak this protocol")
         raise IncompatiblePeer(
@@ -162,7 +159,8 @@ async def connect_websocket(
     return transport
 
 
-async def _wait_for_handshake(transport: StreamTransport, codec: WebSocketCodec) -> Request | None:
+async def wait_for_handshake(transport: StreamTransport, codec: WebSocketCodec) -> Request | None:
+    """Wait until the connection is open. Returns the request of the client, on the server's side."""
     transport.resume_reading()
     try:
         async with asyncio.timeout(WEBSOCKET_HANDSHAKE_S):
@@ -175,28 +173,3 @@ async def _wait_for_handshake(transport: StreamTransport, codec: WebSocketCodec)
         raise
     transport.pause_reading()
     return request
-
-
-async def serve_websocket(accept: Accept, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> asyncio.Server:
-    """Listen for runtimes. `accept` gets each connection after its handshake."""
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def welcome(transport: StreamTransport, codec: WebSocketCodec) -> None:
-        try:
-            request = await _wait_for_handshake(transport, codec)
-        except (ChannelClosed, IncompatiblePeer):
-            return
-        if request is not None:
-            await accept(transport, request)
-
-    def connected() -> StreamTransport:
-        codec = WebSocketCodec(
-            ServerProtocol(subprotocols=[CHANNEL_SUBPROTOCOL], max_size=limits.FRAME_BYTES, extensions=None)
-        )
-        transport = StreamTransport(codec)
-        task = asyncio.get_running_loop().create_task(welcome(transport, codec))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-        return transport
-
-    return await asyncio.get_running_loop().create_server(connected, host, port, ssl=tls)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.memory_transport import MemoryTransport, memory_pair
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.routing import BindingRegistry
@@ -20,7 +21,7 @@ from bollard.host.store.store import Store
 from bollard.protocol import PluginIdentity, TextContent, ToolAnswer, WorkerIdentity
 from bollard.trust import connect_proof, enrol_proof
 from bollard.trust.keys import SigningKey
-from bollard.wire import MemoryTransport, ToolRequest, WorkerEnd, WorkerRun, memory_pair
+from bollard.wire import ToolRequest, WorkerEnd, WorkerRun
 
 HOST_ID = "0123456789abcdef"
 PATIENCE_S = 120.0

@@ -1,4 +1,4 @@
-"""Two joined transports in memory: the transport boundary without a socket, for tests and in-process workers."""
+"""Two joined transports in memory: the transport boundary without a socket."""
 
 import asyncio
 from collections.abc import Callable, Sequence
