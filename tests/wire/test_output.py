@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bollard.wire.flow_control import OutputLimiter
 from bollard.wire.limits import (
     OUTPUT_BURST_BYTES,
     OUTPUT_BURST_LINES,
@@ -17,7 +18,7 @@ from bollard.wire.limits import (
     OUTPUT_LINE_BYTES,
     OUTPUT_READ_BYTES,
 )
-from bollard.wire.output import LineSplitter, OutputLimiter, PipeReader
+from bollard.wire.process import LineSplitter, PipeReader
 
 
 class Told:

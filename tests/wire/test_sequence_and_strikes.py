@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.tables import for_each
 
 from bollard.wire.flow_control import LogLimiter
-from bollard.wire.host_run import ResultSequence
-from bollard.wire.strikes import StrikeCounter
+from bollard.wire.host_run import ResultSequence, StrikeCounter
 
 # --- ResultSequence ---
 

@@ -1,34 +1,103 @@
-"""Flow control of a worker connection: the log limiter, the credit window and the queue of ranged reads. Pure."""
+"""Flow control of a worker: the limits of its log records and its output, its credit window, and the queue of ranged
+reads. Pure."""
 
 from collections import deque
 from collections.abc import Callable, Hashable
 
 from bollard.protocol import limits
-from bollard.wire.limits import CONCURRENT_READS
+from bollard.wire.limits import (
+    CONCURRENT_READS,
+    OUTPUT_BURST_BYTES,
+    OUTPUT_BURST_LINES,
+    OUTPUT_BYTES_PER_S,
+    OUTPUT_DROPPED_S,
+    OUTPUT_LINES_PER_S,
+)
 
 
-class LogLimiter:
-    """A token bucket for log records. It counts dropped records; the count is sent with the next admitted record."""
-
-    def __init__(
-        self, now: float, *, per_s: float = limits.LOG_RECORDS_PER_S, burst: int = limits.LOG_RECORDS_BURST
-    ) -> None:
+class _TokenBucket:
+    def __init__(self, now: float, per_s: float, burst: int) -> None:
         self._per_s = per_s
         self._burst = burst
         self._tokens = float(burst)
         self._at = now
+
+    def take(self, now: float, tokens: int = 1) -> float:
+        """Take tokens, also if there are too few. Returns the tokens left; the next refill pays a debt first."""
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_s) - tokens
+        self._at = now
+        return self._tokens
+
+    def admit(self, now: float) -> bool:
+        """Take one token if there is one."""
+        if self.take(now) >= 0:
+            return True
+        self._tokens += 1
+        return False
+
+
+class LogLimiter:
+    """Limits log records. It counts dropped records; the count is sent with the next admitted record."""
+
+    def __init__(
+        self, now: float, *, per_s: float = limits.LOG_RECORDS_PER_S, burst: int = limits.LOG_RECORDS_BURST
+    ) -> None:
+        self._records = _TokenBucket(now, per_s, burst)
         self._dropped = 0
 
     def admit(self, now: float) -> int | None:
         """Return the number of records dropped since the last admitted one, or `None` if this one is dropped too."""
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_s)
-        self._at = now
-        if self._tokens < 1:
+        if not self._records.admit(now):
             self._dropped += 1
             return None
-        self._tokens -= 1
         dropped, self._dropped = self._dropped, 0
         return dropped
+
+
+class OutputLimiter:
+    """Limits the lines and bytes that a worker prints, over both of its pipes.
+
+    Output of native code and children bypasses the worker's own log limit. Lines beyond their rate are dropped and
+    counted. Beyond the byte rate reading pauses, so that the writer blocks and not the host.
+    """
+
+    def __init__(
+        self,
+        now: float,
+        *,
+        bytes_per_s: float = OUTPUT_BYTES_PER_S,
+        burst_bytes: int = OUTPUT_BURST_BYTES,
+        lines_per_s: float = OUTPUT_LINES_PER_S,
+        burst_lines: int = OUTPUT_BURST_LINES,
+    ) -> None:
+        self._bytes_per_s = bytes_per_s
+        self._bytes = _TokenBucket(now, bytes_per_s, burst_bytes)
+        self._lines = _TokenBucket(now, lines_per_s, burst_lines)
+        self._dropped = 0
+        self._noticed_at: float | None = None
+
+    def read(self, size: int, now: float) -> float:
+        """Count bytes that were read, and return the seconds to pause before the next read."""
+        return max(0.0, -self._bytes.take(now, size) / self._bytes_per_s)
+
+    def admit(self, now: float) -> bool:
+        """Return whether one more line may be reported. A refused line is counted as dropped."""
+        admitted = self._lines.admit(now)
+        self._dropped += not admitted
+        return admitted
+
+    def drop(self, lines: int) -> None:
+        """Count further dropped lines."""
+        self._dropped += lines
+
+    def dropped(self, now: float, *, last: bool = False) -> int:
+        """Return the lines dropped since the last notice, or 0 if the next notice is not due."""
+        if not self._dropped or (
+            not last and self._noticed_at is not None and now - self._noticed_at < OUTPUT_DROPPED_S
+        ):
+            return 0
+        found, self._dropped, self._noticed_at = self._dropped, 0, now
+        return found
 
 
 class Window:

@@ -41,10 +41,9 @@ from bollard.wire.envelope import (
 from bollard.wire.errors import CallTimeout, ChannelClosed, FrameError, IncompatiblePeer, RemoteError, WireError
 from bollard.wire.flow_control import LogLimiter, ReadQueue
 from bollard.wire.host_calls import RunCall, send_api_error
-from bollard.wire.host_run import HostRun, RunEnd, RunSink, read_result, read_run_end
+from bollard.wire.host_run import HostRun, RunEnd, RunSink, Strike, StrikeCounter, read_result, read_run_end
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S, REQUEST_TIMEOUT_S
 from bollard.wire.peer import IncomingCall, Peer
-from bollard.wire.strikes import Strike, StrikeCounter
 from bollard.wire.transport import Transport
 
 _UPGRADE: Final = "upgrade the worker's SDK, or the host, so that both speak the same protocol"

@@ -1,9 +1,11 @@
-"""One run on the host's end of a worker connection: the order of its results, its window and its calls.
+"""One run on the host's end of a worker connection: the order of its results, its window, its calls and its strikes.
 
-It does not interpret results or calls.
+It does not interpret results or calls. Three strikes against a run end it, three against a connection end its worker
+(§11).
 """
 
 import asyncio
+from collections import Counter
 from typing import Literal, Protocol
 
 import msgspec
@@ -15,7 +17,41 @@ from bollard.wire.flow_control import Window
 from bollard.wire.host_calls import RunCall
 from bollard.wire.peer import Peer
 from bollard.wire.strict_json import encode
-from bollard.wire.strikes import Strike
+
+
+class Strike(msgspec.Struct, frozen=True, kw_only=True):
+    """One violation. `run_id` is absent if it counts against the connection."""
+
+    fault: str
+    detail: str
+    run_id: str | None
+    count: int
+    ends: Literal["nothing", "run", "worker"]
+
+
+class StrikeCounter:
+    """Counts the strikes of one connection and of its runs."""
+
+    def __init__(self, allowed: int = limits.STRIKES) -> None:
+        self._allowed = allowed
+        self._runs: Counter[str] = Counter()
+        self._connection = 0
+
+    def against_connection(self, fault: str, detail: str) -> Strike:
+        self._connection += 1
+        ends: Literal["nothing", "worker"] = "worker" if self._connection >= self._allowed else "nothing"
+        return Strike(fault=fault, detail=detail, run_id=None, count=self._connection, ends=ends)
+
+    def against_run(self, run_id: str, fault: str, detail: str) -> Strike:
+        self._runs[run_id] += 1
+        count = self._runs[run_id]
+        ends: Literal["nothing", "run"] = "run" if count >= self._allowed else "nothing"
+        return Strike(fault=fault, detail=detail, run_id=run_id, count=count, ends=ends)
+
+    def forget(self, run_id: str) -> None:
+        """Drop the count of a run that has ended."""
+        self._runs.pop(run_id, None)
+
 
 Verdict = Literal["next", "gap", "duplicate", "late"]
 
