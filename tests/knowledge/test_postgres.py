@@ -19,11 +19,10 @@ from bollard.host.knowledge.engine import ProcessEngine
 from bollard.knowledge.embedding import DIMENSIONS, Vectors, quantised
 from bollard.knowledge.errors import WriterLost
 from bollard.knowledge.limits import MOVE_BATCHES
-from bollard.knowledge.matrices import Matrices
 from bollard.knowledge.pgvector import merged, open_vectors
 from bollard.knowledge.postgres import PostgresKnowledge
 from bollard.knowledge.sqlite import SqliteKnowledge
-from bollard.knowledge.vectors import Near, VectorBatches
+from bollard.knowledge.vectors import Matrices, Near, VectorBatches
 from bollard.segments import terms
 
 PATIENCE_S = 120.0

@@ -12,10 +12,9 @@ from bollard.knowledge.chunking import Piece
 from bollard.knowledge.embedding import DIMENSIONS, Embedder, Vectors, quantised
 from bollard.knowledge.errors import Absent, Unusable
 from bollard.knowledge.limits import INDEX_ATTEMPTS, MATCHES
-from bollard.knowledge.matrices import Matrices
 from bollard.knowledge.retrieval import Retrieval, chosen_terms, fused, matches
 from bollard.knowledge.sqlite import SqliteKnowledge
-from bollard.knowledge.vectors import VectorBatches, VectorTables
+from bollard.knowledge.vectors import Matrices, VectorBatches, VectorTables
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,222 @@
 """`python -m bollard.knowledge FD`: the knowledge process. The host starts it with one end of a socket pair; it ends
 with that socket, or with the host."""
 
+import contextlib
 import gc
 import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from bollard.helper.host_link import HostGone, HostLink, host_socket, live_with_host
-from bollard.knowledge.server import serve
-from bollard.wire.knowledge_frames import FRAME_BYTES, decode_from_host
+from bollard.knowledge.chunk_tables import ChunkTables
+from bollard.knowledge.database import Database
+from bollard.knowledge.embedding import Embedder
+from bollard.knowledge.errors import KnowledgeError, OutOfService, WriterLost
+from bollard.knowledge.indexing import Indexer
+from bollard.knowledge.library import Library
+from bollard.knowledge.limits import READERS
+from bollard.knowledge.retrieval import Retrieval
+from bollard.knowledge.sqlite import SqliteKnowledge
+from bollard.knowledge.vectors import Matrices, VectorBatches, VectorTables
+from bollard.wire.knowledge_frames import (
+    FRAME_BYTES,
+    Answer,
+    AskContent,
+    AskDocument,
+    AskDocuments,
+    Begin,
+    Body,
+    Busy,
+    Close,
+    Done,
+    DropBase,
+    DropDocument,
+    Failed,
+    Found,
+    FromHost,
+    FromKnowledge,
+    Listed,
+    OpenBase,
+    Opened,
+    PutDocument,
+    Refused,
+    Retrieve,
+    Shown,
+    decode_from_host,
+    encode_frame,
+)
+
+_STOP_S: Final = 10.0
+"""Time limit for the current batch when the host disconnects."""
+_Read = AskDocuments | AskDocument | AskContent | Retrieve
+_Write = OpenBase | DropBase | PutDocument | DropDocument
+
+
+def serve(link: HostLink[FromHost]) -> int:
+    """Serve until the host sends `Close`; returns 0 after an orderly end. Raises `HostGone`."""
+    begin = link.expect(Begin)
+    try:
+        database, vectors = _opened(begin)
+        chunks = ChunkTables(database, vectors)
+        library = Library(database, chunks)
+        library.open()
+        chunks.open()
+    except OutOfService as error:
+        link.say(encode_frame(_refused(error)))
+        return 1
+    except OSError as error:
+        unusable = OutOfService(
+            f"the data directory cannot be used: {error.strerror}",
+            hint="check its permissions",
+            reason="data_unusable",
+            problem=error.strerror or "",
+        )
+        link.say(encode_frame(_refused(unusable)))
+        return 1
+    service = _Service(link, library, chunks, database, Path(begin.data))
+    link.say(encode_frame(Opened(vectors=vectors.searched_by)))
+    try:
+        service.serve()
+    finally:
+        service.close()
+        database.close()
+    return 0
+
+
+def _opened(begin: Begin) -> tuple[Database, VectorTables]:
+    """Open the database and the vector tables. Raises `OutOfService` and `OSError`."""
+    if not begin.database:
+        sqlite = SqliteKnowledge(Path(begin.data))
+        sqlite.open()
+        return sqlite, Matrices(VectorBatches(sqlite))
+    # An extra, only needed here.
+    from bollard.knowledge.pgvector import open_vectors  # noqa: PLC0415
+    from bollard.knowledge.postgres import PostgresKnowledge  # noqa: PLC0415
+
+    postgres = PostgresKnowledge(begin.database)
+    postgres.open()
+    return postgres, open_vectors(postgres)
+
+
+class _Service:
+    """Runs reads concurrently and writes one after the other."""
+
+    def __init__(
+        self, link: HostLink[FromHost], library: Library, chunks: ChunkTables, database: Database, data: Path
+    ) -> None:
+        self._link = link
+        self._library = library
+        self._database = database
+        embedder = _once(Embedder)
+        self._retrieval = Retrieval(database, library, chunks, embedder)
+        self._indexer = Indexer(database, chunks, embedder, data, lambda busy: self._say(Busy(busy=busy)))
+        self._readers = ThreadPoolExecutor(READERS, "reader")
+        self._writer = ThreadPoolExecutor(1, "writer")
+
+    def serve(self) -> None:
+        self._indexer.start()
+        while True:
+            for message in self._link.hear():
+                match message:
+                    case Close():
+                        return
+                    case Begin():
+                        raise HostGone
+                    case OpenBase() | DropBase() | PutDocument() | DropDocument() as order:
+                        self._writer.submit(self._answered, order.call, lambda order=order: self._write(order))
+                    case order:
+                        self._readers.submit(self._answered, order.call, lambda order=order: self._read(order))
+
+    def close(self) -> None:
+        for pool in (self._writer, self._readers):
+            pool.shutdown(wait=True, cancel_futures=True)
+        self._indexer.stop(_STOP_S)
+
+    def _answered(self, call: int, work: Callable[[], Answer]) -> None:
+        try:
+            answer = work()
+        except WriterLost as error:
+            self._say(_failed(call, error))
+            os._exit(1)  # the next process can write
+        except KnowledgeError as error:
+            answer = _failed(call, error)
+        except Exception as error:  # noqa: BLE001 -- a boundary: every call gets an answer
+            problem = type(error).__name__
+            failure = OutOfService(f"the knowledge process failed: {problem}", reason="internal", problem=problem)
+            answer = _failed(call, failure)
+        self._say(answer)
+
+    def _say(self, message: FromKnowledge) -> None:
+        """Ignores that the host is gone: the reading thread notices."""
+        with contextlib.suppress(HostGone):
+            self._link.say(encode_frame(message))
+
+    def _read(self, order: _Read) -> Answer:
+        base = self._library.base(order.workspace, order.kb_id)
+        match order:
+            case AskDocuments():
+                return Listed(call=order.call, documents=self._library.documents(base, order.after, order.limit))
+            case AskDocument():
+                return Shown(call=order.call, document=self._library.document(base, order.document_id))
+            case AskContent():
+                return Body(call=order.call, content=self._library.content(base, order.document_id))
+            case Retrieve():
+                found = self._retrieval.answer(base, order.query, order.top_k, order.filters)
+                return Found(call=order.call, chunks=found)
+
+    def _write(self, order: _Write) -> Answer:
+        self._indexer.announce()
+        try:
+            return self._written(order)
+        finally:
+            self._indexer.wake()
+
+    def _written(self, order: _Write) -> Answer:
+        match order:
+            case OpenBase():
+                self._library.open_base(order)
+            case DropBase():
+                dropped = self._library.drop_base(order.workspace, order.kb_id)
+                if dropped is not None and self._database.purge(dropped):
+                    self._database.settle()
+            case PutDocument():
+                return Shown(call=order.call, document=self._library.put(order))
+            case DropDocument():
+                self._library.drop(order.workspace, order.kb_id, order.document_id)
+        return Done(call=order.call)
+
+
+def _once(make: Callable[[], Embedder]) -> Callable[[], Embedder]:
+    """The first that asks makes it, and the others wait for that."""
+    lock = threading.Lock()
+    made = cache(make)
+
+    def get() -> Embedder:
+        with lock:
+            return made()
+
+    return get
+
+
+def _failed(call: int, error: KnowledgeError) -> Failed:
+    return Failed(
+        call=call,
+        code=error.code,
+        message=error.message,
+        hint=error.hint,
+        reason=error.reason,
+        details=error.details,
+    )
+
+
+def _refused(error: OutOfService) -> Refused:
+    return Refused(message=error.message, hint=error.hint, reason=error.reason, details=error.details)
+
 
 _COLLECT_AFTER: Final = 20_000
 

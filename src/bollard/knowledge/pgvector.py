@@ -19,9 +19,8 @@ from bollard.knowledge.embedding import DIMENSIONS, Vectors, dequantised
 from bollard.knowledge.errors import OutOfService, WriterLost
 from bollard.knowledge.library import INDEX_ANEW
 from bollard.knowledge.limits import MOVE_BATCHES
-from bollard.knowledge.matrices import Matrices
 from bollard.knowledge.postgres import PostgresKnowledge, translated, vector_table
-from bollard.knowledge.vectors import Near, VectorBatches, VectorTables
+from bollard.knowledge.vectors import Matrices, Near, VectorBatches, VectorTables
 
 _ROW: Final = np.dtype(
     [
