@@ -7,9 +7,136 @@ import logging
 import signal
 import socket
 import sys
+from typing import Final
+
+import msgspec
 
 from bollard.helper.host_link import STOP_SIGNALS, host_socket
-from bollard.mcp_bridge.bridge import Bridge
+from bollard.helper.process import FrameLink, LinkLimits
+from bollard.mcp_bridge.link import Link
+from bollard.mcp_bridge.login import LoginFlow
+from bollard.wire.bridge_frames import (
+    BRIDGE_FRAME_BYTES,
+    BeginLogin,
+    CancelCall,
+    Close,
+    DropLogin,
+    FinishLogin,
+    MakeCall,
+    OpenHttp,
+    OpenStdio,
+    Ping,
+    Pong,
+    Refresh,
+    Returned,
+    ToBridge,
+    ToHost,
+    Undone,
+    encode_frame,
+    to_bridge,
+)
+from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_STALL_S
+
+_TOO_LARGE: Final = "the answer of the server is too large"
+
+
+class Bridge:
+    """Owns the connections, calls and logins of this process."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._host = FrameLink(
+            channel,
+            decode=to_bridge,
+            heard=self._execute,
+            lost=self.end,
+            limits=LinkLimits(
+                frame_bytes=BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
+            ),
+        )
+        self._links: dict[int, tuple[Link, asyncio.Task[None]]] = {}
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._logins: dict[int, tuple[LoginFlow, asyncio.Task[None]]] = {}
+        self._large_frames = asyncio.Lock()
+        self._ended = asyncio.Event()
+
+    def end(self) -> None:
+        """Let `serve` end."""
+        self._ended.set()
+
+    async def serve(self) -> None:
+        """Serve until `end`. Every server has ended when this returns."""
+        await self._ended.wait()
+        tasks = [task for _, task in (*self._links.values(), *self._logins.values())]
+        for task in (*self._calls.values(), *tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- orders ---
+
+    def _execute(self, order: ToBridge) -> None:
+        match order:
+            case OpenStdio() | OpenHttp():
+                link = Link(order, self._send)
+                task = asyncio.create_task(link.run())
+                self._links[order.link] = link, task
+                task.add_done_callback(lambda _: self._links.pop(order.link, None))
+            case Close():
+                if (found := self._links.get(order.link)) is not None:
+                    found[1].cancel()
+            case Refresh():
+                if (found := self._links.get(order.link)) is not None:
+                    found[0].refresh()
+            case MakeCall():
+                task = asyncio.create_task(self._call(order))
+                self._calls[order.call] = task
+                task.add_done_callback(lambda _: self._calls.pop(order.call, None))
+            case CancelCall():
+                if (running := self._calls.get(order.call)) is not None:
+                    running.cancel()
+            case BeginLogin() | FinishLogin() | DropLogin():
+                self._log_in(order)
+            case Ping():
+                self._send(Pong(number=order.number))
+
+    def _log_in(self, order: BeginLogin | FinishLogin | DropLogin) -> None:
+        if isinstance(order, BeginLogin):
+            flow = LoginFlow(order, self._send)
+            task = asyncio.create_task(flow.run())
+            self._logins[order.login] = flow, task
+            task.add_done_callback(lambda _: self._logins.pop(order.login, None))
+        elif (found := self._logins.get(order.login)) is None:
+            return  # it has ended and reported so
+        elif isinstance(order, FinishLogin):
+            found[0].finish(order)
+        else:
+            found[1].cancel()
+
+    async def _call(self, order: MakeCall) -> None:
+        found = self._links.get(order.link)
+        if found is None:
+            self._send(Undone(call=order.call, problem="the server is not connected", sent=False))
+            return
+        frame = _encode_answer(await found[0].call(order))
+        async with self._large_frames:  # one large answer at a time: the channel limits its unsent bytes
+            await self._host.drain()
+            self._host.send(frame)
+
+    def _send(self, message: ToHost) -> None:
+        if not self._ended.is_set():
+            self._host.send(encode_frame(message))
+
+
+def _encode_answer(answer: Returned | Undone) -> bytes:
+    try:
+        frame = encode_frame(answer)
+    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+        return encode_frame(_refused(answer.call, f"the answer of the server cannot be written: {error}"))
+    return frame if len(frame) <= BRIDGE_FRAME_BYTES else encode_frame(_refused(answer.call, _TOO_LARGE))
+
+
+def _refused(call: int, problem: str) -> Returned:
+    return Returned(call=call, content=[{"type": "text", "text": problem}], is_error=True)
+
 
 _COLLECT_AFTER = 20_000
 """New objects before a garbage collection."""
