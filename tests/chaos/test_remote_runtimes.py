@@ -13,8 +13,7 @@ import psutil
 import pytest
 from tests.chaos.patience import PATIENCE_S
 
-from bollard.runtime.key_file import RuntimeKey, load_key, make_key
-from bollard.runtime.remote_host import HostAddress, enrol, sign_headers
+from bollard.runtime.remote_host import HostAddress, RuntimeKey, enrol, load_key, make_key, sign_headers
 from bollard.wire import ChannelClosed
 from bollard.wire.errors import HandshakeRefused
 from bollard.wire.runtime_handshake import CHANNEL_PATH, KEY_HEADER

@@ -19,15 +19,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from tests.tables import for_each
 
-from bollard.runtime.key_file import RuntimeKey, load_key, make_key, save_key
 from bollard.runtime.limits import RECONNECT_MAX_S, RECONNECT_S
 from bollard.runtime.remote_host import (
     HostAddress,
+    RuntimeKey,
     connect_with_retries,
     enrol,
+    load_key,
+    make_key,
     read_address,
     require_private,
     retry_delay_s,
+    save_key,
     sign_headers,
 )
 from bollard.trust import connect_proof, enrol_proof

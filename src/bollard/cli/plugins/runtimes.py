@@ -184,8 +184,7 @@ def _enrol(shell: Shell, address: "HostAddress", code: str, file: Path) -> None:
     """The key is on disk before the host hears of it: an answer that is lost must not lose the key."""
     from dataclasses import replace
 
-    from bollard.runtime.key_file import load_key, make_key, save_key
-    from bollard.runtime.remote_host import enrol
+    from bollard.runtime.remote_host import enrol, load_key, make_key, save_key
 
     key = load_key(file) if file.exists() else make_key()
     if key.host_id is not None:  # it was enrolled before; whatever ended that, the key is not trusted again
