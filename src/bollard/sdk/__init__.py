@@ -67,10 +67,8 @@ from bollard.sdk.form import (
     parse_config,
 )
 from bollard.sdk.results import Result
-from bollard.sdk.run_driver import Outlet, drive
-from bollard.sdk.runner_object import RunnerObject
-from bollard.sdk.tool import ToolDeclaration, tool, tool_declaration_of
-from bollard.sdk.tool_schema import ToolContext
+from bollard.sdk.run_driver import Outlet, RunnerObject, drive
+from bollard.sdk.tool import ToolContext, ToolDeclaration, tool, tool_declaration_of
 
 __all__ = [
     "AgentAPIError",

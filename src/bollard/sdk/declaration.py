@@ -22,7 +22,7 @@ from bollard.protocol import (
 from bollard.sdk.context import RunContext
 from bollard.sdk.errors import DeclarationError, read_declaration, reject_declaration
 from bollard.sdk.form import form_of, humanize, localize, parse_config
-from bollard.sdk.runner_object import ClassRunner, FunctionRunner, RunnerObject
+from bollard.sdk.run_driver import ClassRunner, FunctionRunner, RunnerObject
 
 F = TypeVar("F")
 _MARK: Final = "__bollard_runner__"

@@ -27,10 +27,10 @@ from bollard.protocol import (
 )
 from bollard.sdk.declaration import RunnerDeclaration, declaration_of
 from bollard.sdk.errors import AgentAPIException, DeclarationError
-from bollard.sdk.runner_object import RunnerObject
+from bollard.sdk.run_driver import RunnerObject
 from bollard.sdk.testing.clock import Clock, SystemClock
 from bollard.sdk.testing.grant import EVERYTHING, Denials, Grant
-from bollard.sdk.testing.ledger import RunLedger
+from bollard.sdk.testing.ledger import RunLedger, RunOutcome
 from bollard.sdk.testing.live_run import HostCaller, LiveRun
 from bollard.sdk.testing.models import ScriptedModel
 from bollard.sdk.testing.occasion import (
@@ -41,7 +41,6 @@ from bollard.sdk.testing.occasion import (
     build_event_record,
     scope_keys,
 )
-from bollard.sdk.testing.outcome import RunOutcome
 from bollard.sdk.testing.recording import Recording, ReplayedCalls
 from bollard.sdk.testing.run_api import RunApiHandler
 from bollard.sdk.testing.steering import Steer, SteeringQueue

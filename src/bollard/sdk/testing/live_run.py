@@ -19,12 +19,10 @@ from bollard.sdk.calls import ApiCaller
 from bollard.sdk.context import RunContext
 from bollard.sdk.declaration import RunnerDeclaration
 from bollard.sdk.errors import InvalidResult, ResultTooLarge, describe_error
-from bollard.sdk.run_driver import drive
-from bollard.sdk.runner_object import RunnerObject
+from bollard.sdk.run_driver import RunnerObject, drive
 from bollard.sdk.testing.clock import Clock
 from bollard.sdk.testing.errors import ResultNeverCame
-from bollard.sdk.testing.ledger import RunLedger
-from bollard.sdk.testing.outcome import LogEntry, RunOutcome
+from bollard.sdk.testing.ledger import LogEntry, RunLedger, RunOutcome
 from bollard.sdk.testing.recording import Recording, record
 
 

@@ -25,9 +25,8 @@ from bollard.protocol import (
 )
 from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.grant import Denials
-from bollard.sdk.testing.ledger import RunLedger
+from bollard.sdk.testing.ledger import ApiRecord, RunLedger
 from bollard.sdk.testing.models import ScriptedModel
-from bollard.sdk.testing.outcome import ApiRecord
 from bollard.sdk.testing.stores import measure_json
 from bollard.sdk.testing.world import World
 
