@@ -9,9 +9,8 @@ from pydantic import Field
 
 from bollard.protocol import limits
 from bollard.protocol.context import ActorContext, AgentRunRequest, ConversationContext
-from bollard.protocol.manifest import Name, RunnerList
+from bollard.protocol.manifest import Effects, FlowBits, Name, Risk, RunnerList
 from bollard.protocol.message import ContentElement
-from bollard.protocol.plugin import Effects, FlowBits, Risk
 from bollard.protocol.results import AgentRunResult
 from bollard.protocol.shape import Digest, Flag, Int, JsonObject, JsonValue, Number, Shape, Strict, Tolerant
 

@@ -11,8 +11,6 @@ from bollard.protocol.form import *
 from bollard.protocol.manifest import *
 from bollard.protocol.message import *
 from bollard.protocol.pages import *
-from bollard.protocol.plugin import *
 from bollard.protocol.resources import *
 from bollard.protocol.results import *
-from bollard.protocol.runs import *
 from bollard.protocol.shape import *
