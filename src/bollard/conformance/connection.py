@@ -8,13 +8,16 @@ import json
 from collections.abc import Callable
 from typing import TypeVar
 
+from pydantic import ValidationError
+
 from bollard.conformance.errors import CaseFailed, WorkerGone
 from bollard.conformance.judge import Judge, ObservedRun
 from bollard.conformance.limits import ANSWER_S, QUIET_S, QUOTE_CHARACTERS
-from bollard.protocol import ChannelLimits, JsonObject
+from bollard.protocol import ChannelLimits, JsonObject, Shape, first_problem
 from bollard.wire import FrameError, Transport, decode
 from bollard.wire.envelope import CallId, ErrorResponse, Response, encode_notification, encode_request, read_envelope
 
+S = TypeVar("S", bound=Shape)
 T = TypeVar("T")
 
 
@@ -22,6 +25,23 @@ def shorten(value: object) -> str:
     """Return a value as a short text for a message."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= QUOTE_CHARACTERS else f"{text[:QUOTE_CHARACTERS]}…"
+
+
+def require_error(answer: Response | ErrorResponse, what: str) -> ErrorResponse:
+    """Require that the worker refused a request."""
+    if isinstance(answer, Response):
+        raise CaseFailed(f"{what} to be refused", f"the worker answered {shorten(answer.result)}")
+    return answer
+
+
+def read_answer(answer: Response | ErrorResponse, shape: type[S], method: str) -> S:
+    """Require a valid answer to a request."""
+    if isinstance(answer, ErrorResponse):
+        raise CaseFailed(f"an answer to {method}", f"it was refused: {answer.message} ({answer.code})")
+    try:
+        return shape.from_wire(answer.result)
+    except ValidationError as error:
+        raise CaseFailed(f"a valid answer to {method}", ": ".join(first_problem(error))) from error
 
 
 class WorkerConnection:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from bollard.conformance.cases import calls, cancellation, credit, frames, lifecycle, logs, results, runs, tools
+from bollard.conformance.cases import calls, cancellation, frames, lifecycle, logs, results, runs
 from bollard.conformance.errors import CaseFailed, NothingSelected, WorkerDidNotStart
 from bollard.conformance.limits import CASE_S, CONCURRENT_WORKERS
 from bollard.conformance.registry import Case, Launcher
@@ -50,9 +50,7 @@ class KitReport:
 
 
 CASES: Final[tuple[Case, ...]] = tuple(
-    case
-    for module in (lifecycle, runs, results, credit, cancellation, calls, tools, logs, frames)
-    for case in module.CASES.all
+    case for module in (lifecycle, runs, results, cancellation, calls, logs, frames) for case in module.CASES.all
 )
 
 Report = Callable[[CaseResult], None]

@@ -6,7 +6,7 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from bollard.conformance.connection import shorten
+from bollard.conformance.connection import read_answer, require_error, shorten
 from bollard.conformance.errors import CaseFailed
 from bollard.conformance.limits import EXIT_BUSY_S, START_S
 from bollard.conformance.registry import Cases, Launcher
@@ -22,7 +22,7 @@ from bollard.protocol import (
     runner_id,
 )
 from bollard.protocol.limits import PROTOCOL_VERSION
-from bollard.wire.envelope import METHOD_NOT_FOUND, ErrorResponse, Response
+from bollard.wire.envelope import METHOD_NOT_FOUND
 from bollard.wire.process import ENVIRONMENT_ALLOWED
 
 CASES = Cases()
@@ -31,12 +31,6 @@ _CANARY = "CONFORMANCE_CANARY"
 _BLOCK_MS = 700
 _FUTURE_PROTOCOL = 999
 _FOREVER: JsonObject = {"do": "wait_forever"}
-
-
-def _refused(answer: Response | ErrorResponse, what: str) -> ErrorResponse:
-    if isinstance(answer, Response):
-        raise CaseFailed(f"{what} to be refused", f"the worker answered {shorten(answer.result)}")
-    return answer
 
 
 @CASES.own(
@@ -58,7 +52,7 @@ async def initialize_states_identity(session: Session) -> None:
 @CASES.own("a second initialize is refused, and the channel goes on as it was", "P11-03")
 async def initialize_once(session: Session) -> None:
     again: JsonObject = {"protocol": PROTOCOL_VERSION, "host_version": "another", "limits": {"window_results": 1}}
-    _refused(await session.request("initialize", again), "a second initialize")
+    require_error(await session.request("initialize", again), "a second initialize")
     run = session.start([step("delta", text="x", count=3)], credit=False)
     await run.completes()
 
@@ -67,7 +61,7 @@ async def initialize_once(session: Session) -> None:
 async def wrong_version_refused(launch: Launcher) -> None:
     async with launch(initialize=False) as session:
         params: JsonObject = {"protocol": _FUTURE_PROTOCOL, "host_version": "conformance", "limits": {}}
-        answer = _refused(await session.request("initialize", params, within=START_S), "protocol 999")
+        answer = require_error(await session.request("initialize", params, within=START_S), "protocol 999")
         if "upgrade" not in answer.message.lower() or str(_FUTURE_PROTOCOL) not in answer.message:
             raise CaseFailed("a sentence with the version and what to upgrade", f"it says {answer.message!r}")
 
@@ -77,20 +71,15 @@ async def nothing_before_initialize(launch: Launcher) -> None:
     async with launch(initialize=False) as session:
         request = run_request("early", [step("delta", text="x")])
         for method, params in (("run/start", request), ("runners/list", {}), ("tools/list", {})):
-            _refused(await session.request(method, params, within=START_S), f"{method} before initialize")
+            require_error(await session.request(method, params, within=START_S), f"{method} before initialize")
 
 
 @CASES.shared(
     "runners/list answers both runners with computed ids, capabilities and permissions", "P02-01", "P02-03", "P02-07"
 )
 async def lists_runners(session: Session) -> None:
-    answer = await session.request("runners/list", {})
-    if isinstance(answer, ErrorResponse):
-        raise CaseFailed("an answer to runners/list", answer.message)
-    try:
-        found = {entry.runner_name: entry for entry in RunnerList.from_wire(answer.result).runners}
-    except ValidationError as error:
-        raise CaseFailed("valid discoveries", f"{error.errors()[0]['loc']}: {error.errors()[0]['msg']}") from error
+    listed = read_answer(await session.request("runners/list", {}), RunnerList, "runners/list")
+    found = {entry.runner_name: entry for entry in listed.runners}
     if sorted(found) != sorted(RUNNERS):
         raise CaseFailed(f"the runners {', '.join(RUNNERS)}", f"there are {', '.join(sorted(found)) or 'none'}")
     for name, entry in found.items():
@@ -105,13 +94,7 @@ async def lists_runners(session: Session) -> None:
 
 @CASES.shared("tools/list answers the three tools with their input schemas", "P11-31")
 async def lists_tools(session: Session) -> None:
-    answer = await session.request("tools/list", {})
-    if isinstance(answer, ErrorResponse):
-        raise CaseFailed("an answer to tools/list", answer.message)
-    try:
-        tools = ToolList.from_wire(answer.result).tools
-    except ValidationError as error:
-        raise CaseFailed("valid tools", f"{error.errors()[0]['loc']}: {error.errors()[0]['msg']}") from error
+    tools = read_answer(await session.request("tools/list", {}), ToolList, "tools/list").tools
     if sorted(tool.name for tool in tools) != sorted(TOOLS):
         raise CaseFailed(f"the tools {', '.join(TOOLS)}", f"there are {', '.join(tool.name for tool in tools)}")
     for tool in tools:
@@ -124,7 +107,7 @@ async def lists_tools(session: Session) -> None:
 
 @CASES.shared("a request with an unknown method is answered with -32601", "P11-06")
 async def unknown_method_refused(session: Session) -> None:
-    answer = _refused(await session.request("conformance/unknown", {}), "an unknown method")
+    answer = require_error(await session.request("conformance/unknown", {}), "an unknown method")
     if answer.code != METHOD_NOT_FOUND:
         raise CaseFailed(f"the code {METHOD_NOT_FOUND}", f"it is {answer.code}: {answer.message}")
 
@@ -146,9 +129,8 @@ async def wrong_parameters_refused(session: Session) -> None:
         {**good, "context": {key: value for key, value in context.items() if key != "event"}},
     )
     for params in wrong:
-        started = await session.request("run/start", params)
-        _refused(started, f"run/start with {shorten(params)}")
-    _refused(await session.request("tool/call", {"tool": "echo"}), "tool/call without arguments")
+        require_error(await session.request("run/start", params), f"run/start with {shorten(params)}")
+    require_error(await session.request("tool/call", {"tool": "echo"}), "tool/call without arguments")
     session.note("run/credit", {"run_id": "wrong", "sequence": "many"})
     session.note("run/cancel", {})
     await session.ping()
@@ -182,7 +164,7 @@ async def shutdown_lets_runs_end(session: Session) -> None:
     await run.has(1)
     session.ask("shutdown", {"grace_s": 20})
     late = session.start([step("delta", text="x")])
-    _refused(await late.answered(), "run/start after shutdown")
+    require_error(await late.answered(), "run/start after shutdown")
     await run.completes()
     await session.exited("the worker to end soon after its last run")
 

@@ -1,6 +1,6 @@
 """Starting runs: the context of the runner, refused ids, and concurrent runs."""
 
-from bollard.conformance.connection import shorten
+from bollard.conformance.connection import require_error, shorten
 from bollard.conformance.errors import CaseFailed
 from bollard.conformance.registry import Cases
 from bollard.conformance.scripted_run import run_request, step
@@ -112,9 +112,7 @@ async def event_without_message(session: Session) -> None:
 @CASES.shared("run/start for a runner that the plugin does not have is refused", "P04-10")
 async def unknown_runner_refused(session: Session) -> None:
     request = {**run_request("nobody", []), "runner_id": "plugin:bollard/conformance/nobody", "runner_name": "nobody"}
-    answer = await session.request("run/start", request)
-    if not isinstance(answer, ErrorResponse):
-        raise CaseFailed("an error", f"run/start was answered with {shorten(answer.result)}")
+    require_error(await session.request("run/start", request), "run/start of an unknown runner")
 
 
 @CASES.shared(
@@ -139,8 +137,7 @@ async def active_id_refused(session: Session) -> None:
     run = session.start([step("delta", text="a"), step("wait", ms=300), step("delta", text="b")])
     await run.has(1)
     again = await session.request("run/start", run_request(run.id, [step("delta", text="intruder")]))
-    if not isinstance(again, ErrorResponse):
-        raise CaseFailed("an error for the second start", f"it was answered with {shorten(again.result)}")
+    require_error(again, "a second start of an active run")
     await run.completes()
     if run.texts != ["a", "b"]:
         raise CaseFailed("the deltas a and b", f"the run sent {shorten(run.texts)}")
@@ -151,5 +148,4 @@ async def ended_id_refused(session: Session) -> None:
     run = session.start([step("delta", text="a")])
     await run.completes()
     again = await session.request("run/start", run_request(run.id, [step("delta", text="ghost")]))
-    if not isinstance(again, ErrorResponse):
-        raise CaseFailed("an error for a dead id", f"it was answered with {shorten(again.result)}")
+    require_error(again, "a second start of a run that has ended")
