@@ -15,7 +15,6 @@ from bollard.protocol import (
     JsonObject,
     JsonValue,
     LogLevel,
-    ToolAnswer,
     WorkerIdentity,
     first_problem,
     limits,
@@ -32,10 +31,10 @@ from bollard.sdk import (
     ResultTooLarge,
     RunContext,
     RunnerObject,
-    TextContent,
     drive,
 )
 from bollard.sdk.errors import ERROR_CHARACTERS, describe_error
+from bollard.sdk.tool import failed_answer
 from bollard.wire import (
     ChannelClosed,
     FrameError,
@@ -358,17 +357,17 @@ class Worker:
             async with asyncio.timeout(params.timeout_ms / 1000):
                 answer = await tool.invoke(params.arguments, params.context)
         except TimeoutError:
-            answer = _failed_answer(f"the tool did not answer within {params.timeout_ms} ms")
+            answer = failed_answer(f"the tool did not answer within {params.timeout_ms} ms")
         except asyncio.CancelledError:
-            answer = _failed_answer("the call was cancelled")
+            answer = failed_answer("the call was cancelled")
         if (problem := explain_unsendable(answer.to_wire())) is not None:
-            answer = _failed_answer(f"the answer of {params.tool} cannot be sent: {problem}")
+            answer = failed_answer(f"the answer of {params.tool} cannot be sent: {problem}")
         request.answer(answer)
 
     def _end_tool(self, request: ToolRequest) -> None:
         self._tools.pop(request.params.call_id, None)
         end_lines(request.params.context.run_id)
-        request.answer(_failed_answer("the call was cancelled"))  # dropped if already answered
+        request.answer(failed_answer("the call was cancelled"))  # dropped if already answered
 
     # --- the end ---
 
@@ -389,10 +388,6 @@ async def _wait_for(tasks: Iterable[asyncio.Task[None]], timeout_s: float) -> No
     waited_for = set(tasks)
     if waited_for:
         await asyncio.wait(waited_for, timeout=timeout_s)
-
-
-def _failed_answer(text: str) -> ToolAnswer:
-    return ToolAnswer(content=(TextContent(text=text),), is_error=True)
 
 
 async def _fail(run: WorkerRun, code: str, error: str) -> None:

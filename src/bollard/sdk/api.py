@@ -210,59 +210,20 @@ class HostApi(Namespace):
 class RunApi:
     """The run API of one run. Every call raises `AgentAPIException` if the host refuses it."""
 
-    # Families are created on first use: most runs use one or two of them.
-
     def __init__(self, caller: ApiCaller) -> None:
         self._caller = caller
 
-    @cached_property
-    def models(self) -> ModelsApi:
-        return ModelsApi(self._caller)
-
-    @cached_property
-    def tools(self) -> ToolsApi:
-        return ToolsApi(self._caller)
-
-    @cached_property
-    def knowledge(self) -> KnowledgeApi:
-        return KnowledgeApi(self._caller)
-
-    @cached_property
-    def history(self) -> HistoryApi:
-        return HistoryApi(self._caller)
-
-    @cached_property
-    def events(self) -> EventsApi:
-        return EventsApi(self._caller)
-
-    @cached_property
-    def steering(self) -> SteeringApi:
-        return SteeringApi(self._caller)
-
-    @cached_property
-    def artifacts(self) -> ArtifactsApi:
-        return ArtifactsApi(self._caller)
-
-    @cached_property
-    def state(self) -> StateApi:
-        return StateApi(self._caller)
-
-    @cached_property
-    def storage(self) -> StorageApi:
-        return StorageApi(self._caller)
-
-    @cached_property
-    def files(self) -> FilesApi:
-        return FilesApi(self._caller)
-
-    @cached_property
-    def agents(self) -> AgentsApi:
-        return AgentsApi(self._caller)
-
-    @cached_property
-    def platform(self) -> PlatformApi:
-        return PlatformApi(self._caller)
-
-    @cached_property
-    def host(self) -> HostApi:
-        return HostApi(self._caller)
+    # Families are created on first use: most runs use one or two of them.
+    models = cached_property(lambda self: ModelsApi(self._caller))
+    tools = cached_property(lambda self: ToolsApi(self._caller))
+    knowledge = cached_property(lambda self: KnowledgeApi(self._caller))
+    history = cached_property(lambda self: HistoryApi(self._caller))
+    events = cached_property(lambda self: EventsApi(self._caller))
+    steering = cached_property(lambda self: SteeringApi(self._caller))
+    artifacts = cached_property(lambda self: ArtifactsApi(self._caller))
+    state = cached_property(lambda self: StateApi(self._caller))
+    storage = cached_property(lambda self: StorageApi(self._caller))
+    files = cached_property(lambda self: FilesApi(self._caller))
+    agents = cached_property(lambda self: AgentsApi(self._caller))
+    platform = cached_property(lambda self: PlatformApi(self._caller))
+    host = cached_property(lambda self: HostApi(self._caller))

@@ -44,8 +44,9 @@ from bollard.sdk.testing.occasion import (
 from bollard.sdk.testing.recording import Recording, ReplayedCalls
 from bollard.sdk.testing.run_api import RunApiHandler
 from bollard.sdk.testing.steering import Steer, SteeringQueue
-from bollard.sdk.testing.transcript import HistoryEntry
-from bollard.sdk.testing.world import World
+from bollard.sdk.testing.stores import Artifacts, Blobs, StateStore
+from bollard.sdk.testing.transcript import Events, HistoryEntry, Transcript
+from bollard.sdk.testing.world import ChildAgents, KnowledgeBases, PlatformActions, Tools, World
 
 
 class MemoryHost:
@@ -69,20 +70,20 @@ class MemoryHost:
         clock: Clock | None = None,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
+        stored = storage or {}
         self.world = World(
-            models=models or {},
-            tools=tools,
-            knowledge=knowledge or {},
-            history=history,
-            events=events,
-            state=state or {},
-            storage=storage or {},
-            artifacts=artifacts or {},
-            files=files or {},
-            agents=agents or {},
-            platform=platform or {},
-            conversation_id=CONVERSATION_ID,
-            clock=self.clock,
+            models=dict(models or {}),
+            tools=Tools(tools, self.clock),
+            knowledge=KnowledgeBases(knowledge or {}),
+            transcript=Transcript(history, CONVERSATION_ID),
+            events=Events(events),
+            state=StateStore(self.clock),
+            initial_state=state or {},
+            storage={area: Blobs("stored key", stored.get(area, {})) for area in ("plugin", "workspace")},
+            artifacts=Artifacts(artifacts or {}, self.clock),
+            files=Blobs("file", files or {}),
+            agents=ChildAgents(agents or {}),
+            platform=PlatformActions(platform or {}),
         )
         self._steering = tuple(steering)
         self._denials = Denials()

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,8 +14,6 @@ from bollard.protocol import (
     JsonObject,
     JsonValue,
     KnowledgeBaseList,
-    MessageChunk,
-    ModelsInvoke,
     Shape,
     Strict,
     ToolCallContext,
@@ -42,14 +40,42 @@ _LIMITS: JsonObject = {
 }
 
 
-def build_handlers(world: World) -> Mapping[str, Handler]:
+def _build_handlers(world: World) -> Mapping[str, Handler]:
     """Return the handler of every action but the streamed one. Handlers run after the checks."""
-    return _models(world) | _records(world) | _state(world) | _stores(world)
-
-
-def stream_reply(world: World, request: ModelsInvoke) -> Iterator[MessageChunk]:
-    """The chunks of `models.stream`."""
-    return _find_model(world, request.model_id, "stream").stream(request)
+    areas, files, artifacts, state = world.storage, world.files, world.artifacts, world.state
+    return {
+        "models.invoke": lambda _, asked: _find_model(world, asked.model_id, "invoke").invoke(asked),
+        "models.rerank": lambda _, asked: _find_model(world, asked.model_id, "rerank").rerank(asked),
+        "models.embed": lambda _, asked: _find_model(world, asked.model_id, "embed").embed(asked),
+        "tools.detail": lambda _, asked: ToolDetailList(tools=world.tools.details(asked.names)),
+        "tools.call": lambda run, asked: world.tools.call(asked, _tool_context(run)),
+        "knowledge.list": lambda run, _: KnowledgeBaseList(knowledge_bases=world.knowledge_bases(run.grant)),
+        "knowledge.retrieve": lambda _, asked: world.knowledge.retrieve(asked),
+        "history.page": lambda _, asked: world.transcript.page(asked),
+        "history.search": lambda _, asked: world.transcript.search(asked),
+        "events.get": lambda _, asked: world.events.get(asked.event_id),
+        "events.page": lambda _, asked: world.events.page(asked),
+        "steering.pull": lambda run, asked: run.steering.pull(asked),
+        "agents.call": lambda run, asked: world.agents.call(asked, f"{run.context.run_id}-child-{len(run.calls) + 1}"),
+        "platform.request": lambda _, asked: world.platform.request(asked),
+        "host.info": lambda _, __: HostInfo(
+            host_version="memory", protocol=limits.PROTOCOL_VERSION, limits={**_LIMITS}
+        ),
+        "state.get": lambda run, asked: state.get(run.scope_keys[asked.scope], asked.key),
+        "state.set": lambda run, asked: state.set(run.scope_keys[asked.scope], asked),
+        "state.delete": lambda run, asked: state.delete(run.scope_keys[asked.scope], asked),
+        "state.list": lambda run, asked: state.list(run.scope_keys[asked.scope], asked),
+        "storage.get": lambda _, asked: areas[asked.area].get(asked.key, asked.offset, asked.length),
+        "storage.set": lambda _, asked: areas[asked.area].set(asked.key, asked.content_base64),
+        "storage.delete": lambda _, asked: areas[asked.area].delete(asked.key),
+        "storage.list": lambda _, asked: areas[asked.area].list(asked),
+        "files.get": lambda _, asked: files.get(asked.file_id, asked.offset, asked.length),
+        "artifacts.metadata": lambda _, asked: artifacts.metadata(asked.artifact_id),
+        "artifacts.read": lambda _, asked: artifacts.read(asked),
+        "artifacts.begin": lambda _, asked: artifacts.begin(asked),
+        "artifacts.append": lambda _, asked: artifacts.append(asked),
+        "artifacts.finish": lambda run, asked: artifacts.finish(asked, run.context.run_id),
+    }
 
 
 def _find_model(world: World, model_id: str, operation: str) -> ScriptedModel:
@@ -59,18 +85,6 @@ def _find_model(world: World, model_id: str, operation: str) -> ScriptedModel:
     if operation not in model.operations:
         raise api_failure("capability_denied", f"the model {model_id} is not granted for {operation}")
     return model
-
-
-def _models(world: World) -> dict[str, Handler]:
-    return {
-        "models.invoke": lambda _, asked: _find_model(world, asked.model_id, "invoke").invoke(asked),
-        "models.rerank": lambda _, asked: _find_model(world, asked.model_id, "rerank").rerank(asked),
-        "models.embed": lambda _, asked: _find_model(world, asked.model_id, "embed").embed(asked),
-        "tools.detail": lambda _, asked: ToolDetailList(tools=world.tools.details(asked.names)),
-        "tools.call": lambda run, asked: world.tools.call(asked, _tool_context(run)),
-        "knowledge.list": lambda run, _: KnowledgeBaseList(knowledge_bases=world.knowledge_bases(run.grant)),
-        "knowledge.retrieve": lambda _, asked: world.knowledge.retrieve(asked),
-    }
 
 
 def _tool_context(run: RunLedger) -> ToolCallContext:
@@ -85,56 +99,13 @@ def _tool_context(run: RunLedger) -> ToolCallContext:
     )
 
 
-def _records(world: World) -> dict[str, Handler]:
-    return {
-        "history.page": lambda _, asked: world.transcript.page(asked),
-        "history.search": lambda _, asked: world.transcript.search(asked),
-        "events.get": lambda _, asked: world.events.get(asked.event_id),
-        "events.page": lambda _, asked: world.events.page(asked),
-        "steering.pull": lambda run, asked: run.steering.pull(asked),
-        "agents.call": lambda run, asked: world.agents.call(asked, f"{run.context.run_id}-child-{len(run.calls) + 1}"),
-        "platform.request": lambda _, asked: world.platform.request(asked),
-        "host.info": lambda _, __: HostInfo(
-            host_version="memory", protocol=limits.PROTOCOL_VERSION, limits=dict(_LIMITS)
-        ),
-    }
-
-
-def _state(world: World) -> dict[str, Handler]:
-    state = world.state
-    return {
-        "state.get": lambda run, asked: state.get(run.scope_keys[asked.scope], asked.key),
-        "state.set": lambda run, asked: state.set(run.scope_keys[asked.scope], asked),
-        "state.delete": lambda run, asked: state.delete(run.scope_keys[asked.scope], asked),
-        "state.list": lambda run, asked: state.list(
-            run.scope_keys[asked.scope], asked.prefix, asked.cursor, asked.limit
-        ),
-    }
-
-
-def _stores(world: World) -> dict[str, Handler]:
-    areas, files, artifacts = world.storage, world.files, world.artifacts
-    return {
-        "storage.get": lambda _, asked: areas[asked.area].get(asked.key, asked.offset, asked.length),
-        "storage.set": lambda _, asked: areas[asked.area].set(asked.key, asked.content_base64),
-        "storage.delete": lambda _, asked: areas[asked.area].delete(asked.key),
-        "storage.list": lambda _, asked: areas[asked.area].list(asked.prefix, asked.cursor, asked.limit),
-        "files.get": lambda _, asked: files.get(asked.file_id, asked.offset, asked.length),
-        "artifacts.metadata": lambda _, asked: artifacts.metadata(asked.artifact_id),
-        "artifacts.read": lambda _, asked: artifacts.read(asked),
-        "artifacts.begin": lambda _, asked: artifacts.begin(asked),
-        "artifacts.append": lambda _, asked: artifacts.append(asked),
-        "artifacts.finish": lambda run, asked: artifacts.finish(asked, run.context.run_id),
-    }
-
-
 class RunApiHandler:
     """Every action of the run API."""
 
     def __init__(self, world: World, denials: Denials) -> None:
         self._world = world
         self._denials = denials
-        self._handlers = build_handlers(world)
+        self._handlers = _build_handlers(world)
 
     async def one(self, ledger: RunLedger | None, action: str, params: JsonObject) -> JsonValue:
         """Answer one call."""
@@ -165,7 +136,7 @@ class RunApiHandler:
         try:
             await asyncio.sleep(0)
             self._permitted(run, action, request)
-            for chunk in stream_reply(self._world, request):
+            for chunk in _find_model(self._world, request.model_id, "stream").stream(request):
                 yield chunk.to_wire()
                 await asyncio.sleep(0)
             outcome = "ok"

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bollard.protocol import (
@@ -20,8 +20,10 @@ from bollard.protocol import (
     JsonValue,
     KeyPage,
     StateDelete,
+    StateList,
     StateSet,
     StateValue,
+    StorageList,
     Written,
     limits,
 )
@@ -34,8 +36,9 @@ def measure_json(value: JsonValue) -> int:
     return len(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode())
 
 
-def page_keys(names: list[str], prefix: str, cursor: str | None, limit: int) -> KeyPage:
-    """The keys after the cursor, which is the last key of the page before."""
+def _page_keys(names: Iterable[str], request: StateList | StorageList) -> KeyPage:
+    """Return the keys after the cursor, which is the last key of the previous page."""
+    prefix, cursor, limit = request.prefix, request.cursor, request.limit
     after = [name for name in sorted(names) if name.startswith(prefix) and (cursor is None or name > cursor)]
     has_more = len(after) > limit
     return KeyPage(keys=tuple(after[:limit]), next_cursor=after[limit - 1] if has_more else None, has_more=has_more)
@@ -87,8 +90,8 @@ class StateStore:
         self._compare(live, request.key, request.if_version)
         return Written(existed=live.pop(request.key, None) is not None)
 
-    def list(self, scope_key: str, prefix: str, cursor: str | None, limit: int) -> KeyPage:
-        return page_keys(list(self._live(scope_key)), prefix, cursor, limit)
+    def list(self, scope_key: str, request: StateList) -> KeyPage:
+        return _page_keys(self._live(scope_key), request)
 
     def _live(self, scope_key: str) -> dict[str, StateValue]:
         held = self._scopes.setdefault(scope_key, {})
@@ -138,8 +141,8 @@ class Blobs:
     def delete(self, key: str) -> Written:
         return Written(existed=self.contents.pop(key, None) is not None)
 
-    def list(self, prefix: str, cursor: str | None, limit: int) -> KeyPage:
-        return page_keys(list(self.contents), prefix, cursor, limit)
+    def list(self, request: StorageList) -> KeyPage:
+        return _page_keys(self.contents, request)
 
     def _find(self, key: str) -> bytes:
         if key not in self.contents:

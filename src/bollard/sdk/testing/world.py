@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from bollard.protocol import (
     AgentAPIError,
-    AgentEventRecord,
     AgentInput,
     AgentResource,
     AgentResources,
@@ -45,7 +44,7 @@ from bollard.sdk.testing.clock import Clock
 from bollard.sdk.testing.grant import Grant
 from bollard.sdk.testing.models import ScriptedModel, overlap
 from bollard.sdk.testing.stores import Artifacts, Blobs, StateStore, measure_json
-from bollard.sdk.testing.transcript import Events, HistoryEntry, Transcript
+from bollard.sdk.testing.transcript import Events, Transcript
 from bollard.sdk.tool import build_answer, failed_answer, tool_declaration_of
 
 Callback = Callable[..., Any]
@@ -221,38 +220,23 @@ async def _run_script(scripted: Any, request: AgentInput | PlatformRequest) -> A
     return answer
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class World:
     """Models, tools, knowledge, records and stores."""
 
-    def __init__(
-        self,
-        *,
-        models: Mapping[str, ScriptedModel],
-        tools: Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]],
-        knowledge: Mapping[str, Iterable[str | KnowledgeChunk]],
-        history: Iterable[HistoryEntry],
-        events: Iterable[AgentEventRecord],
-        state: Mapping[str, Mapping[str, JsonValue]],
-        storage: Mapping[str, Mapping[str, bytes]],
-        artifacts: Mapping[str, bytes],
-        files: Mapping[str, bytes],
-        agents: Mapping[str, str | ChildRunResult | Callable[..., Any]],
-        platform: Mapping[str, Any],
-        conversation_id: str,
-        clock: Clock,
-    ) -> None:
-        self.models = dict(models)
-        self.tools = Tools(tools, clock)
-        self.knowledge = KnowledgeBases(knowledge)
-        self.transcript = Transcript(history, conversation_id)
-        self.events = Events(events)
-        self.state = StateStore(clock)
-        self.storage = {area: Blobs("stored key", storage.get(area, {})) for area in ("plugin", "workspace")}
-        self.artifacts = Artifacts(artifacts, clock)
-        self.files = Blobs("file", files)
-        self.agents = ChildAgents(agents)
-        self.platform = PlatformActions(platform)
-        self._seeds = state
+    models: Mapping[str, ScriptedModel]
+    tools: Tools
+    knowledge: KnowledgeBases
+    transcript: Transcript
+    events: Events
+    state: StateStore
+    initial_state: Mapping[str, Mapping[str, JsonValue]]
+    """By scope; added to the state of each run."""
+    storage: Mapping[str, Blobs]
+    artifacts: Artifacts
+    files: Blobs
+    agents: ChildAgents
+    platform: PlatformActions
 
     def resources(self, grant: Grant) -> AgentResources:
         """Return the resources that a run sees, with its granted operations."""
@@ -323,7 +307,7 @@ class World:
         shortened: JsonObject = {}
         left = limits.STATE_SNAPSHOT_BYTES
         for scope in sorted(grant.state_scopes):
-            self.state.seed(keys[scope], self._seeds.get(scope, {}))
+            self.state.seed(keys[scope], self.initial_state.get(scope, {}))
             values = self.state.snapshot(keys[scope])
             told = dict(sorted(values.items())[: limits.STATE_LIST_KEYS])
             size, more = sum(measure_json(value) + len(key.encode()) for key, value in told.items()), told != values
