@@ -23,43 +23,17 @@ from bollard.knowledge.limits import READERS
 from bollard.knowledge.retrieval import Retrieval
 from bollard.knowledge.sqlite import SqliteKnowledge
 from bollard.knowledge.vectors import Matrices, VectorBatches, VectorTables
-from bollard.wire.knowledge_frames import (
-    FRAME_BYTES,
-    Answer,
-    AskContent,
-    AskDocument,
-    AskDocuments,
-    Begin,
-    Body,
-    Busy,
-    Close,
-    Done,
-    DropBase,
-    DropDocument,
-    Failed,
-    Found,
-    FromHost,
-    FromKnowledge,
-    Listed,
-    OpenBase,
-    Opened,
-    PutDocument,
-    Refused,
-    Retrieve,
-    Shown,
-    decode_from_host,
-    encode_frame,
-)
+from bollard.wire import knowledge_frames as frames
 
 _STOP_S: Final = 10.0
 """Time limit for the current batch when the host disconnects."""
-_Read = AskDocuments | AskDocument | AskContent | Retrieve
-_Write = OpenBase | DropBase | PutDocument | DropDocument
+_Read = frames.AskDocuments | frames.AskDocument | frames.AskContent | frames.Retrieve
+_Write = frames.OpenBase | frames.DropBase | frames.PutDocument | frames.DropDocument
 
 
-def serve(link: HostLink[FromHost]) -> int:
+def serve(link: HostLink[frames.FromHost]) -> int:
     """Serve until the host sends `Close`; returns 0 after an orderly end. Raises `HostGone`."""
-    begin = link.expect(Begin)
+    begin = link.expect(frames.Begin)
     try:
         database, vectors = _opened(begin)
         chunks = ChunkTables(database, vectors)
@@ -67,7 +41,7 @@ def serve(link: HostLink[FromHost]) -> int:
         library.open()
         chunks.open()
     except OutOfService as error:
-        link.say(encode_frame(_refused(error)))
+        link.say(frames.encode_frame(_refused(error)))
         return 1
     except OSError as error:
         unusable = OutOfService(
@@ -76,10 +50,10 @@ def serve(link: HostLink[FromHost]) -> int:
             reason="data_unusable",
             problem=error.strerror or "",
         )
-        link.say(encode_frame(_refused(unusable)))
+        link.say(frames.encode_frame(_refused(unusable)))
         return 1
     service = _Service(link, library, chunks, database, Path(begin.data))
-    link.say(encode_frame(Opened(vectors=vectors.searched_by)))
+    link.say(frames.encode_frame(frames.Opened(vectors=vectors.searched_by)))
     try:
         service.serve()
     finally:
@@ -88,7 +62,7 @@ def serve(link: HostLink[FromHost]) -> int:
     return 0
 
 
-def _opened(begin: Begin) -> tuple[Database, VectorTables]:
+def _opened(begin: frames.Begin) -> tuple[Database, VectorTables]:
     """Open the database and the vector tables. Raises `OutOfService` and `OSError`."""
     if not begin.database:
         sqlite = SqliteKnowledge(Path(begin.data))
@@ -107,14 +81,14 @@ class _Service:
     """Runs reads concurrently and writes one after the other."""
 
     def __init__(
-        self, link: HostLink[FromHost], library: Library, chunks: ChunkTables, database: Database, data: Path
+        self, link: HostLink[frames.FromHost], library: Library, chunks: ChunkTables, database: Database, data: Path
     ) -> None:
         self._link = link
         self._library = library
         self._database = database
         embedder = _once(Embedder)
         self._retrieval = Retrieval(database, library, chunks, embedder)
-        self._indexer = Indexer(database, chunks, embedder, data, lambda busy: self._say(Busy(busy=busy)))
+        self._indexer = Indexer(database, chunks, embedder, data, lambda busy: self._say(frames.Busy(busy=busy)))
         self._readers = ThreadPoolExecutor(READERS, "reader")
         self._writer = ThreadPoolExecutor(1, "writer")
 
@@ -123,11 +97,11 @@ class _Service:
         while True:
             for message in self._link.hear():
                 match message:
-                    case Close():
+                    case frames.Close():
                         return
-                    case Begin():
+                    case frames.Begin():
                         raise HostGone
-                    case OpenBase() | DropBase() | PutDocument() | DropDocument() as order:
+                    case frames.OpenBase() | frames.DropBase() | frames.PutDocument() | frames.DropDocument() as order:
                         self._writer.submit(self._answered, order.call, lambda order=order: self._write(order))
                     case order:
                         self._readers.submit(self._answered, order.call, lambda order=order: self._read(order))
@@ -137,7 +111,7 @@ class _Service:
             pool.shutdown(wait=True, cancel_futures=True)
         self._indexer.stop(_STOP_S)
 
-    def _answered(self, call: int, work: Callable[[], Answer]) -> None:
+    def _answered(self, call: int, work: Callable[[], frames.Answer]) -> None:
         try:
             answer = work()
         except WriterLost as error:
@@ -151,44 +125,44 @@ class _Service:
             answer = _failed(call, failure)
         self._say(answer)
 
-    def _say(self, message: FromKnowledge) -> None:
+    def _say(self, message: frames.FromKnowledge) -> None:
         """Ignores that the host is gone: the reading thread notices."""
         with contextlib.suppress(HostGone):
-            self._link.say(encode_frame(message))
+            self._link.say(frames.encode_frame(message))
 
-    def _read(self, order: _Read) -> Answer:
+    def _read(self, order: _Read) -> frames.Answer:
         base = self._library.base(order.workspace, order.kb_id)
         match order:
-            case AskDocuments():
-                return Listed(call=order.call, documents=self._library.documents(base, order.after, order.limit))
-            case AskDocument():
-                return Shown(call=order.call, document=self._library.document(base, order.document_id))
-            case AskContent():
-                return Body(call=order.call, content=self._library.content(base, order.document_id))
-            case Retrieve():
+            case frames.AskDocuments():
+                return frames.Listed(call=order.call, documents=self._library.documents(base, order.after, order.limit))
+            case frames.AskDocument():
+                return frames.Shown(call=order.call, document=self._library.document(base, order.document_id))
+            case frames.AskContent():
+                return frames.Body(call=order.call, content=self._library.content(base, order.document_id))
+            case frames.Retrieve():
                 found = self._retrieval.answer(base, order.query, order.top_k, order.filters)
-                return Found(call=order.call, chunks=found)
+                return frames.Found(call=order.call, chunks=found)
 
-    def _write(self, order: _Write) -> Answer:
+    def _write(self, order: _Write) -> frames.Answer:
         self._indexer.announce()
         try:
             return self._written(order)
         finally:
             self._indexer.wake()
 
-    def _written(self, order: _Write) -> Answer:
+    def _written(self, order: _Write) -> frames.Answer:
         match order:
-            case OpenBase():
+            case frames.OpenBase():
                 self._library.open_base(order)
-            case DropBase():
+            case frames.DropBase():
                 dropped = self._library.drop_base(order.workspace, order.kb_id)
                 if dropped is not None and self._database.purge(dropped):
                     self._database.settle()
-            case PutDocument():
-                return Shown(call=order.call, document=self._library.put(order))
-            case DropDocument():
+            case frames.PutDocument():
+                return frames.Shown(call=order.call, document=self._library.put(order))
+            case frames.DropDocument():
                 self._library.drop(order.workspace, order.kb_id, order.document_id)
-        return Done(call=order.call)
+        return frames.Done(call=order.call)
 
 
 def _once(make: Callable[[], Embedder]) -> Callable[[], Embedder]:
@@ -203,8 +177,8 @@ def _once(make: Callable[[], Embedder]) -> Callable[[], Embedder]:
     return get
 
 
-def _failed(call: int, error: KnowledgeError) -> Failed:
-    return Failed(
+def _failed(call: int, error: KnowledgeError) -> frames.Failed:
+    return frames.Failed(
         call=call,
         code=error.code,
         message=error.message,
@@ -214,8 +188,8 @@ def _failed(call: int, error: KnowledgeError) -> Failed:
     )
 
 
-def _refused(error: OutOfService) -> Refused:
-    return Refused(message=error.message, hint=error.hint, reason=error.reason, details=error.details)
+def _refused(error: OutOfService) -> frames.Refused:
+    return frames.Refused(message=error.message, hint=error.hint, reason=error.reason, details=error.details)
 
 
 _COLLECT_AFTER: Final = 20_000
@@ -229,7 +203,7 @@ def main() -> int:
             logging.disable(logging.CRITICAL)  # libraries set up logging of their own
             gc.freeze()  # keeps the loaded modules out of garbage collection
             gc.set_threshold(_COLLECT_AFTER, 20, 20)
-            return serve(HostLink(connection, decode_from_host, FRAME_BYTES))
+            return serve(HostLink(connection, frames.decode_from_host, frames.FRAME_BYTES))
     except HostGone:
         return 1
 

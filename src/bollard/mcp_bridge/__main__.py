@@ -15,26 +15,8 @@ from bollard.helper.host_link import STOP_SIGNALS, host_socket
 from bollard.helper.process import FrameLink, LinkLimits
 from bollard.mcp_bridge.link import Link
 from bollard.mcp_bridge.login import LoginFlow
-from bollard.wire.bridge_frames import (
-    BRIDGE_FRAME_BYTES,
-    BeginLogin,
-    CancelCall,
-    Close,
-    DropLogin,
-    FinishLogin,
-    MakeCall,
-    OpenHttp,
-    OpenStdio,
-    Ping,
-    Pong,
-    Refresh,
-    Returned,
-    ToBridge,
-    ToHost,
-    Undone,
-    encode_frame,
-    to_bridge,
-)
+from bollard.mcp_bridge.translation import failed_result
+from bollard.wire import bridge_frames as frames
 from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_STALL_S
 
 _TOO_LARGE: Final = "the answer of the server is too large"
@@ -46,11 +28,11 @@ class Bridge:
     def __init__(self, channel: socket.socket) -> None:
         self._host = FrameLink(
             channel,
-            decode=to_bridge,
+            decode=frames.to_bridge,
             heard=self._execute,
             lost=self.end,
             limits=LinkLimits(
-                frame_bytes=BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
+                frame_bytes=frames.BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
             ),
         )
         self._links: dict[int, tuple[Link, asyncio.Task[None]]] = {}
@@ -73,69 +55,69 @@ class Bridge:
 
     # --- orders ---
 
-    def _execute(self, order: ToBridge) -> None:
+    def _execute(self, order: frames.ToBridge) -> None:
         match order:
-            case OpenStdio() | OpenHttp():
+            case frames.OpenStdio() | frames.OpenHttp():
                 link = Link(order, self._send)
                 task = asyncio.create_task(link.run())
                 self._links[order.link] = link, task
                 task.add_done_callback(lambda _: self._links.pop(order.link, None))
-            case Close():
+            case frames.Close():
                 if (found := self._links.get(order.link)) is not None:
                     found[1].cancel()
-            case Refresh():
+            case frames.Refresh():
                 if (found := self._links.get(order.link)) is not None:
                     found[0].refresh()
-            case MakeCall():
+            case frames.MakeCall():
                 task = asyncio.create_task(self._call(order))
                 self._calls[order.call] = task
                 task.add_done_callback(lambda _: self._calls.pop(order.call, None))
-            case CancelCall():
+            case frames.CancelCall():
                 if (running := self._calls.get(order.call)) is not None:
                     running.cancel()
-            case BeginLogin() | FinishLogin() | DropLogin():
+            case frames.BeginLogin() | frames.FinishLogin() | frames.DropLogin():
                 self._log_in(order)
-            case Ping():
-                self._send(Pong(number=order.number))
+            case frames.Ping():
+                self._send(frames.Pong(number=order.number))
 
-    def _log_in(self, order: BeginLogin | FinishLogin | DropLogin) -> None:
-        if isinstance(order, BeginLogin):
+    def _log_in(self, order: frames.BeginLogin | frames.FinishLogin | frames.DropLogin) -> None:
+        if isinstance(order, frames.BeginLogin):
             flow = LoginFlow(order, self._send)
             task = asyncio.create_task(flow.run())
             self._logins[order.login] = flow, task
             task.add_done_callback(lambda _: self._logins.pop(order.login, None))
         elif (found := self._logins.get(order.login)) is None:
             return  # it has ended and reported so
-        elif isinstance(order, FinishLogin):
+        elif isinstance(order, frames.FinishLogin):
             found[0].finish(order)
         else:
             found[1].cancel()
 
-    async def _call(self, order: MakeCall) -> None:
+    async def _call(self, order: frames.MakeCall) -> None:
         found = self._links.get(order.link)
         if found is None:
-            self._send(Undone(call=order.call, problem="the server is not connected", sent=False))
+            self._send(frames.Undone(call=order.call, problem="the server is not connected", sent=False))
             return
         frame = _encode_answer(await found[0].call(order))
         async with self._large_frames:  # one large answer at a time: the channel limits its unsent bytes
             await self._host.drain()
             self._host.send(frame)
 
-    def _send(self, message: ToHost) -> None:
+    def _send(self, message: frames.ToHost) -> None:
         if not self._ended.is_set():
-            self._host.send(encode_frame(message))
+            self._host.send(frames.encode_frame(message))
 
 
-def _encode_answer(answer: Returned | Undone) -> bytes:
+def _encode_answer(answer: frames.Returned | frames.Undone) -> bytes:
     try:
-        frame = encode_frame(answer)
+        frame = frames.encode_frame(answer)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
-        return encode_frame(_refused(answer.call, f"the answer of the server cannot be written: {error}"))
-    return frame if len(frame) <= BRIDGE_FRAME_BYTES else encode_frame(_refused(answer.call, _TOO_LARGE))
-
-
-def _refused(call: int, problem: str) -> Returned:
-    return Returned(call=call, content=[{"type": "text", "text": problem}], is_error=True)
+        return frames.encode_frame(failed_result(answer.call, f"the answer of the server cannot be written: {error}"))
+    return (
+        frame
+        if len(frame) <= frames.BRIDGE_FRAME_BYTES
+        else frames.encode_frame(failed_result(answer.call, _TOO_LARGE))
+    )
 
 
 _COLLECT_AFTER = 20_000

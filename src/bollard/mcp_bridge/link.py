@@ -33,24 +33,8 @@ from bollard.mcp_bridge.limits import (
 )
 from bollard.mcp_bridge.login import RenewingAuth
 from bollard.mcp_bridge.stdio import ServerProcess
-from bollard.mcp_bridge.translation import check_tools, translate_result
-from bollard.wire.bridge_frames import (
-    Closed,
-    Connected,
-    Ended,
-    Logged,
-    Login,
-    LoginChanged,
-    MakeCall,
-    OpenHttp,
-    OpenStdio,
-    Progressed,
-    Returned,
-    Started,
-    ToHost,
-    Tools,
-    Undone,
-)
+from bollard.mcp_bridge.translation import check_tools, failed_result, translate_result
+from bollard.wire import bridge_frames as frames
 
 _LOST: Final = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
 _NO_ANSWER: Final = "Server returned an error response"
@@ -62,7 +46,7 @@ _LATE: Final = "the server did not answer in time"
 _FORGOTTEN: Final = "the server has forgotten this connection"
 _STDERR: Final = "its stderr may say why"
 
-Send = Callable[[ToHost], None]
+Send = Callable[[frames.ToHost], None]
 
 
 class _Answer(BaseModel, extra="allow"):
@@ -72,7 +56,7 @@ class _Answer(BaseModel, extra="allow"):
 class Link:
     """The connection; it is open while `run` runs."""
 
-    def __init__(self, order: OpenStdio | OpenHttp, send: Send) -> None:
+    def __init__(self, order: frames.OpenStdio | frames.OpenHttp, send: Send) -> None:
         self._order = order
         self._send = send
         self._wake = asyncio.Event()
@@ -97,7 +81,7 @@ class Link:
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: what a server makes the SDK raise
             self._close(*self._explain(error))
         finally:
-            self._send(Ended(link=self._order.link))
+            self._send(frames.Ended(link=self._order.link))
 
     def refresh(self) -> None:
         """List the tools again, soon."""
@@ -111,25 +95,25 @@ class Link:
             return
         self._closed = True
         needs_login = self._auth is not None and self._auth.needed != ""
-        self._send(Closed(link=self._order.link, problem=problem, hint=hint, needs_login=needs_login))
+        self._send(frames.Closed(link=self._order.link, problem=problem, hint=hint, needs_login=needs_login))
 
-    async def call(self, order: MakeCall) -> Returned | Undone:
+    async def call(self, order: frames.MakeCall) -> frames.Returned | frames.Undone:
         """Call a tool. Cancelling the task cancels the call at the server."""
         with departure() as departing:
             try:
                 async with asyncio.timeout(order.timeout_s):  # the SDK's own starts only after the request was sent
                     return await self._call_tool(order)
             except TimeoutError:
-                return Undone(call=order.call, problem=_LATE, sent=departing.left)
+                return frames.Undone(call=order.call, problem=_LATE, sent=departing.left)
             except MCPError as error:
                 return self._failed(order.call, error, sent=departing.left)
             except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: a call is always answered
-                return Undone(call=order.call, problem=_message(_root(error)), sent=departing.left)
+                return frames.Undone(call=order.call, problem=_message(_root(error)), sent=departing.left)
 
-    async def _call_tool(self, order: MakeCall) -> Returned | Undone:
+    async def _call_tool(self, order: frames.MakeCall) -> frames.Returned | frames.Undone:
         client = self._client
         if client is None:
-            return Undone(call=order.call, problem="the server is not connected", sent=False)
+            return frames.Undone(call=order.call, problem="the server is not connected", sent=False)
         meta: Any = {"traceparent": order.traceparent} if order.traceparent else None
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=order.tool, arguments=order.arguments, _meta=meta)
@@ -142,7 +126,7 @@ class Link:
                 request, _Answer, request_read_timeout_seconds=order.timeout_s, progress_callback=progress
             )
         except ValidationError as error:
-            return _told(order.call, f"the answer cannot be used: {_message(error)}")
+            return failed_result(order.call, f"the answer cannot be used: {_message(error)}")
         finally:
             self._calls -= 1
             progress.over = True
@@ -152,13 +136,13 @@ class Link:
 
     async def _build_client(self, stack: AsyncExitStack) -> Client:
         order = self._order
-        if isinstance(order, OpenStdio):
+        if isinstance(order, frames.OpenStdio):
             self._process = ServerProcess(
                 (order.command, *order.args),
                 environment=order.env,
                 cwd=order.cwd,
-                logged=lambda line: self._send(Logged(link=order.link, line=line)),
-                group=lambda number: self._send(Started(link=order.link, group=number)),
+                logged=lambda line: self._send(frames.Logged(link=order.link, line=line)),
+                group=lambda number: self._send(frames.Started(link=order.link, group=number)),
                 gone=self._server_gone,
             )
             transport: Any = self._process.connected()
@@ -180,14 +164,14 @@ class Link:
         if self._client is not None and self._process is not None:
             self._close(self._process.ended, _STDERR)
 
-    def _renewed(self, login: Login) -> None:
-        self._send(LoginChanged(link=self._order.link, login=login))
+    def _renewed(self, login: frames.Login) -> None:
+        self._send(frames.LoginChanged(link=self._order.link, login=login))
 
     def _connected(self, client: Client, seen: list[types.Tool]) -> None:
         self._client = client
         who = client.server_info
         self._send(
-            Connected(
+            frames.Connected(
                 link=self._order.link,
                 protocol=client.protocol_version,
                 server_name="" if who is None else who.name[:200],
@@ -197,7 +181,7 @@ class Link:
         self._offer(seen)
 
     def _offer(self, seen: list[types.Tool]) -> None:
-        self._send(Tools(link=self._order.link, tools=check_tools(seen)))
+        self._send(frames.Tools(link=self._order.link, tools=check_tools(seen)))
 
     async def _serve(self, client: Client) -> None:
         hearing = asyncio.create_task(self._watch_changes(client))
@@ -246,23 +230,19 @@ class Link:
             return "the program does not exist", "use its full path, or a program in the host's PATH"
         return _message(error), ""
 
-    def _failed(self, call: int, error: MCPError, *, sent: bool) -> Returned | Undone:
+    def _failed(self, call: int, error: MCPError, *, sent: bool) -> frames.Returned | frames.Undone:
         if self._auth is not None and self._auth.needed and error.code not in _LOST:
             self._close(self._auth.needed)
-            return Undone(call=call, problem=self._auth.needed, sent=False)
+            return frames.Undone(call=call, problem=self._auth.needed, sent=False)
         if error.code == types.REQUEST_TIMEOUT:
-            return Undone(call=call, problem=_LATE, sent=sent)
+            return frames.Undone(call=call, problem=_LATE, sent=sent)
         if error.code in _LOST or error.message == _NO_ANSWER:
             ended = self._process.ended if self._process is not None else ""
-            return Undone(call=call, problem=ended or _message(error), sent=sent)
+            return frames.Undone(call=call, problem=ended or _message(error), sent=sent)
         if error.message == _NO_SESSION:
             self._close(_FORGOTTEN)
-            return Undone(call=call, problem=_FORGOTTEN, sent=False)
-        return _told(call, f"{_message(error)} (MCP error {error.code})")
-
-
-def _told(call: int, problem: str) -> Returned:
-    return Returned(call=call, content=[{"type": "text", "text": problem}], is_error=True)
+            return frames.Undone(call=call, problem=_FORGOTTEN, sent=False)
+        return failed_result(call, f"{_message(error)} (MCP error {error.code})")
 
 
 class _Progress:
@@ -280,7 +260,7 @@ class _Progress:
             return
         self._next = now + PROGRESS_EVERY_S
         words = None if message is None else message[:PROGRESS_CHARACTERS]
-        self._send(Progressed(call=self._call, done=float(progress), total=total, message=words))
+        self._send(frames.Progressed(call=self._call, done=float(progress), total=total, message=words))
 
 
 async def _list_tools(client: Client) -> list[types.Tool]:

@@ -29,7 +29,7 @@ _UNREADABLE: Final = "[the server sent {what}, which cannot be read]"
 def translate_result(call: int, answer: _Json) -> Returned:
     """The result of a tool call. Content that cannot be passed on becomes an error result."""
     if answer.get("resultType", "complete") == "input_required":
-        return _refused(call, "the server asks for input during the call, which this host does not support")
+        return failed_result(call, "the server asks for input during the call, which this host does not support")
     content = [element for block in _list(answer.get("content")) for element in _elements(block)]
     structured = answer.get("structuredContent")
     if structured is not None and not isinstance(structured, dict):
@@ -37,7 +37,7 @@ def translate_result(call: int, answer: _Json) -> Returned:
     try:
         encode_frame([*content, structured])
     except (FrameError, OverflowError, ValueError) as error:
-        return _refused(call, f"the answer of the server cannot be passed on: {error}")
+        return failed_result(call, f"the answer of the server cannot be passed on: {error}")
     return Returned(
         call=call,
         content=content,
@@ -46,7 +46,8 @@ def translate_result(call: int, answer: _Json) -> Returned:
     )
 
 
-def _refused(call: int, problem: str) -> Returned:
+def failed_result(call: int, problem: str) -> Returned:
+    """The result of a call whose answer cannot be passed on."""
     return Returned(call=call, content=[_text(problem)], is_error=True)
 
 

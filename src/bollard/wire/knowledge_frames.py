@@ -27,7 +27,7 @@ class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A message, tagged with the name of its class."""
 
 
-class Begin(_Frame, frozen=True, kw_only=True, tag=True):
+class Begin(_Frame, frozen=True, kw_only=True):
     """Open the store."""
 
     database: str
@@ -35,35 +35,33 @@ class Begin(_Frame, frozen=True, kw_only=True, tag=True):
     data: str
 
 
-class Close(_Frame, frozen=True, kw_only=True, tag=True):
+class Close(_Frame, frozen=True):
     """Stop after the current batch and exit."""
 
 
-class OpenBase(_Frame, frozen=True, kw_only=True, tag=True):
-    """Create or update a base."""
+class _Call(_Frame, frozen=True, kw_only=True):
+    """A call on one base. Each call gets one answer with the same number."""
 
     call: int
     workspace: str
     kb_id: str
+
+
+class OpenBase(_Call, frozen=True, kw_only=True):
+    """Create or update a base."""
+
     embedding: str
     chunk_tokens: int
     overlap_tokens: int
 
 
-class DropBase(_Frame, frozen=True, kw_only=True, tag=True):
+class DropBase(_Call, frozen=True):
     """Delete a base with its documents; succeeds if it does not exist."""
 
-    call: int
-    workspace: str
-    kb_id: str
 
-
-class PutDocument(_Frame, frozen=True, kw_only=True, tag=True):
+class PutDocument(_Call, frozen=True, kw_only=True):
     """Store a document; it is indexed soon."""
 
-    call: int
-    workspace: str
-    kb_id: str
     document_id: str
     name: str
     mime_type: str
@@ -72,80 +70,69 @@ class PutDocument(_Frame, frozen=True, kw_only=True, tag=True):
     metadata: dict[str, Any]
 
 
-class AskDocuments(_Frame, frozen=True, kw_only=True, tag=True):
+class AskDocuments(_Call, frozen=True, kw_only=True):
     """List a page of documents."""
 
-    call: int
-    workspace: str
-    kb_id: str
     after: str
     limit: int
 
 
-class AskDocument(_Frame, frozen=True, kw_only=True, tag=True):
+class AskDocument(_Call, frozen=True, kw_only=True):
     """Show one document."""
 
-    call: int
-    workspace: str
-    kb_id: str
     document_id: str
 
 
-class AskContent(_Frame, frozen=True, kw_only=True, tag=True):
+class AskContent(_Call, frozen=True, kw_only=True):
     """Read the bytes of one document."""
 
-    call: int
-    workspace: str
-    kb_id: str
     document_id: str
 
 
-class DropDocument(_Frame, frozen=True, kw_only=True, tag=True):
+class DropDocument(_Call, frozen=True, kw_only=True):
     """Delete a document."""
 
-    call: int
-    workspace: str
-    kb_id: str
     document_id: str
 
 
-class Retrieve(_Frame, frozen=True, kw_only=True, tag=True):
+class Retrieve(_Call, frozen=True, kw_only=True):
     """Search a base."""
 
-    call: int
-    workspace: str
-    kb_id: str
     query: str
     top_k: int
     filters: dict[str, Any]
 
 
-class Opened(_Frame, frozen=True, kw_only=True, tag=True):
+class Opened(_Frame, frozen=True, kw_only=True):
     """The store is open."""
 
     vectors: Literal["process", "database"]
     """Where vectors are compared: `database` if PostgreSQL has pgvector."""
 
 
-class Refused(_Frame, frozen=True, kw_only=True, tag=True):
-    """The process cannot serve and ends."""
-
+class _Failure(_Frame, frozen=True, kw_only=True):
     message: str
     hint: str
     reason: str = ""
-    details: dict[str, str | int] = msgspec.field(default_factory=dict[str, str | int])
+    details: dict[str, str | int] = {}
 
 
-class Busy(_Frame, frozen=True, kw_only=True, tag=True):
+class Refused(_Failure, frozen=True):
+    """The process cannot serve and ends."""
+
+
+class Busy(_Frame, frozen=True, kw_only=True):
     """Whether there is work in progress, such as indexing or deleting."""
 
     busy: bool
 
 
-class Done(_Frame, frozen=True, kw_only=True, tag=True):
-    """A call without a result has succeeded."""
-
+class _Answer(_Frame, frozen=True, kw_only=True):
     call: int
+
+
+class Done(_Answer, frozen=True):
+    """A call without a result has succeeded."""
 
 
 class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,24 +153,21 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int
 
 
-class Shown(_Frame, frozen=True, kw_only=True, tag=True):
+class Shown(_Answer, frozen=True, kw_only=True):
     """One document."""
 
-    call: int
     document: DocumentRow
 
 
-class Listed(_Frame, frozen=True, kw_only=True, tag=True):
+class Listed(_Answer, frozen=True, kw_only=True):
     """Documents, in order of their ids."""
 
-    call: int
     documents: list[DocumentRow]
 
 
-class Body(_Frame, frozen=True, kw_only=True, tag=True):
+class Body(_Answer, frozen=True, kw_only=True):
     """The bytes of a document."""
 
-    call: int
     content: bytes
 
 
@@ -203,22 +187,17 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
 
 
-class Found(_Frame, frozen=True, kw_only=True, tag=True):
+class Found(_Answer, frozen=True, kw_only=True):
     """The results, best first."""
 
-    call: int
     chunks: list[Chunk]
 
 
-class Failed(_Frame, frozen=True, kw_only=True, tag=True):
+class Failed(_Failure, frozen=True, kw_only=True):
     """A call that was not carried out. `code`, `reason` and `details` are those of an error of the host."""
 
     call: int
     code: str
-    message: str
-    hint: str
-    reason: str = ""
-    details: dict[str, str | int] = msgspec.field(default_factory=dict[str, str | int])
 
 
 FromHost = (
