@@ -2,8 +2,7 @@
 the current document fails."""
 
 import os
-import select
-import struct
+import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from bollard.helper.host_link import READ_BYTES, FrameReader, framed
 from bollard.knowledge.errors import Unreadable
 from bollard.knowledge.limits import CHILD_DOCUMENTS, EXTRACT_S, EXTRACTED_CHARACTERS
 from bollard.knowledge.plain_text import Extracted, Order, Problem, plain_text
@@ -75,15 +75,10 @@ def charset_of(mime_type: str) -> str:
 
 
 _MODULE: Final = "bollard.knowledge.extraction_child"
-_LENGTH: Final = struct.Struct(">I")
-_READ_BYTES: Final = 1 << 20
 _ANSWER_BYTES: Final = 5 * EXTRACTED_CHARACTERS
 """At most four bytes per character, plus the frame."""
+_encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Extracted | Problem).decode
-
-
-class _Ended(Exception):
-    """The child process died."""
 
 
 class Extractor:
@@ -92,10 +87,11 @@ class Extractor:
     def __init__(self, patience_s: float = EXTRACT_S) -> None:
         self._patience_s = patience_s
         self._child: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket | None = None
         self._served = 0
 
     def extract(self, content: bytes, *, mime_type: str, name: str) -> Extracted:
-        """Raises `Unreadable`."""
+        """Extract the text of a document. Raises `Unreadable`."""
         kind = kind_of(mime_type, name)
         if kind is None:
             raise Unreadable(
@@ -105,7 +101,7 @@ class Extractor:
         charset = charset_of(mime_type)
         if kind in ("text", "markdown"):
             return plain_text(content, charset, structured=kind == "markdown")
-        answer = self._asked(Order(kind=kind, content=content, charset=charset))
+        answer = self._ask(Order(kind=kind, content=content, charset=charset))
         if isinstance(answer, Problem):
             raise Unreadable(answer.message)
         return answer
@@ -120,22 +116,18 @@ class Extractor:
         if child is not None:
             child.kill()
             child.wait()
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    pipe.close()
+        if self._connection is not None:
+            self._connection.close()
 
-    def _asked(self, order: Order) -> Extracted | Problem:
-        child = self._started()
+    def _ask(self, order: Order) -> Extracted | Problem:
+        connection = self._connect()
         until = time.monotonic() + self._patience_s
-        body = msgspec.msgpack.encode(order)
         try:
-            _write(child, _LENGTH.pack(len(body)) + body, until)
-            (size,) = _LENGTH.unpack(_read(child, _LENGTH.size, until))
-            answer = _decode(_read(child, min(size, _ANSWER_BYTES), until))
+            answer = _decode(_exchange(connection, _encode(order), until))
         except TimeoutError:
             self.close()
             raise Unreadable(f"its text could not be taken within {self._patience_s:g} s") from None
-        except (_Ended, OSError, msgspec.MsgspecError):
+        except (OSError, ValueError, msgspec.MsgspecError):
             self.close()
             raise Unreadable("it ended the process that reads documents") from None
         self._served += 1
@@ -143,50 +135,38 @@ class Extractor:
             self.close()
         return answer
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._child is None:
+    def _connect(self) -> socket.socket:
+        """Return the connection to the child process, which is started if there is none."""
+        if self._child is None or self._connection is None:
             self._served = 0
-            self._child = subprocess.Popen(  # noqa: S603 -- our own module
-                [sys.executable, "-P", "-m", _MODULE],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": os.environ.get("PATH", "")},
-                bufsize=0,
-            )
-            for pipe in (self._child.stdin, self._child.stdout):
-                if pipe is not None:
-                    os.set_blocking(pipe.fileno(), False)
-        return self._child
+            self._connection, theirs = socket.socketpair()
+            with theirs:
+                self._child = subprocess.Popen(  # noqa: S603 -- our own module
+                    [sys.executable, "-P", "-m", _MODULE],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={"PATH": os.environ.get("PATH", "")},
+                )
+        return self._connection
 
 
-def _await(descriptor: int, event: int, until: float) -> None:
-    poll = select.poll()
-    poll.register(descriptor, event)
+def _exchange(connection: socket.socket, request: bytes, until: float) -> bytes:
+    """Send a request and return its answer. Raises `TimeoutError`; `OSError` or `ValueError` if the child failed."""
+    frames = FrameReader(_ANSWER_BYTES)
+    connection.settimeout(_time_left(until))
+    connection.sendall(framed(request))
+    while True:
+        connection.settimeout(_time_left(until))
+        data = connection.recv(READ_BYTES)
+        if not data:
+            raise ConnectionResetError
+        if answers := frames.feed(data):
+            return answers[0]
+
+
+def _time_left(until: float) -> float:
     left_s = until - time.monotonic()
-    if left_s <= 0 or not poll.poll(left_s * 1000):
+    if left_s <= 0:
         raise TimeoutError
-
-
-def _write(child: subprocess.Popen[bytes], data: bytes, until: float) -> None:
-    if child.stdin is None:
-        raise _Ended
-    descriptor = child.stdin.fileno()
-    rest = memoryview(data)
-    while rest:
-        _await(descriptor, select.POLLOUT, until)
-        rest = rest[os.write(descriptor, rest[:_READ_BYTES]) :]
-
-
-def _read(child: subprocess.Popen[bytes], size: int, until: float) -> bytes:
-    if child.stdout is None:
-        raise _Ended
-    descriptor = child.stdout.fileno()
-    data = bytearray()
-    while len(data) < size:
-        _await(descriptor, select.POLLIN, until)
-        piece = os.read(descriptor, min(_READ_BYTES, size - len(data)))
-        if not piece:
-            raise _Ended
-        data += piece
-    return bytes(data)
+    return left_s

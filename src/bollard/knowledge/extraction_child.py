@@ -11,11 +11,11 @@ import os
 import re
 import resource
 import signal
-import struct
+import socket
 import sys
 from html.parser import HTMLParser
 from io import BytesIO
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 from pypdf import PdfReader
@@ -23,6 +23,7 @@ from pypdf.errors import DependencyError, PyPdfError
 
 from bollard.confine.landlock import restrict
 from bollard.confine.seccomp import install, jail_filter
+from bollard.helper.host_link import HostGone, HostLink
 from bollard.knowledge.docx_text import docx_text
 from bollard.knowledge.errors import Unreadable
 from bollard.knowledge.limits import CHILD_FILES, CHILD_MEMORY_BYTES, EXTRACTED_CHARACTERS, PAGES, PROBLEM_CHARACTERS
@@ -179,7 +180,6 @@ def pdf_text(content: bytes) -> Extracted:
     return Extracted(text=_BREAK.join(parts), structured=False, pages=tuple(pages))
 
 
-_LENGTH: Final = struct.Struct(">I")
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -218,28 +218,16 @@ def confine() -> None:
             install(jail_filter(namespaces=False))
 
 
-def _heard(stream: BinaryIO, size: int) -> bytes | None:
-    data = stream.read(size)
-    return data if len(data) == size else None
-
-
 def main() -> int:
-    """Serve until standard input ends."""
+    """Serve the requests on standard input, which is a socket, until it ends."""
+    link = HostLink(socket.socket(fileno=os.dup(0)), msgspec.msgpack.Decoder(Order).decode)
     confine()
     logging.disable(logging.CRITICAL)  # libraries log parts of the documents
     sys.dont_write_bytecode = True  # no file may grow
-    decode, encode = msgspec.msgpack.Decoder(Order).decode, msgspec.msgpack.Encoder().encode
-    incoming = sys.stdin.buffer
-    # Output of a library must not look like an answer.
-    outgoing = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    while (head := _heard(incoming, _LENGTH.size)) is not None:
-        body = _heard(incoming, *_LENGTH.unpack(head))
-        if body is None:
-            break
-        answer = encode(_read(decode(body)))
-        outgoing.write(_LENGTH.pack(len(answer)) + answer)
-        outgoing.flush()
+    with contextlib.suppress(HostGone):
+        while True:
+            for order in link.hear():
+                link.say(msgspec.msgpack.encode(_read(order)))
     return 0
 
 
