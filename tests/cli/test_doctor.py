@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.changing import replace
 
+from bollard.cli.language import load_text, read_texts
 from bollard.cli.operate.doctor_checks import (
     CHECKS,
     AgentFacts,
@@ -29,7 +30,6 @@ from bollard.cli.operate.doctor_checks import (
     StoreFacts,
     examine,
 )
-from bollard.cli.text.en_US import TEXT
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
@@ -186,10 +186,10 @@ def test_a_clock_that_jumped_is_told_in_both_directions(well):
 
 
 def test_every_finding_says_what_why_and_how_to_mend_it():
-    said = {key.split(".")[1] for key in TEXT if key.startswith("doctor.") and key.count(".") == 2}
+    said = {key.split(".")[1] for key in read_texts("en_US") if key.startswith("doctor.") and key.count(".") == 2}
     assert len(said) > 20
     for check in said:
-        assert all(f"doctor.{check}{part}" in TEXT for part in ("", ".why", ".fix"))
+        assert all(f"doctor.{check}{part}" in load_text("en_US") for part in ("", ".why", ".fix"))
     assert len(CHECKS) >= 9
 
 

@@ -26,7 +26,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
     [
         ("bollard.cli.app", "runs"),
         ("typer", "up"),
-        ("bollard.cli.text.en_US", "runs"),
+        ("bollard.cli.language", "runs"),
         ("bollard.cli.operate.up", "up"),
         ("bollard.host.app", "up"),
     ],

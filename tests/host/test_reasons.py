@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 
 import bollard.host
-from bollard.cli.text.zh_Hans.reasons import REASONS
+from bollard.cli.language import read_texts
 from bollard.host.errors import HostError
 
 ROOT = Path(bollard.host.__file__).parent
+REASONS = read_texts("zh_Hans/reasons")
 
 
 def _subclasses(kind: type[HostError]) -> Iterator[type[HostError]]:
@@ -50,7 +51,7 @@ def test_every_reason_has_a_chinese_text() -> None:
 def test_a_chinese_text_is_filled_from_the_details_of_its_error() -> None:
     problems: list[str] = []
     for where, reason, details in _raised():
-        for text in REASONS.get(reason, ()):
+        for text in REASONS.get(reason, {}).values():
             wanted = {name for _, name, _, _ in string.Formatter().parse(text) if name}
             if beyond := wanted - details:
                 problems.append(f"{where} {reason}: {sorted(beyond)}")

@@ -107,8 +107,18 @@ def test_every_schema_can_be_built_there_and_is_the_same(probe) -> None:
     assert probe["documents"] == {name: render(document) for name, document in schema_documents().items()}
 
 
-def test_the_wheel_says_that_it_is_typed(installation) -> None:
-    found = run(
-        installation.python, "-I", "-c", "import bollard; print(bollard.__path__[0])", cwd=installation.site
-    ).strip()
-    assert (Path(found) / "py.typed").exists()
+@pytest.fixture(scope="module")
+def package(installation: Installation) -> Path:
+    found = run(installation.python, "-I", "-c", "import bollard; print(bollard.__path__[0])", cwd=installation.site)
+    return Path(found.strip())
+
+
+def test_the_wheel_says_that_it_is_typed(package) -> None:
+    assert (package / "py.typed").exists()
+
+
+def test_the_wheel_has_the_texts_of_every_language(package, repository) -> None:
+    source = repository / "src/bollard/cli/text"
+    texts = {path.relative_to(source) for path in source.rglob("*.json")}
+    assert texts == {path.relative_to(package / "cli/text") for path in package.rglob("cli/text/**/*.json")}
+    assert texts

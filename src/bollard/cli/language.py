@@ -1,40 +1,49 @@
-"""Chooses the language and loads its catalogue."""
+"""Chooses the language and reads its texts from the JSON files of `cli/text`.
 
-import importlib
+A folder of `text` is a language. Its files hold the messages by key. Its folder `reasons` holds the errors of the host
+by `code.reason`, and by code alone for a reason without a text. Languages have the same keys and fields; English has no
+`reasons`, because the host speaks English.
+"""
+
+import json
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Final
 
 LANGUAGES: Final = ("en_US", "zh_Hans")
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_NO_REASONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType({})
+_TEXTS: Final = Path(__file__).with_name("text")
+
+
+def read_texts(folder: str) -> dict[str, Any]:
+    """The texts in the files of a folder, such as `zh_Hans/reasons`. A test makes sure that no key stands in two."""
+    texts: dict[str, Any] = {}
+    for path in _TEXTS.joinpath(folder).glob("*.json"):
+        texts |= json.loads(path.read_bytes())
+    return texts
 
 
 class Text:
-    """The catalogue of one language: a sentence by key, with its fields filled in."""
+    """The texts of one language: a message by key, with its fields filled in."""
 
-    def __init__(
-        self,
-        language: str,
-        templates: Mapping[str, str],
-        host: Mapping[str, str] = _NOTHING,
-        codes: Mapping[str, str] = _NOTHING,
-        advice: Mapping[str, str] = _NOTHING,
-        reasons: Mapping[str, tuple[str, str]] = _NO_REASONS,
-    ) -> None:
+    def __init__(self, language: str) -> None:
         self.language = language
-        self._templates = templates
-        self._host = host
-        self._codes = codes
-        self._advice = advice
-        self._reasons = reasons
+        self._messages: Mapping[str, str] = read_texts(language)
+
+    @cached_property
+    def _reasons(self) -> Mapping[str, Mapping[str, str]]:
+        return read_texts(f"{self.language}/reasons")
+
+    @cached_property
+    def _sentences(self) -> Mapping[str, str]:
+        return read_texts(f"{self.language}/sentences")
 
     def __call__(self, key: str, /, **fields: object) -> str:
-        return self._templates[key].format(**fields)
+        return self._messages[key].format(**fields)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._templates
+        return key in self._messages
 
     def known(self, key: str, otherwise: str) -> str:
         """The text of a key that is built from a value of the host; `otherwise` if there is none."""
@@ -49,26 +58,26 @@ class Text:
         known = self._reasons.get(f"{code}.{details.get('reason', '')}")
         if known is not None:
             try:
-                return known[0].format(**details), known[1].format(**details)
+                return known["message"].format(**details), known["hint"].format(**details)
             except KeyError:
                 pass
         return self.of_host(message, code), self.advice_of_host(hint, code)
 
     def of_host(self, sentence: str, code: str = "") -> str:
         """A sentence of the host in this language; an unknown one is shown after the meaning of its code."""
-        return self._translate(sentence, code, self._codes)
+        return self._translate(sentence, code, "message")
 
     def advice_of_host(self, hint: str, code: str = "") -> str:
         """A hint of the host in this language; an unknown one is shown after the advice for its code."""
-        return self._translate(hint, code, self._advice)
+        return self._translate(hint, code, "hint")
 
-    def _translate(self, sentence: str, code: str, by_code: Mapping[str, str]) -> str:
-        if sentence in self._host:
-            return self._host[sentence]
-        for template, own in self._host.items():
+    def _translate(self, sentence: str, code: str, part: str) -> str:
+        if sentence in self._sentences:
+            return self._sentences[sentence]
+        for template, own in self._sentences.items():
             if "{" in template and (found := pattern_of(template).fullmatch(sentence)):
                 return own.format(**found.groupdict())
-        return f"{by_code[code]} ({sentence})" if code in by_code else sentence
+        return f"{self._reasons[code][part]} ({sentence})" if code in self._reasons else sentence
 
 
 def pattern_of(template: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
@@ -88,7 +97,7 @@ def choose_language(environment: Mapping[str, str]) -> str:
     return "zh_Hans" if locale.startswith("zh") else "en_US"
 
 
+@cache
 def load_text(language: str) -> Text:
-    """The catalogue of a language of `LANGUAGES`."""
-    module = importlib.import_module(f"bollard.cli.text.{language}")
-    return Text(language, module.TEXT, module.HOST, module.CODES, module.ADVICE, module.REASONS)
+    """The texts of a language of `LANGUAGES`."""
+    return Text(language)

@@ -15,10 +15,9 @@ from urllib.parse import urlencode
 from bollard.cli.client.documents import Resource
 from bollard.cli.client.host_client import HostClient
 from bollard.cli.errors import UsageProblem
-from bollard.cli.language import Text, pattern_of
+from bollard.cli.language import Text, pattern_of, read_texts
 from bollard.cli.limits import KNOWLEDGE_FILE_BYTES, KNOWLEDGE_FILES, KNOWLEDGE_LOOK_S
 from bollard.cli.terminal.progress_bar import uploading
-from bollard.cli.text.en_US.agents import KNOWLEDGE as ENGLISH
 
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject
@@ -160,4 +159,5 @@ def problem_in(text: Text, sentence: str) -> str:
     return sentence if known is None else text(known[0], **known[1])
 
 
-_PATTERNS: Final = {key: pattern_of(ENGLISH[key], re.DOTALL) for key in PROBLEMS}
+_ENGLISH: Final = read_texts("en_US")
+_PATTERNS: Final = {key: pattern_of(_ENGLISH[key], re.DOTALL) for key in PROBLEMS}
