@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from bollard.host import limits
+from bollard.host.api import operations
 from bollard.host.http import answers
-from bollard.host.http.routes import operations
 from bollard.host.limits import (
     EVENT_DATA_BYTES,
     INPUT_TEXT_BYTES,

@@ -13,6 +13,7 @@ from bollard.confine.probe import Confinement
 from bollard.host.actions.budgets import SavedBudgets, day_budgets
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
+from bollard.host.api import Api
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
 from bollard.host.channels.registry import ChannelRepository
@@ -21,8 +22,6 @@ from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry,
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
 from bollard.host.engine.local import LocalEngine
-from bollard.host.front import open_api
-from bollard.host.housekeeping import Housekeeping
 from bollard.host.http.auth.admin_token import AdminToken
 from bollard.host.http.edge.edge import Edge
 from bollard.host.http.operations import Resource
@@ -38,7 +37,7 @@ from bollard.host.log.rebuild import check_saved, check_settled
 from bollard.host.log.retention import retention_of
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.source import ModelParts, open_models
-from bollard.host.parts import HostKeys, HostParts
+from bollard.host.parts import HostKeys, HostParts, Housekeeping, Shutdown
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import Origin
 from bollard.host.plugins.uploads import declared_id, shared_sources
@@ -52,7 +51,6 @@ from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
 from bollard.host.settings import Settings
-from bollard.host.shutdown import Shutdown
 from bollard.host.store.artifact_terms import terms_of
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.selection import choose_store
@@ -202,7 +200,7 @@ class Host:
             operating=self._operating,
         )
         await self._set_going(self._parts)
-        self._api = open_api(self._parts, self._standing, self.pools)
+        self._api = Api(self._parts, self._standing, self.pools)
         self._ready = True
         return Edge(self._api.app, self.settings)
 

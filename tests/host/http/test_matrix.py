@@ -15,8 +15,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.tables import for_each
 
+from bollard.host.api import operations
 from bollard.host.http.operations import Operation
-from bollard.host.http.routes import operations
 from bollard.host.identity.caller import ROLES, rights_of
 from bollard.host.settings import Settings
 from bollard.trust.heads import enrol_proof

@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 from tests.tables import for_each
 
 from bollard.host import errors as host_errors
+from bollard.host.api import operations
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.errors import HostError
 from bollard.host.http import errors as http_errors
@@ -30,7 +31,6 @@ from bollard.host.http.openapi.document import TAGS, described
 from bollard.host.http.openapi.errors import ERROR_WORDS, errors_of
 from bollard.host.http.openapi.parameters import PATH_PARTS, parts_of
 from bollard.host.http.operations import Operation
-from bollard.host.http.routes import operations
 from bollard.host.settings import Settings
 from bollard.protocol.export import render
 from bollard.trust import enrol_proof

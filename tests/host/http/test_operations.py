@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.tables import for_each
 
+from bollard.host.api import RESOURCES, operations
 from bollard.host.app import Host
 from bollard.host.http.answers import STATUS
 from bollard.host.http.operations import Operation
-from bollard.host.http.routes import RESOURCES, operations
 from bollard.host.identity.caller import RIGHTS
 from bollard.host.settings import Settings
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from tests.tables import for_each
 
+from bollard.host.api import operations
 from bollard.host.clock import SystemClock
-from bollard.host.http.routes import operations
 from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.rows import ArtifactRow, PutArtifact

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from tests.tables import for_each
 
+from bollard.host.api import operations
 from bollard.host.clock import SystemClock
 from bollard.host.http.answers import BODY_BYTES
-from bollard.host.http.routes import operations
 from bollard.host.settings import Settings
 from bollard.host.store.rows import PutRun
 from bollard.host.store.selection import choose_store

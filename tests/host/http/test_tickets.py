@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.http.routes import operations
+from bollard.host.api import operations
 
 
 def ticket_for(api: Any, path: str) -> str:

@@ -49,8 +49,8 @@ def schema(
 def openapi(
     shell: Shell, out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="openapi.out")] = None
 ) -> int:
+    from bollard.host.api import operations
     from bollard.host.http.openapi.document import described
-    from bollard.host.http.routes import operations
     from bollard.protocol.export import render
 
     text = render(described(operations()))

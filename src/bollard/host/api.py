@@ -1,0 +1,264 @@
+"""The HTTP API of a host: builds every resource from the parts of the host. Each resource lists its own operations."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from bollard.host.http.auth.authentication import IdentityAuthenticator
+from bollard.host.http.auth.callers import Authenticator
+from bollard.host.http.auth.presence import Presence
+from bollard.host.http.auth.tickets import TicketRegistry
+from bollard.host.http.edge.rates import ConcurrencyLimit, identity_rates, stranger_rates
+from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.events.payloads import Payloads
+from bollard.host.http.events.reception import EventReception
+from bollard.host.http.guard import Guard, Traffic
+from bollard.host.http.idempotency import Repeats
+from bollard.host.http.mcp.agent_tools import MessageParts
+from bollard.host.http.mcp.gateway import McpGateway
+from bollard.host.http.openapi.document import Description
+from bollard.host.http.operations import Operation, Resource
+from bollard.host.http.queries import Pages
+from bollard.host.http.resources.agents import Agents
+from bollard.host.http.resources.approvals import ApprovalRoutes
+from bollard.host.http.resources.artifacts import Artifacts
+from bollard.host.http.resources.audit import Audit
+from bollard.host.http.resources.bindings import Bindings
+from bollard.host.http.resources.capabilities import Capabilities
+from bollard.host.http.resources.channels import Channels
+from bollard.host.http.resources.conversations import Conversations
+from bollard.host.http.resources.event_list import EventList
+from bollard.host.http.resources.events import Events
+from bollard.host.http.resources.external_runs import ExternalExecution, run_tokens
+from bollard.host.http.resources.files import Files
+from bollard.host.http.resources.health import DrainControl, Health
+from bollard.host.http.resources.knowledge_documents import KNOWLEDGE_RESOURCES, knowledge_resources
+from bollard.host.http.resources.mcp_servers import McpServers
+from bollard.host.http.resources.metrics import Metrics, PoolVitals
+from bollard.host.http.resources.models import Models
+from bollard.host.http.resources.plugin_development import PluginDev, PluginLogs
+from bollard.host.http.resources.plugins import Plugins
+from bollard.host.http.resources.questions import Questions
+from bollard.host.http.resources.readiness import HostStatus, Readiness
+from bollard.host.http.resources.run_calls import RunCalls
+from bollard.host.http.resources.run_control import Control
+from bollard.host.http.resources.run_rows import RunRows
+from bollard.host.http.resources.runs import Runs
+from bollard.host.http.resources.runtimes import RUNTIME_RESOURCES, runtime_resources
+from bollard.host.http.resources.secrets import Secrets
+from bollard.host.http.resources.skills import Skills
+from bollard.host.http.resources.state import StateControl
+from bollard.host.http.resources.tickets import Tickets
+from bollard.host.http.resources.workspaces import IDENTITY_RESOURCES, identity_resources
+from bollard.host.http.router import Router
+from bollard.host.http.streams.run_socket import RunSocket
+from bollard.host.identity.audience import Audience
+from bollard.host.log.removal import StatePurger
+from bollard.host.parts import HostParts
+from bollard.host.run_api.reach import ArtifactReach
+from bollard.host.runs.control import RunControl
+from bollard.host.runs.external import ExternalRuns
+from bollard.host.workers.boundary import SupervisedPool
+
+RESOURCES: Final[tuple[type[Resource], ...]] = (
+    Runs,
+    RunCalls,
+    Questions,
+    Control,
+    RunSocket,
+    ExternalExecution,
+    Events,
+    Channels,
+    EventList,
+    Agents,
+    Capabilities,
+    Bindings,
+    Conversations,
+    Artifacts,
+    StateControl,
+    ApprovalRoutes,
+    Audit,
+    Plugins,
+    PluginLogs,
+    PluginDev,
+    Skills,
+    Files,
+    *KNOWLEDGE_RESOURCES,
+    McpServers,
+    Models,
+    McpGateway,
+    Secrets,
+    *RUNTIME_RESOURCES,
+    Tickets,
+    *IDENTITY_RESOURCES,
+    Health,
+    Metrics,
+    DrainControl,
+    Description,
+)
+"""All resources, the most used first. A test compares this list with a running host."""
+
+
+def operations() -> list[Operation]:
+    """All operations of the API; needs no host."""
+    return [operation for resource in RESOURCES for operation in resource.operations()]
+
+
+class Api:
+    """The resources of a host, and the router that serves them."""
+
+    def __init__(
+        self, parts: HostParts, standing: Callable[[], HostStatus], pools: Callable[[], Sequence[SupervisedPool]]
+    ) -> None:
+        storage, operating, settings = parts.storage, parts.operating, parts.settings
+        audience = Audience(
+            agents=parts.directory.agents,
+            users=parts.identity.users,
+            links=parts.identity.links,
+            callers=parts.identity.callers,
+            store=storage.store,
+        )
+        authenticator = operating.admitting(IdentityAuthenticator(parts.keys.token, parts.identity, storage.clock))
+        readiness = Readiness(standing, storage.journal, storage.store, storage.clock, parts.trail.numbers)
+        external_runs = ExternalRuns(parts.keys.cursor_secret, storage.clock, parts.core.dispatcher.live)
+        tickets, presence = TicketRegistry(storage.clock), Presence(audience.is_current)
+        traffic = Traffic(
+            event_bytes=settings.event_bytes,
+            rates=identity_rates(storage.clock, settings.requests_per_minute),
+            strangers=stranger_rates(storage.clock),
+            at_once=ConcurrencyLimit(settings.requests_at_once),
+            watch=operating.watch,
+            hidden=parts.redactor.everywhere,
+            silent=readiness.silent,
+        )
+        guard = Guard(
+            authenticator=authenticator,
+            tickets=tickets,
+            repeats=Repeats(
+                journal=storage.journal, store=storage.store, clock=storage.clock, secret=parts.keys.cursor_secret
+            ),
+            run_tokens=run_tokens(external_runs),
+            presence=presence,
+            traffic=traffic,
+        )
+        self.resources: tuple[Resource, ...] = (
+            *_run_resources(parts, traffic, audience, presence, external_runs),
+            *_saved_resources(parts),
+            *_operator_resources(parts, authenticator, readiness, pools),
+            Tickets(tickets, self.operation_at),
+            Description(operations),
+        )
+        self.app = Router(self.resources, guard)
+
+    def operation_at(self, path: str) -> Operation | None:
+        """The operation that serves a GET of this path."""
+        return self.app.operation_at(path)
+
+
+def _run_resources(
+    parts: HostParts, traffic: Traffic, audience: Audience, presence: Presence, external_runs: ExternalRuns
+) -> tuple[Resource, ...]:
+    """The resources of events, runs and agents."""
+    core, storage, directory, channels = parts.core, parts.storage, parts.directory, parts.channels
+    journal, store, blobs, clock = storage.journal, storage.store, storage.blobs, storage.clock
+    agents, rates, strangers, hidden = directory.agents, traffic.rates, traffic.strangers, traffic.hidden
+    rows, live, pages = RunRows(store, audience, clock), core.dispatcher.live, Pages(parts.keys.cursor_secret)
+    payloads = Payloads(blobs, traffic.event_bytes)
+    reception = EventReception(core.intake, payloads, store, clock, core.terms)
+    external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
+    run_control = RunControl(store, live)
+    attachments = Attachments(ArtifactReach(store, clock), core.intake.deduplication)
+    control = Control(core=core, control=run_control, rows=rows, store=store, attachments=attachments)
+    return (
+        Runs(core=core, store=store, rows=rows, external=external, pages=pages, attachments=attachments),
+        RunCalls(store, rows, pages),
+        Questions(core.questions, rows, pages),
+        control,
+        RunSocket(reader=core.reader, rows=rows, control=control, rates=rates, presence=presence),
+        external,
+        Events(intake=core.intake, taking=reception, payloads=payloads, channels=channels, rows=rows),
+        # Payloads of their own: clients without a token must not use up the capacity of callers.
+        Channels(
+            repository=channels,
+            taking=reception,
+            payloads=Payloads(blobs, traffic.event_bytes),
+            store=store,
+            pages=pages,
+            clock=clock,
+            audience=audience,
+            rates=rates,
+            strangers=strangers,
+        ),
+        EventList(store, pages, audience),
+        Agents(agents, parts.saved.agents, directory.runners, pages),
+        Capabilities(core=core, agents=agents, pages=pages),
+        Bindings(parts.saved.agents.bindings, pages),
+        Conversations(store, pages, audience),
+        Artifacts(store, blobs, clock, audience, journal),
+        StateControl(StatePurger(store, journal, clock)),
+        ApprovalRoutes(approvals=core.approvals, store=store, agents=agents, audience=audience, pages=pages),
+        McpGateway(
+            MessageParts(core=core, agents=agents, rows=rows, clock=clock),
+            run_control,
+            hide=str if hidden is None else hidden.text,
+            rates=rates,
+            strangers=strangers,
+        ),
+    )
+
+
+def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
+    """The resources that people save and look up."""
+    saved, storage, secret = parts.saved, parts.storage, parts.keys.cursor_secret
+    pages = Pages(secret)
+    return (
+        Plugins(fleet=parts.fleet, repository=saved.plugins, pages=pages),
+        PluginLogs(fleet=parts.fleet, repository=saved.plugins),
+        PluginDev(taking=saved.plugins.uploads, workbench=saved.workbench),
+        Skills(saved.skills.repository, saved.skills.catalogue, pages),
+        Files(parts.core.files, storage.blobs, parts.redactor, pages),
+        *knowledge_resources(saved.library, storage.blobs, storage.clock, secret),
+        McpServers(saved.mcp, pages),
+        Secrets(parts.vault, pages),
+        Models(parts.models, pages, storage.clock),
+        *runtime_resources(saved.runtimes, secret, storage.clock),
+        *identity_resources(parts.identity, secret),
+    )
+
+
+def _operator_resources(
+    parts: HostParts,
+    authenticator: Authenticator,
+    readiness: Readiness,
+    pools: Callable[[], Sequence[SupervisedPool]],
+) -> tuple[Resource, ...]:
+    """The resources that operators watch and verify with."""
+    storage = parts.storage
+    return (
+        *parts.operating.resources(
+            core=parts.core,
+            journal=storage.journal,
+            authenticator=authenticator,
+            readiness=readiness,
+            pools=lambda: [_vitals_of(pool) for pool in pools()],
+            delivery=parts.delivery,
+            witness=parts.trail.numbers,
+            sandbox=lambda: parts.tools.confinement.shown,
+        ),
+        Audit(
+            store=storage.store,
+            journal=storage.journal,
+            clock=storage.clock,
+            pages=Pages(parts.keys.cursor_secret),
+            key=parts.keys.heads,
+        ),
+    )
+
+
+def _vitals_of(pool: SupervisedPool) -> PoolVitals:
+    return PoolVitals(
+        name=pool.source.name,
+        status=pool.status,
+        problem=pool.problem,
+        workers=len(pool.views),
+        crashes=pool.crashes,
+    )
