@@ -26,10 +26,8 @@ from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.errors import HostError
 from bollard.host.http import errors as http_errors
 from bollard.host.http.answers import STATUS
-from bollard.host.http.openapi.answers import ERROR
-from bollard.host.http.openapi.document import TAGS, described
-from bollard.host.http.openapi.errors import ERROR_WORDS, errors_of
-from bollard.host.http.openapi.parameters import PATH_PARTS, parts_of
+from bollard.host.http.openapi.answers import ERROR, ERROR_WORDS, errors_of
+from bollard.host.http.openapi.document import PATH_PARTS, TAGS, described, parts_of
 from bollard.host.http.operations import Operation
 from bollard.host.settings import Settings
 from bollard.protocol.export import render

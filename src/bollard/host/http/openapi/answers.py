@@ -1,9 +1,13 @@
-"""The responses of an operation in OpenAPI: its own, and its errors by status. Pure."""
+"""The responses of an operation in OpenAPI: its own, and its errors by status. `errors.json` has the meaning and an
+example of each error code."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
-from bollard.host.http.openapi.errors import ERROR_WORDS, errors_by_status
+import msgspec
+
+from bollard.host.http.answers import STATUS
 from bollard.host.http.openapi.schemas import FLAG, SSE, STREAM, TEXT, fields
 from bollard.host.http.operations import Answer, Link, Operation, page_of
 from bollard.protocol import JsonObject, JsonValue, Shape
@@ -44,6 +48,79 @@ def shared_headers() -> JsonObject:
 
 def _refer(*names: str) -> JsonObject:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+class ErrorWords(msgspec.Struct, frozen=True, kw_only=True):
+    """The meaning of a code and an example."""
+
+    summary: str
+    message: str
+    hint: str
+    retryable: bool = False
+    details: dict[str, str | int | float] = {}
+
+    def example(self, code: str) -> JsonObject:
+        """The body of the example."""
+        return {
+            "error": {
+                "code": code,
+                "message": self.message,
+                "hint": self.hint,
+                "retryable": self.retryable,
+                "details": {**self.details},
+                "docs": f"docs/reference/http.md#{code}",
+            }
+        }
+
+
+ERROR_WORDS: Final = msgspec.json.decode(
+    Path(__file__).with_name("errors.json").read_bytes(), type=dict[str, ErrorWords]
+)
+"""The meaning and an example of every code."""
+_EVERY: Final = (
+    "invalid_argument",
+    "malformed_request",
+    "forbidden_origin",
+    "request_timeout",
+    "forbidden_host",
+    "unsupported_media_type",
+    "expectation_failed",
+    "rate_limited",
+    "head_too_large",
+    "runtime_error",
+    "too_many_connections",
+)
+"""Codes of any request: from the server, the edge or the check of the query."""
+_GUARDED: Final = ("unauthenticated", "not_found", "storage_unavailable", "storage_stalled")
+"""Codes of operations that need a token."""
+_KEYED: Final = ("conflict", "idempotency_mismatch")
+"""Codes of operations that save responses for an `Idempotency-Key`."""
+
+
+def errors_of(operation: Operation) -> frozenset[str]:
+    """Every code of an operation: its own, and those of its kind."""
+    codes = {*_EVERY, *operation.errors}
+    if operation.body is not None:
+        codes.add("payload_too_large")
+    if not operation.open:
+        codes.update(_GUARDED)
+        if operation.right is not None:
+            codes.add("unauthorized")
+        if operation.method not in ("GET", "OPTIONS"):
+            codes.add("storage_full")
+        if operation.method == "POST" and operation.repeat != "own":
+            codes.update((*_KEYED, "payload_too_large"))
+    return frozenset(codes)
+
+
+def errors_by_status(operation: Operation) -> dict[int, list[str]]:
+    """The codes by status, the most specific first."""
+    by_status: dict[int, list[str]] = {}
+    codes = errors_of(operation)
+    for code in sorted(STATUS, key=lambda code: (code not in operation.errors, code in _EVERY)):
+        if code in codes:
+            by_status.setdefault(STATUS[code], []).append(code)
+    return dict(sorted(by_status.items()))
 
 
 class ErrorAnswers:

@@ -1,8 +1,12 @@
-"""JSON Schemas of responses without a class of their own. The reference describes them."""
+"""JSON Schemas of requests and responses: builders for those without a class, and the registry of all of them."""
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
 
-from bollard.protocol import JsonObject, JsonValue
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+
+from bollard.host.http.operations import Operation
+from bollard.protocol import JsonObject, JsonValue, Shape
 
 TEXT: Final[JsonObject] = {"type": "string"}
 NUMBER: Final[JsonObject] = {"type": "integer"}
@@ -70,3 +74,62 @@ ACCEPTED: Final = named(
     ),
 )
 """The response to an event."""
+_REF: Final = "#/components/schemas/{model}"
+
+
+class _Untitled(GenerateJsonSchema):
+    """The schema without titles that repeat a field name, and without the underscore of private names."""
+
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(name).lstrip("_")
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        del schema
+        return False
+
+
+class SchemaRegistry:
+    """Collect the schemas of these operations."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        used = sorted(
+            {each for operation in operations for each in _shapes_of(operation)}, key=lambda each: each.__name__
+        )
+        # Both ways as they are read: what is written is the same without what is absent.
+        refs, found = models_json_schema(
+            [(shape, "validation") for shape in used], ref_template=_REF, schema_generator=_Untitled
+        )
+        self._refs = {shape: cast("JsonObject", refs[shape, "validation"]) for shape in used}
+        self.components = cast("JsonObject", found.get("$defs", {}))
+
+    def of(self, shape: type[Shape] | JsonObject) -> JsonObject:
+        """A reference to a shape, or the schema itself with references to its titled parts."""
+        return self._refs[shape] if isinstance(shape, type) else cast("JsonObject", self._named(shape))
+
+    def _named(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, list):
+            return [self._named(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        schema = {name: self._named(each) for name, each in value.items()}
+        title = schema.get("title")
+        if not isinstance(title, str) or schema.get("type") != "object":
+            return schema
+        if self.components.setdefault(title, schema) != schema:
+            raise ValueError(f"two shapes are called {title}")
+        return {"$ref": _REF.format(model=title)}
+
+    def needed(self, shape: type[Shape] | JsonObject, placeholders: Sequence[str]) -> bool:
+        """Whether a body of this shape is required. A missing body counts as an empty object, and fields that are
+        placeholders of the path are optional."""
+        if not isinstance(shape, type):
+            return bool(shape.get("required")) or shape.get("type") != "object"
+        whole = cast("dict[str, list[str]]", self.components[str(self._refs[shape]["$ref"]).rpartition("/")[2]])
+        if "required" in whole:
+            whole["required"] = [name for name in whole["required"] if name not in placeholders]
+        return bool(whole.get("required"))
+
+
+def _shapes_of(operation: Operation) -> list[type[Shape]]:
+    schemas = [operation.body, *(part for each in operation.answers.values() for part in (each.schema, each.items))]
+    return [each for each in schemas if isinstance(each, type)]
