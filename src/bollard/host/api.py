@@ -7,7 +7,6 @@ from bollard.host.http.auth.authentication import IdentityAuthenticator
 from bollard.host.http.auth.callers import Authenticator
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
-from bollard.host.http.edge.rates import ConcurrencyLimit, identity_rates, stranger_rates
 from bollard.host.http.events.attachments import Attachments
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception
@@ -18,6 +17,7 @@ from bollard.host.http.mcp.gateway import McpGateway
 from bollard.host.http.openapi.document import Description
 from bollard.host.http.operations import Operation, Resource
 from bollard.host.http.queries import Pages
+from bollard.host.http.rates import ConcurrencyLimit, identity_rates, stranger_rates
 from bollard.host.http.resources.agents import Agents
 from bollard.host.http.resources.approvals import ApprovalRoutes
 from bollard.host.http.resources.artifacts import Artifacts

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bollard.host.http.edge.edge import Edge
+from bollard.host.http.edge import Edge
 from bollard.host.http.server.connection_table import ConnectionTimeouts
 from bollard.host.http.server.server import HttpServer, tls_of
 from bollard.host.runs.hub import ReaderMemory

@@ -6,7 +6,7 @@ import pytest
 from tests.tables import for_each
 
 from bollard.host.errors import HostError
-from bollard.host.http.edge.edge import HostRules, OriginRules, host_name, read_origin_headers
+from bollard.host.http.edge import HostRules, OriginRules, host_name, read_origin_headers
 from bollard.host.settings import Settings
 
 _OURS = "https://bollard.example.org"

@@ -8,8 +8,8 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import HostError
 from bollard.host.exposure import client_network
 from bollard.host.http.answers import error_answer
-from bollard.host.http.edge.proxies import TrustedProxies
-from bollard.host.http.edge.rates import ConcurrencyLimit, IdentityRates, identity_rates, stranger_rates
+from bollard.host.http.edge import TrustedProxies
+from bollard.host.http.rates import ConcurrencyLimit, IdentityRates, identity_rates, stranger_rates
 from bollard.host.http.server.server import connection_limit
 
 

@@ -16,10 +16,10 @@ from bollard.host.errors import Conflict, HostError, Overloaded, Unauthenticated
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.auth.tickets import TicketRegistry
-from bollard.host.http.edge.rates import ConcurrencyLimit
 from bollard.host.http.guard import Guard, Traffic
 from bollard.host.http.idempotency import Repeats
 from bollard.host.http.operations import Operation, QueryField
+from bollard.host.http.rates import ConcurrencyLimit
 from bollard.host.http.router import Router
 from bollard.host.identity.caller import Caller
 from bollard.host.log.journal import Journal

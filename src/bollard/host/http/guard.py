@@ -17,11 +17,11 @@ from bollard.host.http.answers import error_answer, internal_error
 from bollard.host.http.auth.callers import Authenticator, bearer_of, give_caller
 from bollard.host.http.auth.presence import LongRead, Presence
 from bollard.host.http.auth.tickets import TicketRegistry
-from bollard.host.http.edge.rates import ConcurrencyLimit
 from bollard.host.http.errors import InFlight, StorageStalled
 from bollard.host.http.idempotency import KEY_HEADER, Repeats
 from bollard.host.http.operations import Operation
 from bollard.host.http.queries import check_query, refuse_token, ticket_in
+from bollard.host.http.rates import ConcurrencyLimit
 from bollard.host.http.request_log import RequestWatch
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_BYTES, READY_PROBE_S, REQUESTS_AT_ONCE, STALL_S

@@ -4,17 +4,21 @@ It runs for every request, so it is one lookup by the digest of the token. The e
 may use the cookie.
 """
 
-from hashlib import sha256
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
 from typing import Final
 
 from starlette.requests import HTTPConnection
 
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Unauthenticated
-from bollard.host.http.auth.admin_token import AdminToken
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, Caller, installation
 from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.workspaces import WORKSPACE
+from bollard.trust import make_folder, sync_folder
 
 COOKIE: Final = "bollard"
 SECURE_COOKIE: Final = "__Host-bollard"
@@ -58,6 +62,42 @@ def _find_cookie(cookies: bytes, wanted: bytes) -> bytes | None:
     return None
 
 
+class AdminToken:
+    """The admin token, which has every right: created at the first start, shown once, stored as a digest."""
+
+    def __init__(self, digest: str) -> None:
+        self._digest = digest
+
+    @classmethod
+    def open(cls, path: Path) -> "tuple[AdminToken, str | None]":
+        """Load or create the token. Returns the token itself only when it was created."""
+        if path.exists():
+            return cls(path.read_text(encoding="ascii").strip()), None
+        token = f"bollard_{secrets.token_urlsafe(32)}"
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        make_folder(path.parent)
+        fresh = path.with_suffix(".new")  # atomic: half a digest would lock everyone out
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(digest + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        sync_folder(path.parent)  # a token that was shown must survive a power loss
+        return cls(digest), token
+
+    def allows(self, authorization: str | None) -> bool:
+        """Whether an `Authorization` header has the token."""
+        scheme, _, token = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            return False
+        return self.matches(hashlib.sha256(token.strip().encode()).hexdigest())
+
+    def matches(self, digest: str) -> bool:
+        """Whether this is the digest of the token."""
+        return hmac.compare_digest(digest, self._digest)
+
+
 class IdentityAuthenticator:
     """Authenticates holders of the admin token, of API keys and of sessions."""
 
@@ -72,7 +112,7 @@ class IdentityAuthenticator:
         token, named = _read_credentials(connection)
         if token is None:
             return Unauthenticated()
-        digest = sha256(token).hexdigest()
+        digest = hashlib.sha256(token).hexdigest()
         wanted = None if named is None else named.decode("latin-1")
         if self._token.matches(digest):
             return self._installation(DEFAULT_WORKSPACE if wanted is None else wanted)

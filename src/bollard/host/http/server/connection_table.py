@@ -18,8 +18,8 @@ from uvicorn.server import ServerState
 from bollard.host import limits
 from bollard.host.errors import HostError
 from bollard.host.exposure import client_network, is_loopback
-from bollard.host.http.edge.proxies import TrustedProxies
-from bollard.host.http.edge.refusals import fixed_headers
+from bollard.host.http.answers import fixed_headers
+from bollard.host.http.edge import TrustedProxies
 from bollard.host.http.errors import TooManyConnections
 from bollard.host.runs.hub import ReaderMemory
 

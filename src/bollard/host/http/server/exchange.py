@@ -11,8 +11,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Scope
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from bollard.host.http.answers import error_answer, internal_error
-from bollard.host.http.edge.refusals import CACHE_HEADER, POLICY_HEADER, STATUS_LINES
+from bollard.host.http.answers import CACHE_HEADER, POLICY_HEADER, STATUS_LINES, error_answer, internal_error
 from bollard.host.http.server.connection_table import ConnectionTable
 from bollard.host.limits import SOCKET_CLOSE_S
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import httptools
 
 from bollard.host.errors import HostError
-from bollard.host.http.edge.refusals import encode_error
+from bollard.host.http.answers import encode_error
 from bollard.host.http.errors import MalformedRequest, RequestTimeout
 from bollard.host.http.server.connection_table import ConnectionTable
 from bollard.host.http.server.exchange import Exchange, SocketProtocol

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from bollard.host.errors import SettingsError
-from bollard.host.http.edge.proxies import TrustedProxies
+from bollard.host.http.edge import TrustedProxies
 from bollard.host.http.server.connection_table import ConnectionTable, ConnectionTimeouts
 from bollard.host.http.server.protocol import HttpProtocol
 from bollard.host.limits import SOCKET_MESSAGE_BYTES, SOCKET_PING_S, UNSENT_BYTES

@@ -1,1 +1,0 @@
-"""The edge: checks of Host, Origin, proxies and rates before a request reaches an operation."""
