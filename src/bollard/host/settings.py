@@ -29,9 +29,8 @@ _COLLECTOR: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _GRACE_MAX_S: Final = 3600.0
 _DAYS_MAX: Final = 36_500
-_COST_MAX: Final = 1_000_000.0
 _SWITCH: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-_NUMBERS: Final = {
+_RANGES: Final = {
     "port": (0, 65535),
     "workers": (1, 64),
     "runs_at_once": (1, 10_000),
@@ -43,10 +42,10 @@ _NUMBERS: Final = {
     "requests_per_minute": (1, 1_000_000_000),
     "requests_at_once": (1, 1_000_000),
     "event_bytes": (1024, 1 << 30),
+    "otel_ratio": (0, 1),
+    "cost_per_day": (0, 1_000_000),
 }
-"""Integer settings: least and most."""
-_LISTS: Final = frozenset({"egress_allow", "origins", "allowed_hosts", "trusted_proxies", "artifact_mime_types"})
-"""List settings, separated by `,` in the environment."""
+"""Least and most of a setting."""
 _HIDDEN: Final = frozenset({"database", "witness_token"})
 """Settings that may hold a password: errors do not repeat their value."""
 
@@ -178,9 +177,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             allowed_hosts=self.allowed_hosts,
             trusted_proxies=self.trusted_proxies,
         )
-        for name, (least, most) in _NUMBERS.items():
-            if not least <= getattr(self, name) <= most:
-                raise _out_of_range(name, getattr(self, name), least, most)
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise SettingsError(
+                    f"{name} is {value}",
+                    reason="out_of_range",
+                    hint=f"use a number from {least} to {most}",
+                    field=name,
+                    value=value,
+                    least=least,
+                    most=str(most),
+                )
+        for name in ("archive_days", "artifact_days"):
+            value = getattr(self, name)
+            if not 0 <= value < _DAYS_MAX:
+                hint = f"use days from 0 to {_DAYS_MAX}"
+                raise SettingsError(
+                    f"{name} is {value}", reason="days_out_of_range", hint=hint, field=name, value=value, most=_DAYS_MAX
+                )
         for name, choices in (("journal", ("process", "thread")), ("log_level", _LOG_LEVELS), ("sandbox", DEMANDS)):
             value = getattr(self, name)
             if (value.lower() if name == "log_level" else value) not in choices:
@@ -197,14 +212,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 field="otel_endpoint",
                 value=self.otel_endpoint,
             )
-        if not 0 <= self.otel_ratio <= 1:
-            raise _out_of_range("otel_ratio", self.otel_ratio, 0, 1)
         self._check_archive()
         self._check_witness()
-        if not 0 <= self.artifact_days < _DAYS_MAX:
-            raise _days_out_of_range("artifact_days", self.artifact_days)
-        if not 0 <= self.cost_per_day <= _COST_MAX:
-            raise _out_of_range("cost_per_day", self.cost_per_day, 0, _COST_MAX)
         if not 0 <= self.grace_s <= _GRACE_MAX_S:
             raise SettingsError(
                 f"grace_s is {self.grace_s}",
@@ -238,8 +247,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return not path or Path(path).absolute().is_relative_to(self.data.absolute())
 
     def _check_archive(self) -> None:
-        if not 0 <= self.archive_days < _DAYS_MAX:
-            raise _days_out_of_range("archive_days", self.archive_days)
         early = [f"{kind}={days:g}" for kind, days in self.retention if self.archive_days and days < self.archive_days]
         if early:
             raise SettingsError(
@@ -250,25 +257,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 kind=early[0],
                 days=f"{self.archive_days:g}",
             )
-
-
-def _out_of_range(name: str, value: float, least: float, most: float) -> SettingsError:
-    return SettingsError(
-        f"{name} is {value}",
-        reason="out_of_range",
-        hint=f"use a number from {least} to {most:.15g}",
-        field=name,
-        value=value,
-        least=least,
-        most=f"{most:.15g}",
-    )
-
-
-def _days_out_of_range(name: str, value: float) -> SettingsError:
-    hint = f"use days from 0 to {_DAYS_MAX}"
-    return SettingsError(
-        f"{name} is {value}", reason="days_out_of_range", hint=hint, field=name, value=value, most=_DAYS_MAX
-    )
 
 
 def _is_plain(url: SplitResult) -> bool:
@@ -321,26 +309,25 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _convert(name: str, value: Any) -> Any:
+    kind = Settings.__annotations__[name]
     try:
-        match name:
-            case "data":
-                return Path(_require_text(value))
-            case _ if name in _NUMBERS:
-                return int(value if isinstance(value, str) else operator.index(_reject_bool(value)))
-            case _ if name in _LISTS:
-                parts = value.split(",") if isinstance(value, str) else value
-                return tuple(str(part).strip() for part in parts if str(part).strip())
-            case "grace_s" | "otel_ratio" | "archive_days" | "artifact_days" | "cost_per_day":
-                return float(_reject_bool(value))
-            case "builtin_plugins" | "access_log" | "metrics_open" | "witness_required":
-                return value if isinstance(value, bool) else _SWITCH[str(value).lower()]
-            case "plugins":
-                parts = value.split(":") if isinstance(value, str) else value
-                return tuple(Path(part) for part in parts if part)
-            case "retention":
-                return _days_by_kind(value)
-            case _:
-                return value if value == "" else _require_text(value)
+        if kind is int:
+            return int(value if isinstance(value, str) else operator.index(_reject_bool(value)))
+        if kind is float:
+            return float(_reject_bool(value))
+        if kind is bool:
+            return value if isinstance(value, bool) else _SWITCH[str(value).lower()]
+        if kind == tuple[str, ...]:
+            parts = value.split(",") if isinstance(value, str) else value
+            return tuple(str(part).strip() for part in parts if str(part).strip())
+        if kind == tuple[Path, ...]:
+            parts = value.split(":") if isinstance(value, str) else value
+            return tuple(Path(part) for part in parts if part)
+        if kind == tuple[tuple[str, float], ...]:
+            return _days_by_kind(value)
+        if kind is Path:
+            return Path(_require_text(value))
+        return value if value == "" else _require_text(value)
     except (TypeError, ValueError, KeyError) as error:
         shown = "<hidden>" if name in _HIDDEN else repr(value)
         hint = "see docs/reference/settings.md"
