@@ -5,15 +5,15 @@ Errors that only an HTTP request can cause are in `http/errors.py`.
 HostError
 ├── NotFound            absent, or not visible to the caller
 ├── InvalidRequest      a field is missing, unknown or out of range
-├── PayloadTooLarge     a body is larger than its limit
+├── PayloadTooLarge     a body is larger than its limit; the host stops reading it
 ├── Conflict            the current state of the resource does not allow this
 ├── Unauthenticated     no token, or an invalid one
 ├── Forbidden           the caller lacks the right
 ├── BudgetExceeded      a budget of the agent is used up
 ├── Overloaded          a named limit is reached; retry later
 │   └── RateExceeded        an identity sends too many requests
-├── Draining            the host accepts no new work; retry later, or use another host
-├── StorageFull         the store has no space left
+├── Draining            the host is stopping or draining and accepts no new work; retry later, or use another host
+├── StorageFull         the store has no space left; reading and cancelling still work
 ├── StorageUnavailable  the store cannot be read or written now
 │   └── StoreTaken          another process wrote to the store after this host lost it
 ├── Fenced              this host no longer owns the run
@@ -26,13 +26,13 @@ HostError
 ├── PluginUnusable      no worker of this plugin could be started
 ├── ApprovalDenied      the approval was denied, or no approver is available
 ├── ApprovalExpired     the approval was not answered in time
-├── ApprovalRequired    the action needs an approval first
-├── AuditUnavailable    the audit record could not be written, so the action was not run
+├── ApprovalRequired    the action needs an approval first, and the policy does not let the run wait
+├── AuditUnavailable    the audit record could not be written in time, so the action was not run
 ├── Cancelled           the call was cancelled before it started
 ├── CapabilityDenied    the grant does not allow this use of the capability
-├── EgressDenied        the destination may not be reached
+├── EgressDenied        the destination may not be reached; nothing was sent
 │   └── UnknownName         the name has no address; looks like a name with private addresses
-├── OutcomeUnknown      an action was started and its outcome is unknown
+├── OutcomeUnknown      an action was started and its outcome is unknown; it is not retried
 ├── Revoked             an operator revoked the capability during the run
 ├── SandboxUnavailable  the required confinement is not available on this machine
 ├── ToolFailed          a tool failed without any effect
@@ -85,14 +85,10 @@ class InvalidRequest(HostError):
 
 
 class PayloadTooLarge(HostError):
-    """A body is larger than its limit. The host stops reading it."""
-
     code = "payload_too_large"
 
 
 class Conflict(HostError):
-    """The current state of the resource does not allow this."""
-
     code = "conflict"
 
 
@@ -112,8 +108,6 @@ class Unauthenticated(HostError):
 
 
 class Forbidden(HostError):
-    """The caller lacks the right."""
-
     code = "unauthorized"
 
 
@@ -124,8 +118,6 @@ class BudgetExceeded(HostError):
 
 
 class Overloaded(HostError):
-    """A named limit is reached."""
-
     code = "rate_limited"
     retryable = True
 
@@ -135,15 +127,11 @@ class RateExceeded(Overloaded):
 
 
 class Draining(HostError):
-    """The host is stopping or draining, and accepts no new work."""
-
     code = "draining"
     retryable = True
 
 
 class StorageFull(HostError):
-    """The store has no space left; reading and cancelling still work."""
-
     code = "storage_full"
     retryable = True
 
@@ -166,8 +154,6 @@ class Fenced(HostError):
 
 
 class SchemaTooNew(HostError):
-    """A newer version made the database."""
-
     code = "schema_too_new"
 
 
@@ -191,8 +177,6 @@ class BadArchive(HostError):
 
 
 class WorkerUnavailable(HostError):
-    """No worker can run this plugin now."""
-
     code = "worker_unavailable"
     retryable = True
 
@@ -210,44 +194,30 @@ class PluginUnusable(HostError):
 
 
 class ApprovalDenied(HostError):
-    """The approval was denied, or no approver is available."""
-
     code = "approval_denied"
 
 
 class ApprovalExpired(HostError):
-    """The approval was not answered in time."""
-
     code = "approval_expired"
 
 
 class ApprovalRequired(HostError):
-    """The action needs an approval first, and the policy does not let the run wait."""
-
     code = "approval_required"
 
 
 class AuditUnavailable(HostError):
-    """The audit record could not be written in time, so the action was not run."""
-
     code = "audit_unavailable"
 
 
 class Cancelled(HostError):
-    """The call was cancelled before it started."""
-
     code = "cancelled"
 
 
 class CapabilityDenied(HostError):
-    """The grant does not allow this use of the capability."""
-
     code = "capability_denied"
 
 
 class EgressDenied(HostError):
-    """The destination may not be reached. Nothing was sent."""
-
     code = "egress_denied"
 
 
@@ -257,26 +227,18 @@ class UnknownName(EgressDenied):
 
 
 class OutcomeUnknown(HostError):
-    """An action was started and its outcome is unknown. It is not retried."""
-
     code = "outcome_unknown"
 
 
 class Revoked(HostError):
-    """An operator revoked the capability during the run."""
-
     code = "revoked"
 
 
 class SandboxUnavailable(HostError):
-    """The required confinement is not available on this machine."""
-
     code = "sandbox_unavailable"
 
 
 class ToolFailed(HostError):
-    """A tool failed, and certainly had no effect."""
-
     code = "tool_failed"
 
 
@@ -300,13 +262,9 @@ class ModelFailed(HostError):
 
 
 class KnowledgeUnavailable(HostError):
-    """Knowledge bases are unavailable now."""
-
     code = "knowledge_unavailable"
     retryable = True
 
 
 class SettingsError(HostError):
-    """The settings are invalid."""
-
     code = "settings"

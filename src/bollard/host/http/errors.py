@@ -11,9 +11,9 @@ HostError
 ├── UpgradeRequired     a WebSocket endpoint got a plain HTTP request
 ├── ForbiddenOrigin     a browser sent the request from another site
 ├── ForbiddenHost       the Host header names another host
-├── ExpectationFailed   the Expect header is not supported
-├── MalformedRequest    the bytes are not an unambiguous HTTP request
-├── RequestTimeout      the request arrived too slowly
+├── ExpectationFailed   the Expect header is not supported; the request had no effect
+├── MalformedRequest    the bytes are not an unambiguous HTTP request; it had no effect
+├── RequestTimeout      the request arrived too slowly; it had no effect
 ├── HeadTooLarge        the head of the request is larger than its limit
 └── Overloaded
     └── TooManyConnections  the connection table is full
@@ -23,14 +23,10 @@ from bollard.host.errors import Conflict, HostError, Overloaded
 
 
 class UnsupportedMedia(HostError):
-    """The media type of a body is not supported."""
-
     code = "unsupported_media_type"
 
 
 class InFlight(Conflict):
-    """A request with the same Idempotency-Key is in progress."""
-
     retryable = True
 
 
@@ -41,14 +37,10 @@ class PreconditionFailed(HostError):
 
 
 class RepeatMismatch(HostError):
-    """An Idempotency-Key was reused for another request."""
-
     code = "idempotency_mismatch"
 
 
 class RangeNotSatisfiable(HostError):
-    """The requested range holds no byte of the content."""
-
     code = "range_not_satisfiable"
 
 
@@ -61,49 +53,33 @@ class StorageStalled(HostError):
 
 
 class UpgradeRequired(HostError):
-    """A WebSocket endpoint got a plain HTTP request."""
-
     code = "upgrade_required"
 
 
 class ForbiddenOrigin(HostError):
-    """A browser sent the request from another site."""
-
     code = "forbidden_origin"
 
 
 class ForbiddenHost(HostError):
-    """The Host header names another host."""
-
     code = "forbidden_host"
 
 
 class ExpectationFailed(HostError):
-    """The Expect header is not supported. The request had no effect."""
-
     code = "expectation_failed"
 
 
 class MalformedRequest(HostError):
-    """The bytes are not an unambiguous HTTP request. The request had no effect."""
-
     code = "malformed_request"
 
 
 class RequestTimeout(HostError):
-    """The request arrived too slowly. It had no effect."""
-
     code = "request_timeout"
     retryable = True
 
 
 class HeadTooLarge(HostError):
-    """The head of the request is larger than its limit."""
-
     code = "head_too_large"
 
 
 class TooManyConnections(Overloaded):
-    """The connection table is full."""
-
     code = "too_many_connections"
