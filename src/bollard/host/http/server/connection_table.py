@@ -1,4 +1,4 @@
-"""The table of open connections: their limits and their time-outs.
+"""The table of open connections, HTTP and WebSocket: their limits and their time-outs.
 
 One sweep ends the connections whose time-out is over. There is no timer or task per connection, and a connection whose
 reader keeps up has no entry.
@@ -13,6 +13,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
 from bollard.host import limits
@@ -257,3 +258,38 @@ class ConnectionTable:
     def tick(self, wall_s: float) -> None:
         """Called once a second: update the date header."""
         self.headers = b"date: " + formatdate(wall_s or None, usegmt=True).encode() + b"\r\n" + self._fixed
+
+
+class SocketProtocol(WebSocketsSansIOProtocol):
+    """A WebSocket of uvicorn that replaces its HTTP connection in the table, which counts it and cuts it when its
+    reader stalls."""
+
+    def __init__(self, table: ConnectionTable, address: str | None) -> None:
+        super().__init__(config=table.config, server_state=table.state, app_state={}, _loop=table.loop)
+        self._table = table
+        self.address = address
+        self.close_timeout = limits.SOCKET_CLOSE_S
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._table.leave(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._table.fell_behind(self, self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._table.caught_up(self)
+
+    def head_is_late(self) -> None:
+        """Not used: the head has arrived."""
+
+    def body_is_due(self) -> None:
+        """Not used: there is no body."""
+
+    def close(self) -> None:
+        self.transport.close()
+
+    def cut(self) -> None:
+        self.transport.abort()

@@ -1,4 +1,5 @@
-"""One request and its response, as the ASGI app sees them.
+"""One request and its response: the head of the request, with the checks that the parser leaves out, and the exchange
+with the ASGI app.
 
 The head of a response is sent together with the first part of its body: a send costs more than building both.
 """
@@ -9,13 +10,16 @@ from typing import Final, Protocol
 
 import structlog
 from starlette.types import ASGIApp, Message, Scope
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from bollard.host.errors import HostError
 from bollard.host.http.answers import CACHE_HEADER, POLICY_HEADER, STATUS_LINES, error_answer, internal_error
-from bollard.host.http.server.connection_table import ConnectionTable
-from bollard.host.limits import SOCKET_CLOSE_S
+from bollard.host.http.errors import ExpectationFailed, HeadTooLarge, MalformedRequest, UnsupportedMedia
+from bollard.host.limits import REQUEST_HEAD_BYTES, REQUEST_HEADERS
 
 _log = structlog.get_logger("bollard.host.http")
+_HINT: Final = "send HTTP/1.1 as RFC 9112 defines it"
+_CHECKED: Final = frozenset({b"host", b"transfer-encoding", b"content-encoding", b"expect", b"upgrade"})
+_UPGRADING: Final = frozenset({b"upgrade", b"connection", b"http2-settings"})
 _BODY_AHEAD_BYTES: Final = 64 * 1024
 """Bytes of a body that are buffered before the app reads them; then reading from the socket pauses."""
 _JOINED_BYTES: Final = 64 * 1024
@@ -28,6 +32,106 @@ _SPECIAL: Final = {
     b"cache-control": _CACHE,
 }
 _BODILESS: Final = frozenset({204, 304})
+
+
+class Head:
+    """The head of a request, collected field by field. Anything that two HTTP implementations could read differently is
+    an error."""
+
+    __slots__ = ("_encodings", "_hosts", "_refusal", "continues", "fields", "upgrade", "url")
+
+    def __init__(self) -> None:
+        self.url = b""
+        self.fields: list[tuple[bytes, bytes]] = []
+        """Names in lower case."""
+        self.continues = False
+        """Whether the client waits for `100 Continue` before it sends the body."""
+        self.upgrade: bytes | None = None
+        self._hosts = 0
+        self._encodings: bytes | None = None
+        self._refusal: HostError | None = None
+        """Why a well-formed head is refused."""
+
+    def add(self, name: bytes, value: bytes) -> None:
+        """Add a header line; the name is in lower case."""
+        if name in _CHECKED:
+            if name == b"host":
+                self._hosts += 1
+            elif name == b"expect":
+                self.continues = value.lower().rstrip() == b"100-continue"
+                if not self.continues:
+                    self._refusal = ExpectationFailed(
+                        "the only supported expectation is 100-continue",
+                        reason="expect_header",
+                        hint="send no other Expect header",
+                    )
+            elif name == b"content-encoding":
+                if value.lower().rstrip() != b"identity":
+                    self._refusal = UnsupportedMedia(
+                        "compressed bodies are not supported",
+                        reason="content_encoding",
+                        hint="send the body without Content-Encoding",
+                    )
+            elif name == b"upgrade":
+                self.upgrade = value.lower()
+            else:
+                self._encodings = value.lower() if self._encodings is None else b"several"
+        self.fields.append((name, value))
+
+    def problem(self, version: str, received: int) -> HostError | None:
+        """The error for this head, if any. `received` counts the bytes so far, perhaps with a part of the body."""
+        if len(self.fields) > REQUEST_HEADERS or (received > REQUEST_HEAD_BYTES and self._size() > REQUEST_HEAD_BYTES):
+            return too_large()
+        if version not in ("1.1", "1.0"):
+            return malformed("http_version", f"HTTP/{version} is not supported", version=version)
+        if self._hosts > 1:
+            return malformed("two_host_headers", "the request has more than one Host header")
+        if not self._hosts and version == "1.1":
+            return malformed("no_host_header", "the request has no Host header")
+        if not self.url.startswith(b"/") or b"#" in self.url:
+            return malformed("target", "the request target is not a path")
+        if self._encodings is not None and (self._encodings != b"chunked" or version == "1.0"):
+            return malformed("transfer_encoding", "the only supported Transfer-Encoding is chunked")
+        return self._refusal
+
+    def drop_upgrade(self) -> None:
+        """Remove the upgrade, so that the request is served as plain HTTP; the connection closes afterwards."""
+        self.fields = [field for field in self.fields if field[0] not in _UPGRADING]
+        self.fields.append((b"connection", b"close"))
+
+    def encode(self, method: bytes, version: bytes) -> bytes:
+        """The head as bytes."""
+        lines = [b"%b: %b\r\n" % field for field in self.fields]
+        return b"".join([b"%b %b HTTP/%b\r\n" % (method, self.url, version), *lines, b"\r\n"])
+
+    def _size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.fields)
+
+
+def malformed(reason: str, message: str, **details: str) -> MalformedRequest:
+    """The error for a request that is not valid HTTP/1.1."""
+    return MalformedRequest(message, reason=reason, hint=_HINT, **details)
+
+
+def too_large() -> HeadTooLarge:
+    """The error for a head above its limits."""
+    return HeadTooLarge(
+        f"the request head is larger than {REQUEST_HEAD_BYTES} bytes or {REQUEST_HEADERS} headers",
+        reason="head",
+        hint="send shorter headers and a shorter URL",
+        max_bytes=REQUEST_HEAD_BYTES,
+        max_headers=REQUEST_HEADERS,
+    )
+
+
+def trailers_too_large() -> HeadTooLarge:
+    """The error for trailers and chunk extensions above the limit of a head."""
+    return HeadTooLarge(
+        f"the trailers and chunk extensions are larger than {REQUEST_HEAD_BYTES} bytes",
+        reason="trailers",
+        hint="send shorter trailers and chunk extensions, or none",
+        max_bytes=REQUEST_HEAD_BYTES,
+    )
 
 
 class ConnectionPort(Protocol):
@@ -234,38 +338,3 @@ class Exchange:
             self.complete = True
             self._wake()
             self._connection.answered()
-
-
-class SocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket of uvicorn that replaces its HTTP connection in the table, which counts it and cuts it when its
-    reader stalls."""
-
-    def __init__(self, table: ConnectionTable, address: str | None) -> None:
-        super().__init__(config=table.config, server_state=table.state, app_state={}, _loop=table.loop)
-        self._table = table
-        self.address = address
-        self.close_timeout = SOCKET_CLOSE_S
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._table.leave(self)
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._table.fell_behind(self, self.transport.get_write_buffer_size())
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._table.caught_up(self)
-
-    def head_is_late(self) -> None:
-        """Not used: the head has arrived."""
-
-    def body_is_due(self) -> None:
-        """Not used: there is no body."""
-
-    def close(self) -> None:
-        self.transport.close()
-
-    def cut(self) -> None:
-        self.transport.abort()

@@ -13,9 +13,8 @@ import httptools
 from bollard.host.errors import HostError
 from bollard.host.http.answers import encode_error
 from bollard.host.http.errors import MalformedRequest, RequestTimeout
-from bollard.host.http.server.connection_table import ConnectionTable
-from bollard.host.http.server.exchange import Exchange, SocketProtocol
-from bollard.host.http.server.head import Head, malformed, too_large, trailers_too_large
+from bollard.host.http.server.connection_table import ConnectionTable, SocketProtocol
+from bollard.host.http.server.exchange import Exchange, Head, malformed, too_large, trailers_too_large
 from bollard.host.limits import REQUEST_HEAD_BYTES, UNASKED_BYTES
 
 _IDLE, _HEAD, _BODY, _COMPLETE, _CLOSED = range(5)
