@@ -38,7 +38,6 @@ class Workbench:
     """Tools in memory: `wait` goes on until it is let go, `steps` tells how far it is."""
 
     instructions = "In memory."
-    ttl_ms = 1000
 
     def __init__(self, number: int = 3) -> None:
         self.names = [f"tool_{index:04}" for index in range(number)] + ["steps", "wait"]

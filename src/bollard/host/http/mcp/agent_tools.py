@@ -24,7 +24,7 @@ from bollard.host.events.acceptance import Accepted
 from bollard.host.events.agent_calls import agent_capability
 from bollard.host.http.auth.callers import speaker
 from bollard.host.http.bodies import message_event, source_of
-from bollard.host.http.mcp.messages import ANSWER_MESSAGES, TOOL_LIST_TTL_MS, blocks_of, text_block, tool_answer
+from bollard.host.http.mcp.messages import ANSWER_MESSAGES, blocks_of, text_block, tool_answer
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import INPUT_TEXT_BYTES
@@ -81,7 +81,6 @@ class _RunOutput:
 class AgentTools:
     """The agents that one caller may use. Implements `ToolServer`."""
 
-    ttl_ms = TOOL_LIST_TTL_MS
     instructions = (
         "Each tool is an agent of a Bollard host. A call returns when its run has ended; that can take a while."
     )

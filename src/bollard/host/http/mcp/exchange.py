@@ -27,6 +27,7 @@ from bollard.host.http.mcp.messages import (
     NOTE_CHARACTERS,
     NOTES,
     SERVER,
+    TOOL_LIST_TTL_MS,
     TOOLS_OF_PAGE,
     McpNotification,
     McpRequest,
@@ -38,7 +39,7 @@ from bollard.host.http.mcp.messages import (
     refused_call,
     result_body,
 )
-from bollard.host.http.streams.sse import hung_up
+from bollard.host.http.streams.sse import ALIVE, STREAM_HEADERS, hung_up
 from bollard.host.limits import KEEP_ALIVE_S
 from bollard.host.run_api.refusal import refusal_of
 from bollard.protocol import JsonObject
@@ -48,13 +49,8 @@ _log = structlog.get_logger("bollard.host.http")
 _HEAD: Final = {
     "type": "http.response.start",
     "status": 200,
-    "headers": [
-        (b"content-type", b"text/event-stream"),
-        (b"cache-control", b"no-store"),
-        (b"x-accel-buffering", b"no"),
-    ],
+    "headers": [(b"content-type", b"text/event-stream"), *STREAM_HEADERS],
 }
-_ALIVE: Final = b": alive\n\n"
 _TOOLS: Final[JsonObject] = {"tools": {"listChanged": False}}
 
 
@@ -63,11 +59,6 @@ class ToolServer(Protocol):
 
     @property
     def instructions(self) -> str: ...
-
-    @property
-    def ttl_ms(self) -> int:
-        """How long a client may cache the list."""
-        ...
 
     def tools(self) -> Mapping[str, JsonObject]:
         """MCP `Tool`s by name, sorted by name."""
@@ -171,7 +162,7 @@ def _handle_request(message: McpRequest, server: ToolServer) -> JsonObject:
             return _page(message, server)
         case "server/discover", True:
             versions: JsonObject = {"supportedVersions": [*MODERN_VERSIONS]}
-            return {**versions, **_self(server), "ttlMs": server.ttl_ms, "cacheScope": "private"}
+            return {**versions, **_self(server), "ttlMs": TOOL_LIST_TTL_MS, "cacheScope": "private"}
         case "initialize", False:
             wanted = message.params.get("protocolVersion")
             version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
@@ -195,7 +186,7 @@ def _page(message: McpRequest, server: ToolServer) -> JsonObject:
     page: JsonObject = {"tools": [tool for _, tool in tools[:TOOLS_OF_PAGE]]}
     if len(tools) > TOOLS_OF_PAGE:
         page["nextCursor"] = tools[TOOLS_OF_PAGE - 1][0]
-    return {**page, "ttlMs": server.ttl_ms, "cacheScope": "private"} if message.modern else page
+    return {**page, "ttlMs": TOOL_LIST_TTL_MS, "cacheScope": "private"} if message.modern else page
 
 
 async def _run_call(
@@ -273,7 +264,7 @@ class _CallResponse:
         if not self._begun:
             self._begun = True
             await send(_HEAD)
-        await send({"type": "http.response.body", "body": self._take_notes() or _ALIVE, "more_body": True})
+        await send({"type": "http.response.body", "body": self._take_notes() or ALIVE, "more_body": True})
 
     async def _answer(self, task: asyncio.Task[JsonObject], scope: Scope, receive: Receive, send: Send) -> None:
         if task.cancelled():

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from bollard.host.errors import Unauthenticated
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import bearer_of, caller_of
-from bollard.host.http.guard import Rates, Unlimited
+from bollard.host.http.guard import Rates
 from bollard.host.http.idempotency import key_of
 from bollard.host.http.mcp.agent_tools import AgentTools, MessageParts
 from bollard.host.http.mcp.exchange import McpExchange
@@ -80,15 +80,15 @@ class McpGateway:
         control: RunControl,
         *,
         hide: Callable[[str], str],
-        rates: Rates | None = None,
-        strangers: Rates | None = None,
+        rates: Rates,
+        strangers: Rates,
     ) -> None:
         """`hide` removes secrets from a text."""
         self._parts = parts
         self._control = control
         self._hide = hide
-        self._rates = rates or Unlimited()
-        self._strangers = strangers or Unlimited()
+        self._rates = rates
+        self._strangers = strangers
         self._of_runs, self._of_agents = McpExchange(), McpExchange()
 
     @staticmethod

@@ -68,8 +68,7 @@ class McpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def meta(self) -> JsonObject:
-        meta = self.params.get("_meta")
-        return meta if isinstance(meta, dict) else {}
+        return _meta_of(self.params)
 
     @property
     def progress_token(self) -> int | str | None:
@@ -178,7 +177,7 @@ def _unsupported(version: str) -> RpcRefused:
 def _modern_problem(request: McpRequest, headers: Mapping[str, str]) -> RpcRefused | None:
     """Check a request from 2026-07-28 on. It has its version and the capabilities of the client, and its headers must
     match, because proxies may use them."""
-    meta = _meta_of(request.params)
+    meta = request.meta
     missing = [key for key in (_VERSION_KEY, _CAPABILITIES_KEY) if key not in meta]
     if missing:
         return RpcRefused(INVALID_PARAMS, f"params._meta has no {' and no '.join(missing)}")

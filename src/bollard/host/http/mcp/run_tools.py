@@ -16,7 +16,6 @@ from bollard.host.capabilities.sources import Progress
 from bollard.host.errors import NotFound
 from bollard.host.grants.check import RULES, Denied, check
 from bollard.host.http.mcp.messages import (
-    TOOL_LIST_TTL_MS,
     blocks_of,
     refused_call,
     text_block,
@@ -66,8 +65,6 @@ class _Write(Strict):
 
 class RunTools:
     """The tools of one run, for one client. Implements `ToolServer`."""
-
-    ttl_ms = TOOL_LIST_TTL_MS
 
     def __init__(self, run: LiveRun, calls: ToolCalls, answered: frozenset[str], hide: Callable[[str], str]) -> None:
         """`answered` are the actions that this host supports; `hide` removes secrets from a text."""

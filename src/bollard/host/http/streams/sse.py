@@ -10,12 +10,10 @@ from starlette.types import Message, Receive, Scope, Send
 from bollard.host.http.auth.presence import AccessRevoked
 from bollard.host.runs.hub import StreamRecord
 
-_ALIVE: Final = b": alive\n\n"
-_HEADERS: Final = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
+ALIVE: Final = b": alive\n\n"
+"""A comment, so that proxies keep a silent stream open."""
+STREAM_HEADERS: Final = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+_HEADERS: Final = ((b"content-type", b"text/event-stream; charset=utf-8"), *STREAM_HEADERS)
 
 
 def frame(record: StreamRecord) -> bytes:
@@ -95,7 +93,7 @@ class EventStream:
         """The batch as events, or a comment if it is empty. Clears the batch, so that a slow reader does not keep it in
         memory twice."""
         if not batch:
-            return _ALIVE
+            return ALIVE
         self._seen = batch[-1].seq
         body = b"".join([frame(record) for record in batch])
         batch.clear()
