@@ -3,7 +3,8 @@
 import pytest
 from tests.tables import for_each
 
-from bollard.host.http.downloads import Span, Unsatisfiable, span_of
+from bollard.host.http.downloads import Span, span_of
+from bollard.host.http.errors import RangeNotSatisfiable
 
 
 @for_each(
@@ -30,5 +31,5 @@ def test_a_range_is_some_of_the_bytes_or_all(header: str | None, span: Span | No
 
 @pytest.mark.parametrize(("header", "size"), [("bytes=100-", 100), ("bytes=0-", 0), ("bytes=-0", 100), ("bytes=-5", 0)])
 def test_a_range_without_any_byte_is_told_so(header: str, size: int) -> None:
-    with pytest.raises(Unsatisfiable):
+    with pytest.raises(RangeNotSatisfiable):
         span_of(header, size)

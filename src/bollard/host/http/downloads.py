@@ -29,26 +29,31 @@ class Span(msgspec.Struct, frozen=True):
         return self.end - self.first
 
 
-class Unsatisfiable(Exception):
-    """The content has no byte in the range."""
-
-
 def span_of(header: str | None, size: int) -> Span | None:
     """The range of a `Range` header; `None` for the whole content, also for several ranges and malformed ones (RFC
-    9110). Raises `Unsatisfiable`."""
+    9110). Raises `RangeNotSatisfiable`."""
     match = None if header is None else _RANGE.fullmatch(header.strip())
     if match is None or match.group(0) == "bytes=-":
         return None
     first, last = match.groups()
     if not first:
         if int(last) == 0 or size == 0:
-            raise Unsatisfiable
+            raise _outside(size)
         return Span(max(0, size - int(last)), size)
     if last and int(last) < int(first):
         return None
     if int(first) >= size:
-        raise Unsatisfiable
+        raise _outside(size)
     return Span(int(first), min(size, int(last) + 1) if last else size)
+
+
+def _outside(size: int) -> RangeNotSatisfiable:
+    return RangeNotSatisfiable(
+        f"the range is outside of the content, which has {size} bytes",
+        reason="range",
+        hint="request a range inside of the content",
+        size=size,
+    )
 
 
 _BYTES: Final = "application/octet-stream"
@@ -87,15 +92,7 @@ async def content_of(
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"etag": tag})
     whole = request.headers.get("if-range", tag) != tag
-    try:
-        span = None if whole else span_of(request.headers.get("range"), size)
-    except Unsatisfiable:
-        raise RangeNotSatisfiable(
-            f"the range is outside of the content, which has {size} bytes",
-            reason="range",
-            hint="request a range inside of the content",
-            size=size,
-        ) from None
+    span = None if whole else span_of(request.headers.get("range"), size)
     headers = {"etag": tag, "accept-ranges": "bytes", "content-disposition": _disposition(name)}
     if span is not None:
         headers["content-range"] = f"bytes {span.first}-{span.end - 1}/{size}"

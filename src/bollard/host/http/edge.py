@@ -7,6 +7,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bollard.host.errors import HostError
@@ -80,17 +81,14 @@ _COOKIE: Final = b"bollard="
 _READ: Final = frozenset({b"origin", b"sec-fetch-site", b"cookie", b"host", b"authorization"})
 
 
-class RequestOrigin:
+class RequestOrigin(msgspec.Struct):
     """The headers that tell where a request comes from and which host it is for."""
 
-    __slots__ = ("authorizations", "cookie", "host", "origin", "site")
-
-    def __init__(self) -> None:
-        self.origin: bytes | None = None
-        self.site: bytes | None = None
-        self.host: bytes | None = None
-        self.cookie = False
-        self.authorizations = 0
+    origin: bytes | None = None
+    site: bytes | None = None
+    host: bytes | None = None
+    cookie: bool = False
+    authorizations: int = 0
 
 
 def read_origin_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestOrigin:
