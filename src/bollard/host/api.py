@@ -163,7 +163,7 @@ def _run_resources(
     agents, rates, strangers, hidden = directory.agents, traffic.rates, traffic.strangers, traffic.hidden
     rows, live, pages = RunRows(store, audience, clock), core.dispatcher.live, Pages(parts.keys.cursor_secret)
     payloads = Payloads(blobs, traffic.event_bytes)
-    reception = EventReception(core.intake, payloads, store, clock, core.terms)
+    reception = EventReception(core.intake, payloads, store, clock, storage.terms)
     external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
     run_control = RunControl(store, live)
     attachments = Attachments(ArtifactReach(store, clock), core.intake.deduplication)

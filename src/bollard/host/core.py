@@ -93,7 +93,6 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
     sources: Sources
     offers: Offers
     files: FileRepository
-    executor: Executor
     approvals: Approvals
     questions: QuestionRegistry
     hub: Hub
@@ -106,8 +105,6 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
     takeover: Takeover
     tool_calls: ToolCalls
     gateway_tokens: GatewayTokens
-    terms: ArtifactTerms
-    """On which artifacts are taken."""
     answered: frozenset[str]
     """The actions of the run API that this host answers."""
 
@@ -233,7 +230,6 @@ def build_core(
         sources=parts.sources,
         offers=offers,
         files=files,
-        executor=executor,
         approvals=approvals,
         questions=questions,
         hub=hub,
@@ -246,7 +242,6 @@ def build_core(
         takeover=takeover,
         tool_calls=tool_calls,
         gateway_tokens=GatewayTokens(),
-        terms=storage.terms,
         answered=frozenset((*api.handlers, *api.streams)),
     )
 

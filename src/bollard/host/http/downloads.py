@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -18,18 +17,7 @@ from bollard.host.store.blobs import CHUNK_BYTES, BlobStore
 _RANGE: Final = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 
 
-class Span(msgspec.Struct, frozen=True):
-    """The bytes from `first` to before `end`."""
-
-    first: int
-    end: int
-
-    @property
-    def length(self) -> int:
-        return self.end - self.first
-
-
-def span_of(header: str | None, size: int) -> Span | None:
+def span_of(header: str | None, size: int) -> range | None:
     """The range of a `Range` header; `None` for the whole content, also for several ranges and malformed ones (RFC
     9110). Raises `RangeNotSatisfiable`."""
     match = None if header is None else _RANGE.fullmatch(header.strip())
@@ -39,12 +27,12 @@ def span_of(header: str | None, size: int) -> Span | None:
     if not first:
         if int(last) == 0 or size == 0:
             raise _outside(size)
-        return Span(max(0, size - int(last)), size)
+        return range(max(0, size - int(last)), size)
     if last and int(last) < int(first):
         return None
     if int(first) >= size:
         raise _outside(size)
-    return Span(int(first), min(size, int(last) + 1) if last else size)
+    return range(int(first), min(size, int(last) + 1) if last else size)
 
 
 def _outside(size: int) -> RangeNotSatisfiable:
@@ -95,9 +83,9 @@ async def content_of(
     span = None if whole else span_of(request.headers.get("range"), size)
     headers = {"etag": tag, "accept-ranges": "bytes", "content-disposition": _disposition(name)}
     if span is not None:
-        headers["content-range"] = f"bytes {span.first}-{span.end - 1}/{size}"
-    wanted = span or Span(0, size)
-    headers["content-length"] = str(wanted.length)
+        headers["content-range"] = f"bytes {span.start}-{span.stop - 1}/{size}"
+    wanted = range(size) if span is None else span
+    headers["content-length"] = str(len(wanted))
     body = _read(blobs, sha256, wanted) if request.method == "GET" else _nothing()
     media_type = mime_type if mime_type is not None and is_media_type(mime_type) else _BYTES
     return StreamingResponse(body, status_code=200 if span is None else 206, headers=headers, media_type=media_type)
@@ -108,10 +96,10 @@ def is_media_type(text: str) -> bool:
     return _MEDIA_TYPE.fullmatch(text) is not None
 
 
-async def _read(blobs: BlobStore, sha256: str, span: Span) -> AsyncGenerator[bytes]:
-    position = span.first
-    while position < span.end:
-        part = await asyncio.to_thread(blobs.read, sha256, position, min(CHUNK_BYTES, span.end - position))
+async def _read(blobs: BlobStore, sha256: str, span: range) -> AsyncGenerator[bytes]:
+    position = span.start
+    while position < span.stop:
+        part = await asyncio.to_thread(blobs.read, sha256, position, min(CHUNK_BYTES, span.stop - position))
         if not part:
             return  # it was swept: the client sees a body that is too short
         position += len(part)
