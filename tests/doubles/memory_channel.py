@@ -6,7 +6,7 @@ from collections import deque
 from msgspec.structs import replace
 
 from bollard.host.channels.channel import (
-    ChannelAbilities,
+    Abilities,
     Delivered,
     DeliveryUnknown,
     NotDelivered,
@@ -18,8 +18,8 @@ from bollard.host.channels.channel import (
 class MemoryChannel:
     """Takes everything. With native dedupe the same key again is the same message."""
 
-    def __init__(self, abilities: ChannelAbilities | None = None) -> None:
-        self.abilities = abilities or ChannelAbilities(dedupe="native")
+    def __init__(self, abilities: Abilities | None = None) -> None:
+        self.abilities = abilities or Abilities(dedupe="native")
         self.tried: list[Outgoing] = []
         """Every try, in order."""
         self.messages: dict[str, Outgoing] = {}

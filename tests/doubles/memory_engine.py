@@ -8,7 +8,8 @@ from typing import Final
 
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound
-from bollard.host.knowledge.boundary import BaseSpec, Document, NewDocument, Question
+from bollard.host.knowledge.bases import SavedKnowledgeBase
+from bollard.host.knowledge.boundary import Document, NewDocument, Question
 from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk
 
 _WORDS: Final = re.compile(r"[^\W_]+|[\u3400-\u9fff]")
@@ -20,15 +21,15 @@ class MemoryEngine:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.bases: dict[_Base, BaseSpec] = {}
+        self.bases: dict[_Base, SavedKnowledgeBase] = {}
         self._documents: dict[_Base, dict[str, tuple[Document, bytes]]] = {}
 
     async def resume(self) -> None:
         """Nothing is ever left undone."""
 
-    async def open_base(self, spec: BaseSpec) -> None:
-        key = (spec.workspace, spec.kb_id)
-        self.bases[key] = spec
+    async def open_base(self, workspace: str, base: SavedKnowledgeBase) -> None:
+        key = (workspace, base.kb_id)
+        self.bases[key] = base
         self._documents.setdefault(key, {})
 
     async def drop_base(self, workspace: str, kb_id: str) -> None:

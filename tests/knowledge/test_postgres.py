@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
-from tests.changing import replace
 from tests.knowledge.conftest import VectorDatabase
 from tests.knowledge.tables_kit import Tables
 
-from bollard.host.knowledge.boundary import BaseSpec, NewDocument, Question
+from bollard.host.knowledge.bases import SavedKnowledgeBase
+from bollard.host.knowledge.boundary import NewDocument, Question
 from bollard.host.knowledge.engine import ProcessEngine
 from bollard.knowledge.embedding import DIMENSIONS, Vectors, quantised
 from bollard.knowledge.errors import WriterLost
@@ -267,9 +267,9 @@ async def test_a_host_finds_by_meaning_through_the_server_from_the_first_documen
     vector_database: VectorDatabase, tmp_path: Path
 ):
     engine = ProcessEngine(data=tmp_path, database=vector_database.superuser)
-    spec = BaseSpec(workspace="w", kb_id="k")
+    base = SavedKnowledgeBase(kb_id="k")
     with capture_logs() as logs:
-        await engine.open_base(spec)
+        await engine.open_base("w", base)
     assert [entry["vectors_searched_by"] for entry in logs if "started" in entry["event"]] == ["database"]
     try:
         for name, text in (("home", "A cat is a small animal."), ("office", "Pay the invoice by transfer. " * 60)):
@@ -283,7 +283,7 @@ async def test_a_host_finds_by_meaning_through_the_server_from_the_first_documen
         kitten = Question(query="kitten", top_k=1)
         assert "cat" in (await engine.retrieve("w", "k", kitten))[0].text
 
-        await engine.open_base(replace(spec, chunk_tokens=64, overlap_tokens=8))
+        await engine.open_base("w", base.model_copy(update={"chunk_tokens": 64, "overlap_tokens": 8}))
         more = await _indexed(engine)
         assert vector_database.count("knowledge_vectors_1") == more > chunks
         assert "cat" in (await engine.retrieve("w", "k", kitten))[0].text

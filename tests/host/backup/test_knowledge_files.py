@@ -17,8 +17,8 @@ from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import ManualClock, SystemClock
 from bollard.host.errors import BadArchive, Conflict
-from bollard.host.knowledge.bases import KnowledgeBaseRepository
-from bollard.host.knowledge.boundary import BaseSpec, NewDocument, Question
+from bollard.host.knowledge.bases import KnowledgeBaseRepository, SavedKnowledgeBase
+from bollard.host.knowledge.boundary import NewDocument, Question
 from bollard.host.knowledge.engine import ProcessEngine
 from bollard.host.knowledge.incoming import UploadFolder
 from bollard.host.knowledge.library import Library
@@ -79,7 +79,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualCl
     begin(made, clock)
     engine = ProcessEngine(data=made.data, database=made.database)
     for workspace in ("default", "other"):
-        await engine.open_base(BaseSpec(workspace=workspace, kb_id="handbook"))
+        await engine.open_base(workspace, SavedKnowledgeBase(kb_id="handbook"))
         await engine.put(workspace, "handbook", LEAVE)
     await engine.close()
     return made

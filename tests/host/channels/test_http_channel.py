@@ -8,7 +8,7 @@ import pytest
 from tests.doubles.fixed_resolver import FixedResolver
 
 from bollard.host.channels import http_channel
-from bollard.host.channels.channel import Delivered, DeliveryUnknown, NotDelivered, Outgoing, channel_from_wire
+from bollard.host.channels.channel import Delivered, DeliveryUnknown, NotDelivered, Outgoing, SavedChannel
 from bollard.host.channels.http_channel import HttpChannel
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import ManualClock
@@ -28,13 +28,13 @@ def clock() -> ManualClock:
 
 
 def channel_to(url: str, clock: ManualClock) -> tuple[HttpChannel, bytes]:
-    config = channel_from_wire({"channel_id": "chat", "url": url}, None)
+    config = SavedChannel.read({"channel_id": "chat", "url": url}).checked(None)
     egress = EgressClient(parse_allow(["127.0.0.0/8"]))
     return HttpChannel(config, "default", clock, egress), secret_bytes(config.secret)
 
 
 async def test_a_program_inside_is_not_reached_unless_an_operator_opened_it(program: Any, clock: ManualClock) -> None:
-    config = channel_from_wire({"channel_id": "chat", "url": program.url}, None)
+    config = SavedChannel.read({"channel_id": "chat", "url": program.url}).checked(None)
     outcome = await HttpChannel(config, "default", clock, EgressClient()).send(outgoing())
     assert isinstance(outcome, NotDelivered)
     assert not outcome.retryable
@@ -43,7 +43,7 @@ async def test_a_program_inside_is_not_reached_unless_an_operator_opened_it(prog
 
 
 async def test_a_name_without_an_address_is_tried_again(clock: ManualClock) -> None:
-    config = channel_from_wire({"channel_id": "chat", "url": "https://chat.example/in"}, None)
+    config = SavedChannel.read({"channel_id": "chat", "url": "https://chat.example/in"}).checked(None)
     outcome = await HttpChannel(config, "default", clock, EgressClient(resolver=FixedResolver({}))).send(outgoing())
     assert isinstance(outcome, NotDelivered)
     assert outcome.retryable

@@ -6,32 +6,32 @@ import pytest
 from tests.tables import for_each
 
 from bollard.host.agents.config_form import KEPT
-from bollard.host.channels.channel import channel_from_store, channel_from_wire, channel_to_wire
+from bollard.host.channels.channel import SavedChannel
 from bollard.host.errors import InvalidRequest
 
 
 def saved(**more: Any) -> Any:
-    return channel_from_wire({"channel_id": "chat", **more}, None)
+    return SavedChannel.read({"channel_id": "chat", **more}).checked(None)
 
 
 def test_a_channel_gets_a_secret_that_is_never_shown_again() -> None:
     channel = saved(url="http://127.0.0.1:9/")
     assert channel.secret.startswith("whsec_")
-    shown = channel_to_wire(channel)
+    shown = channel.to_wire()
     assert (shown["secret"], channel.secret in repr(channel)) == (KEPT, False)
-    assert channel_from_wire(shown, channel) == channel
+    assert SavedChannel.read(shown).checked(channel) == channel
 
 
 def test_a_secret_of_ones_own_is_taken_and_replaced_only_by_another() -> None:
     first, own = saved(), "whsec_" + "QUJD" * 10
-    changed = channel_from_wire({"channel_id": "chat", "secret": own}, first)
-    assert (changed.secret, channel_from_wire({"channel_id": "chat"}, changed).secret) == (own, own)
+    changed = SavedChannel.read({"channel_id": "chat", "secret": own}).checked(first)
+    assert (changed.secret, SavedChannel.read({"channel_id": "chat"}).checked(changed).secret) == (own, own)
 
 
 def test_a_channel_is_read_back_from_the_store_without_its_secret() -> None:
     channel = saved(url="https://example.org/x", bot="b", abilities={"dedupe": "native", "max_message_size": 99})
-    body = {name: value for name, value in channel_to_wire(channel).items() if name != "secret"}
-    assert channel_from_store(body, channel.secret) == channel
+    assert "secret" not in channel.stored()
+    assert SavedChannel.read(channel.stored()).with_secret(channel.secret) == channel
 
 
 @pytest.mark.parametrize(

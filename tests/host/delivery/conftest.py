@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.doubles.memory_channel import MemoryChannel
 
-from bollard.host.channels.channel import ChannelAbilities
+from bollard.host.channels.channel import Abilities
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.clock import ManualClock
 from bollard.host.delivery.outbox import Delivery
@@ -79,7 +79,7 @@ async def posts(stages: Any, clock: ManualClock) -> AsyncIterator[Callable[..., 
     async def open_post(
         store: Store,
         behave: Any = None,
-        abilities: ChannelAbilities | None = None,
+        abilities: Abilities | None = None,
         *,
         channel: MemoryChannel | None = None,
         start: bool = True,

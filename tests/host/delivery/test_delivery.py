@@ -6,15 +6,15 @@ import pytest
 from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
-from bollard.host.channels.channel import ChannelAbilities, Delivered, DeliveryUnknown, NotDelivered
+from bollard.host.channels.channel import Abilities, Delivered, DeliveryUnknown, NotDelivered
 from bollard.host.clock import ManualClock
 from bollard.host.delivery import outbox as delivery
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S
 from bollard.host.log.rebuild import rebuild
 from bollard.host.runs.event import ReplyRoute
 
-NATIVE = ChannelAbilities(dedupe="native")
-ONCE = ChannelAbilities(dedupe="none")
+NATIVE = Abilities(dedupe="native")
+ONCE = Abilities(dedupe="none")
 CENTURY_S = 100 * 365 * 24 * 3600
 
 
@@ -96,7 +96,7 @@ async def test_messages_of_one_target_keep_their_order_and_others_do_not_wait(me
 
 async def test_a_long_message_goes_in_parts(memory_store: Any, posts: Any) -> None:
     text = "First sentence. Second sentence. Third sentence."
-    abilities = ChannelAbilities(dedupe="native", max_message_size=20)
+    abilities = Abilities(dedupe="native", max_message_size=20)
     post = await posts(memory_store, saying({"role": "assistant", "content": text}), abilities)
     await post.say()
     await post.until(lambda: post.statuses == ["sent"])
@@ -137,7 +137,7 @@ async def test_a_failure_for_good_is_not_tried_again(memory_store: Any, posts: A
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
 async def test_what_is_in_doubt_is_sent_again_only_where_that_is_the_same_message(
-    memory_store: Any, posts: Any, loop_time: Any, abilities: ChannelAbilities, status: str, tries: int
+    memory_store: Any, posts: Any, loop_time: Any, abilities: Abilities, status: str, tries: int
 ) -> None:
     post = await posts(memory_store, answers, abilities)
     post.channel.fail(DeliveryUnknown("no answer"))
@@ -231,7 +231,7 @@ async def test_what_waited_for_its_next_try_is_not_held_back_by_a_clock_that_was
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
 async def test_what_was_leaving_when_the_host_died(
-    memory_store: Any, posts: Any, abilities: ChannelAbilities, status: str, tries: int
+    memory_store: Any, posts: Any, abilities: Abilities, status: str, tries: int
 ) -> None:
     channel = MemoryChannel(abilities)
     first = await posts(memory_store, answers, channel=channel)
@@ -248,7 +248,7 @@ async def test_what_was_leaving_when_the_host_died(
 
 async def test_parts_that_arrived_are_not_sent_again_after_a_restart(memory_store: Any, posts: Any) -> None:
     text = "First sentence. Second sentence."
-    channel = MemoryChannel(ChannelAbilities(dedupe="native", max_message_size=20))
+    channel = MemoryChannel(Abilities(dedupe="native", max_message_size=20))
     channel.fail(NotDelivered("x", retryable=True))
     first = await posts(memory_store, saying({"role": "assistant", "content": text}), channel=channel)
     await first.say()

@@ -8,13 +8,13 @@ import pytest
 from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
-from bollard.host.channels.channel import ChannelAbilities, DeliveryUnknown, NotDelivered
+from bollard.host.channels.channel import Abilities, DeliveryUnknown, NotDelivered
 
 PATIENCE_S = 120.0
-STREAMS = ChannelAbilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
-STREAMS_RARELY = ChannelAbilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1 / 60)
+STREAMS = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
+STREAMS_RARELY = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1 / 60)
 """For messages that must be whole before their time to be shown comes, however slow the machine is."""
-STREAMS_ONCE = ChannelAbilities(dedupe="none", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
+STREAMS_ONCE = Abilities(dedupe="none", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
 
 
 class Writer:
@@ -77,7 +77,7 @@ async def test_a_message_that_outgrows_its_preview_goes_on_in_parts(
     memory_store: Any, posts: Any, loop_time: Any
 ) -> None:
     writer = Writer()
-    able = ChannelAbilities(dedupe="native", supports_streaming=True, supports_edit=True, max_message_size=20)
+    able = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, max_message_size=20)
     post = await posts(memory_store, writer, able)
     await post.say()
     await writer.says("First sentence. ")
@@ -104,7 +104,7 @@ async def test_a_preview_that_fails_is_no_loss(memory_store: Any, posts: Any, lo
     ("abilities", "texts"), [(STREAMS, ["Hello world"]), (STREAMS_ONCE, ["Hello ", "Hello world"])]
 )
 async def test_a_preview_in_doubt_is_found_again_where_the_channel_can(
-    memory_store: Any, posts: Any, loop_time: Any, abilities: ChannelAbilities, texts: list[str]
+    memory_store: Any, posts: Any, loop_time: Any, abilities: Abilities, texts: list[str]
 ) -> None:
     writer = Writer()
     post = await posts(memory_store, writer, abilities)
@@ -183,7 +183,7 @@ async def test_a_whole_message_waits_for_no_pause_between_edits(
     """A channel of very few edits, or one that asked for an hour of silence, gets the whole message at once."""
     writer = Writer()
     rare = 1 / 7200 if not planned else 1.0
-    able = ChannelAbilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=rare)
+    able = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=rare)
     post = await posts(memory_store, writer, able)
     await post.say()
     await writer.says("Once ")

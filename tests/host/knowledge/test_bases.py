@@ -9,7 +9,7 @@ from tests.tables import for_each
 from bollard.host.capabilities.capability import Flow
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound
-from bollard.host.knowledge.bases import KnowledgeBase, KnowledgeBaseRepository, base_from_wire, base_to_wire
+from bollard.host.knowledge.bases import KnowledgeBaseRepository, SavedKnowledgeBase
 from bollard.host.knowledge.library import KnowledgeSource
 from bollard.host.knowledge.limits import BASES_OF_WORKSPACE
 from bollard.host.log.journal import Journal
@@ -28,14 +28,14 @@ WHOLE = {
 
 
 def test_a_base_is_shown_as_it_was_saved() -> None:
-    assert base_to_wire(base_from_wire(WHOLE)) == WHOLE
+    assert SavedKnowledgeBase.read(WHOLE).to_wire() == WHOLE
 
 
 def test_a_base_of_which_only_the_id_is_said_is_a_private_one_of_the_usual_chunks() -> None:
-    base = base_from_wire({"kb_id": "handbook"})
-    assert base == KnowledgeBase(kb_id="handbook")
+    base = SavedKnowledgeBase.read({"kb_id": "handbook"})
+    assert base == SavedKnowledgeBase(kb_id="handbook")
     assert base.brings == Flow(reads_private=True, brings_untrusted=False, sends_out=False)
-    assert base.spec("w").chunk_tokens == 320
+    assert base.chunk_tokens == 320
 
 
 @for_each(
@@ -57,7 +57,7 @@ def test_a_base_of_which_only_the_id_is_said_is_a_private_one_of_the_usual_chunk
 )
 def test_a_base_that_cannot_be_meant_is_refused_by_its_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        base_from_wire({**WHOLE, **change})
+        SavedKnowledgeBase.read({**WHOLE, **change})
     assert caught.value.details["field"] == field
 
 

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 from bollard.host.errors import InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge
-from bollard.host.knowledge.boundary import BaseSpec, Document, NewDocument, Question
+from bollard.host.knowledge.bases import SavedKnowledgeBase
+from bollard.host.knowledge.boundary import Document, NewDocument, Question
 from bollard.host.knowledge.engine import ProcessEngine
 from bollard.wire.knowledge_frames import DOCUMENT_BYTES, UNFINISHED
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.full
 
 
 PATIENCE_S = 120.0
-PLAIN = BaseSpec(workspace="w", kb_id="k", embedding="none")
+PLAIN = SavedKnowledgeBase(kb_id="k", embedding="none")
 GUIDE = """# 使用指南
 
 知识库可以检索中文文档，也能给出标题和位置。
@@ -88,7 +89,7 @@ async def settled(engine: ProcessEngine, document_id: str) -> Document:
 
 async def test_a_question_finds_what_answers_it_by_words_by_meaning_and_in_chinese(engines: Engines, database: str):
     engine = engines(database)
-    await engine.open_base(BaseSpec(workspace="w", kb_id="k"))
+    await engine.open_base("w", SavedKnowledgeBase(kb_id="k"))
     given = await engine.put("w", "k", text("guide", GUIDE, lang="zh"))
     assert (given.status, given.size_bytes, given.source) == ("waiting", len(GUIDE.encode()), "guide.md")
     await engine.put("w", "k", text("other", "# Other\n\nNothing about harbours here.", lang="en"))
@@ -125,7 +126,7 @@ async def test_a_question_finds_what_answers_it_by_words_by_meaning_and_in_chine
 
 async def test_documents_are_listed_replaced_given_back_and_dropped(engines: Engines, database: str):
     engine = engines(database)
-    await engine.open_base(PLAIN)
+    await engine.open_base("w", PLAIN)
     for name in ("b", "a", "c"):
         await engine.put("w", "k", text(name, f"the word {name}{name}{name} and more"))
     page = await engine.documents("w", "k", "a", 1)
@@ -149,18 +150,18 @@ async def test_documents_are_listed_replaced_given_back_and_dropped(engines: Eng
     await engine.drop_base("w", "k")
     with pytest.raises(NotFound):
         await engine.documents("w", "k", "", 10)
-    await engine.open_base(PLAIN)
+    await engine.open_base("w", PLAIN)
     assert await engine.documents("w", "k", "", 10) == []
 
 
 async def test_other_chunks_are_made_when_their_size_changes(engines: Engines, database: str):
     engine = engines(database)
-    await engine.open_base(PLAIN)
+    await engine.open_base("w", PLAIN)
     await engine.put("w", "k", text("a", "Some sentence with a few words. " * 60))
     before = await settled(engine, "a")
-    await engine.open_base(PLAIN)
+    await engine.open_base("w", PLAIN)
     assert (await engine.document("w", "k", "a")).status == "ready"
-    await engine.open_base(BaseSpec(workspace="w", kb_id="k", embedding="none", chunk_tokens=64, overlap_tokens=8))
+    await engine.open_base("w", SavedKnowledgeBase(kb_id="k", embedding="none", chunk_tokens=64, overlap_tokens=8))
     after = await settled(engine, "a")
     assert after.chunks > 2 * before.chunks
     assert len(await engine.retrieve("w", "k", Question(query="sentence", top_k=50))) == after.chunks
@@ -171,7 +172,7 @@ async def test_a_killed_process_is_started_again_and_goes_on_with_what_it_indexe
     engines: Engines, database: str, tmp_path: Path
 ):
     engine = engines(database)
-    await engine.open_base(PLAIN)
+    await engine.open_base("w", PLAIN)
     lines = "\n".join(f"Line {index} of a long text says word{index}." for index in range(60_000))
     await engine.put("w", "k", text("long", lines, "text/plain"))
 
@@ -199,7 +200,7 @@ async def test_a_killed_process_is_started_again_and_goes_on_with_what_it_indexe
 
 async def test_what_a_host_left_undone_is_done_by_the_next(engines: Engines, tmp_path: Path):
     first = engines()
-    await first.open_base(PLAIN)
+    await first.open_base("w", PLAIN)
     await first.put("w", "k", text("a", "# A\n\nwords " * 20_000))
     await first.close()
     second = engines()
@@ -216,7 +217,7 @@ async def test_what_a_host_left_undone_is_done_by_the_next(engines: Engines, tmp
 
 async def test_a_process_whose_server_hangs_up_makes_way_for_the_next(engines: Engines, empty_postgres_url: str):
     engine = engines(empty_postgres_url)
-    await engine.open_base(PLAIN)
+    await engine.open_base("w", PLAIN)
     with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(lock.pid) FROM pg_locks AS lock "
@@ -236,7 +237,7 @@ async def test_a_process_whose_server_hangs_up_makes_way_for_the_next(engines: E
 
 async def test_an_idle_process_ends_and_comes_back_when_it_is_asked(engines: Engines):
     engine = engines(idle_s=0.1)
-    await engine.open_base(PLAIN)
+    await engine.open_base("w", PLAIN)
     await until(lambda: engine.pid is None)
     assert await engine.documents("w", "k", "", 10) == []
 
@@ -245,10 +246,10 @@ async def test_the_process_dies_with_its_host(tmp_path: Path):
     program = (
         "import asyncio, sys, pathlib\n"
         "from bollard.host.knowledge.engine import ProcessEngine\n"
-        "from bollard.host.knowledge.boundary import BaseSpec\n"
+        "from bollard.host.knowledge.bases import SavedKnowledgeBase\n"
         "async def main():\n"
         "    engine = ProcessEngine(data=pathlib.Path(sys.argv[1]), database='')\n"
-        "    await engine.open_base(BaseSpec(workspace='w', kb_id='k'))\n"
+        "    await engine.open_base('w', SavedKnowledgeBase(kb_id='k'))\n"
         "    print('pid', engine.pid, flush=True)\n"
         "    await asyncio.sleep(3600)\n"
         "asyncio.run(main())\n"
@@ -275,7 +276,7 @@ async def test_the_process_dies_with_its_host(tmp_path: Path):
 
 async def test_what_is_deleted_is_in_no_file_any_more(engines: Engines, tmp_path: Path):
     engine = engines()
-    await engine.open_base(BaseSpec(workspace="w", kb_id="k"))
+    await engine.open_base("w", SavedKnowledgeBase(kb_id="k"))
     filler = "\n\n".join(f"Paragraph {index} of something else." for index in range(2000))
     await engine.put("w", "k", text("stays", filler))
     await engine.put(
@@ -306,7 +307,7 @@ def _bytes_of(folder: Path) -> bytes:
 
 async def test_a_document_that_cannot_be_read_fails_with_a_sentence_and_others_do_not(engines: Engines):
     engine = engines()
-    await engine.open_base(PLAIN)
+    await engine.open_base("w", PLAIN)
     await engine.put("w", "k", text("broken", b"%PDF-1.7 but no more", "application/pdf"))
     await engine.put("w", "k", text("picture", b"\x89PNG", "image/png"))
     await engine.put("w", "k", text("fine", "<h1>Fine</h1><p>words", "text/html"))
@@ -320,7 +321,7 @@ async def test_a_document_that_cannot_be_read_fails_with_a_sentence_and_others_d
 
 async def test_tables_of_a_newer_version_are_refused(engines: Engines, database: str, tmp_path: Path):
     first = engines(database)
-    await first.open_base(PLAIN)
+    await first.open_base("w", PLAIN)
     await first.close()
     newer = "UPDATE knowledge_meta SET value = '99' WHERE name = 'schema'"
     if database:
@@ -331,7 +332,7 @@ async def test_tables_of_a_newer_version_are_refused(engines: Engines, database:
             connection.execute(newer)
             connection.commit()
     with pytest.raises(KnowledgeUnavailable, match="newer version") as caught:
-        await engines(database).open_base(PLAIN)
+        await engines(database).open_base("w", PLAIN)
     assert caught.value.hint
 
 
@@ -359,7 +360,7 @@ async def test_a_process_that_never_comes_up_is_tried_ever_more_rarely(engines: 
 
     async def is_left_alone() -> bool:
         with pytest.raises(KnowledgeUnavailable, match="not a database") as caught:
-            await engine.open_base(PLAIN)
+            await engine.open_base("w", PLAIN)
         said.append(caught.value.hint)
         return "when the process restarts" in said[-1]
 

@@ -15,7 +15,7 @@ from bollard.host.agents.agent import Agent, agent_of
 from bollard.host.agents.config_form import config_from_wire, masked_config
 from bollard.host.agents.names import ChosenName
 from bollard.host.agents.policies import AgentPolicy, policy_from_wire, policy_to_wire
-from bollard.host.agents.refusal import refusal
+from bollard.host.agents.saved_body import refusal
 from bollard.host.errors import Conflict, InvalidRequest
 from bollard.host.limits import RUN_DEADLINE_MAX_S
 from bollard.protocol import AgentRunnerDiscovery, Flag, Int, JsonObject, Localized, Number, Strict, limits

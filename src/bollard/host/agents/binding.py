@@ -19,7 +19,7 @@ import msgspec
 from pydantic import AfterValidator, Field, ValidationError
 
 from bollard.host.agents.names import ID_CHARACTERS, ActorRef, ChosenName, ForeignId
-from bollard.host.agents.refusal import refusal
+from bollard.host.agents.saved_body import refusal
 from bollard.host.errors import Conflict, InvalidRequest
 from bollard.host.scope import Scope
 from bollard.protocol import TRIGGER_SOURCES, Flag, Int, JsonObject, Strict

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bollard.host.agents.names import ActorPattern, ForeignId
-from bollard.host.agents.refusal import refusal
+from bollard.host.agents.saved_body import refusal
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import RUN_OUTPUT_MIB_MAX
 from bollard.protocol import AgentRunnerPermissions, Flag, Int, JsonObject, Number, limits

@@ -9,7 +9,7 @@ from typing import Final
 
 from bollard.host.capabilities.capability import Capability, CapabilityLimits, Flow
 from bollard.host.capabilities.sources import CallOrder, CallResult
-from bollard.host.channels.channel import ChannelAbilities, Delivered, NotDelivered, Outgoing, SendOutcome
+from bollard.host.channels.channel import Abilities, Delivered, NotDelivered, Outgoing, SendOutcome
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.errors import OutcomeUnknown, ToolFailed
 from bollard.host.limits import CHANNEL_ANSWER_S
@@ -91,7 +91,7 @@ def _call_result(channel_id: str, outcome: SendOutcome) -> CallResult:
     )
 
 
-def _actions(channel_id: str, abilities: ChannelAbilities) -> list[Capability]:
+def _actions(channel_id: str, abilities: Abilities) -> list[Capability]:
     most = min(abilities.max_message_size or _TEXT_CHARACTERS, _TEXT_CHARACTERS)
     target: JsonObject = {"type": "string", "minLength": 1, "maxLength": _ID_CHARACTERS}
     text: JsonObject = {"type": "string", "minLength": 1, "maxLength": most}
@@ -104,7 +104,7 @@ def _actions(channel_id: str, abilities: ChannelAbilities) -> list[Capability]:
     return actions
 
 
-def _action(channel_id: str, name: str, what: str, abilities: ChannelAbilities, **fields: JsonObject) -> Capability:
+def _action(channel_id: str, name: str, what: str, abilities: Abilities, **fields: JsonObject) -> Capability:
     return Capability(
         id=f"channel:{channel_id}/{name}",
         name=name,

@@ -1,45 +1,116 @@
-"""What a channel can do, what it is given to send, and what became of that.
+"""A saved channel, and the interface that sends its messages.
 
-A channel sends; it keeps nothing, decides no order and tries nothing twice. All of that is the outbox's.
+A `Channel` sends one message once. The outbox stores messages, orders them and retries them.
 """
 
-from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from bollard.host.agents.config_form import KEPT
 from bollard.host.agents.names import ChosenName, ForeignId
-from bollard.host.agents.refusal import refusal
+from bollard.host.agents.saved_body import SavedBody
 from bollard.host.channels.signing import new_secret, secret_bytes
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
 from bollard.wire.addresses import is_loopback
 
+_URL_CHARACTERS: Final = 2048
+_EDITS_PER_S_MAX: Final = 20.0
+_RESERVED: Final = frozenset({"api", "key", "role", "run", "user"})
+"""Names that are no channel: an actor of a channel is `channel:id`, and must not imitate a caller of the workspace."""
 
-class ChannelAbilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a channel promises of itself. The least, unless it says more."""
 
-    dedupe: Literal["native", "none"] = "none"
-    """`native`: the same key again is the same message, so that what is in doubt may be sent again. `none`: it may not,
-    and stays unknown."""
-    supports_streaming: bool = False
-    """Whether a message may be shown while it is written; needs `supports_edit`."""
-    supports_edit: bool = False
-    supports_reaction: bool = False
-    max_message_size: int | None = None
-    """Characters of one message."""
-    edits_per_s: float = 1.0
-    """Edits that one message may have in a second."""
+class Abilities(Strict):
+    """The features of a channel. The defaults are the least."""
+
+    dedupe: Literal["native", "none"] = Field(
+        default="none", description="`native`: a message with a known key is the same message, so it can be sent again."
+    )
+    supports_streaming: Flag = Field(
+        default=False, description="Show a message while it is written; needs `supports_edit`."
+    )
+    supports_edit: Flag = False
+    supports_reaction: Flag = False
+    max_message_size: Annotated[Int, Field(ge=16, le=limits.RESULT_BYTES)] | None = Field(
+        default=None, description="Characters of one message."
+    )
+    edits_per_s: Annotated[Number, Field(gt=0, le=_EDITS_PER_S_MAX)] = Field(
+        default=1.0, description="Edits of one message in a second."
+    )
+
+
+class SavedChannel(SavedBody):
+    """A channel. Without a secret it neither sends nor receives anything."""
+
+    label = "channel"
+    channel_id: ChosenName
+    kind: Literal["http"] = "http"
+    enabled: Flag = True
+    url: Annotated[str, Field(min_length=1, max_length=_URL_CHARACTERS)] | None = Field(
+        default=None, description="Where messages go; without it the channel only receives events."
+    )
+    secret: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
+        default=None, repr=False, exclude=True, description="Signs messages, and verifies events."
+    )
+    bot: ForeignId | None = Field(default=None, description="The bot of events that name none.")
+    abilities: Abilities = Field(default_factory=Abilities)
+
+    def to_wire(self) -> JsonObject:
+        """The channel in an answer: `KEPT` stands for the secret, which is never shown."""
+        return {**super().to_wire(), "secret": KEPT}
+
+    def stored(self) -> JsonObject:
+        """The body in the log, which must not have the secret."""
+        return super().to_wire()
+
+    def checked(self, before: "SavedChannel | None") -> "SavedChannel":
+        """The channel of a request, with its secret: a new one, the one of the request, or the one that it had.
+        Raises `InvalidRequest`."""
+        if self.channel_id in _RESERVED:
+            raise self._wrong("channel_reserved", "channel_id", f"{self.channel_id} is reserved", "choose another name")
+        secret = self.secret
+        if secret is None or secret == KEPT:
+            secret = (before and before.secret) or new_secret()
+        try:
+            secret_bytes(secret)
+        except ValueError as error:
+            raise self._wrong("channel_secret", "secret", str(error), "leave it out: the host makes one") from error
+        if self.url is not None:
+            self._check_url(self.url)
+        if self.abilities.supports_streaming and not self.abilities.supports_edit:
+            raise self._wrong(
+                "channel_streaming",
+                "abilities.supports_streaming",
+                "needs supports_edit",
+                "the host shows an unfinished message by edits",
+            )
+        return self.with_secret(secret)
+
+    def with_secret(self, secret: str | None) -> "SavedChannel":
+        return self.model_copy(update={"secret": secret})
+
+    def _check_url(self, url: str) -> None:
+        try:
+            place = Destination.of(url)
+        except ValueError as error:
+            hint = "use something like https://chat.example.org/hook"
+            raise self._wrong("channel_url", "url", str(error), hint) from error
+        if place.scheme == "http" and not is_loopback(place.host):
+            hint = "use https, or a program on this machine"
+            raise self._wrong("channel_url_plain", "url", "is plain http to another machine", hint)
+
+    def _wrong(self, reason: str, field: str, problem: str, hint: str) -> InvalidRequest:
+        return self.invalid(reason, field, problem, hint, problem=problem)
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """One message, or one part of a long one, or a new text for one that is there."""
+    """One message, one part of a long message, or a new text for a message that was sent."""
 
     key: str
-    """The same for every try."""
+    """The idempotency key: the same for every try."""
     target: str
     text: str
     run_id: str
@@ -47,23 +118,23 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     part: int = 0
     parts: int = 1
     edit_of: str | None = None
-    """The channel's own id of the message that gets this text."""
+    """The id of the message that gets this text, as the channel gave it."""
     final: bool = True
-    """Whether the text is whole; if not, it will be edited."""
+    """Whether the text is complete; otherwise an edit follows."""
     failed: str | None = None
-    """Why the run ended without a further word, as a failure code. Then there is no text: the channel has its own."""
+    """The failure code of a run that ended without a message. The text is empty: the channel has its own."""
     artifacts: tuple[str, ...] = ()
-    """Ids of artifacts that belong to the message; they come with its last part."""
+    """Ids of artifacts of the message; its last part has them."""
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """It is there. `message` is the channel's own id of it, where it has one."""
+    """The message arrived. `message` is its id in the channel, if the channel has ids."""
 
     message: str | None = None
 
 
 class NotDelivered(msgspec.Struct, frozen=True):
-    """It is not there, and the channel knows."""
+    """The message did not arrive."""
 
     reason: str
     retryable: bool
@@ -71,7 +142,7 @@ class NotDelivered(msgspec.Struct, frozen=True):
 
 
 class DeliveryUnknown(msgspec.Struct, frozen=True):
-    """It left, and no answer came: it may be there or not."""
+    """The message was sent, but not confirmed."""
 
     reason: str
 
@@ -80,160 +151,13 @@ SendOutcome = Delivered | NotDelivered | DeliveryUnknown
 
 
 class Channel(Protocol):
-    """One place to send to."""
+    """Sends the messages of one channel."""
 
     @property
-    def abilities(self) -> ChannelAbilities: ...
+    def abilities(self) -> Abilities: ...
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:
-        """Try once. What goes wrong is an outcome, never an exception."""
+        """Try once. A failure is an outcome, never an exception."""
         ...
 
     async def close(self) -> None: ...
-
-
-# A channel as a person saves it, and as it is shown. Reading and writing only: who keeps it is not decided here.
-#
-# A secret is shown as `KEPT`, and `KEPT` saved back means the secret that is there.
-
-
-_URL_CHARACTERS: Final = 2048
-_EDITS_PER_S_MAX: Final = 20.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelConfig:
-    """One saved channel."""
-
-    channel_id: str
-    kind: Literal["http"] = "http"
-    enabled: bool = True
-    url: str | None = None
-    """Where messages go; without it the channel only brings events."""
-    secret: str = field(repr=False)
-    """Signs what goes out, and checks what comes in. Without one nothing can do either."""
-    bot: str | None = None
-    """The bot that its events are for, where they do not say."""
-    abilities: ChannelAbilities
-
-
-class _Abilities(Strict):
-    dedupe: Literal["native", "none"] = "none"
-    supports_streaming: Flag = False
-    supports_edit: Flag = False
-    supports_reaction: Flag = False
-    max_message_size: Annotated[Int, Field(ge=16, le=limits.RESULT_BYTES)] | None = None
-    edits_per_s: Annotated[Number, Field(gt=0, le=_EDITS_PER_S_MAX)] = 1.0
-
-
-_OWN: Final = frozenset({"api", "key", "role", "run", "user"})
-"""Whoever speaks through a channel is `channel:id`, and must not pass for somebody of the workspace."""
-
-
-class SavedChannel(Strict):
-    """`PUT /api/v1/channels/{id}`."""
-
-    channel_id: ChosenName
-    kind: Literal["http"] = "http"
-    enabled: Flag = True
-    url: Annotated[str, Field(min_length=1, max_length=_URL_CHARACTERS)] | None = None
-    secret: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    bot: ForeignId | None = None
-    abilities: _Abilities = Field(default_factory=_Abilities)
-    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
-
-
-def channel_from_wire(body: JsonObject, before: ChannelConfig | None) -> ChannelConfig:
-    """The channel that a person saves. Without a secret it gets one, or keeps the one that it had."""
-    saved = _read(body)
-    if saved.channel_id in _OWN:
-        raise _wrong("channel_reserved", "channel_id", f"{saved.channel_id} is reserved", "choose another name")
-    secret = saved.secret
-    if secret is None or secret == KEPT:
-        secret = new_secret() if before is None or not before.secret else before.secret
-    try:
-        secret_bytes(secret)
-    except ValueError as error:
-        raise _wrong("channel_secret", "secret", str(error), "leave it out: the host makes one") from error
-    if saved.url is not None:
-        _check_url(saved.url)
-    if saved.abilities.supports_streaming and not saved.abilities.supports_edit:
-        raise _wrong(
-            "channel_streaming",
-            "abilities.supports_streaming",
-            "needs supports_edit",
-            "the host shows an unfinished message by edits",
-        )
-    return _config(saved, secret)
-
-
-def channel_from_store(body: JsonObject, secret: str) -> ChannelConfig:
-    """A channel that was saved before. Its secret is kept elsewhere: it must not be in the log."""
-    return _config(_read(body), secret)
-
-
-def channel_to_wire(channel: ChannelConfig) -> JsonObject:
-    """What `channel_from_wire` takes."""
-    able = channel.abilities
-    abilities: JsonObject = {
-        "dedupe": able.dedupe,
-        "supports_streaming": able.supports_streaming,
-        "supports_edit": able.supports_edit,
-        "supports_reaction": able.supports_reaction,
-        "edits_per_s": able.edits_per_s,
-    }
-    if able.max_message_size is not None:
-        abilities["max_message_size"] = able.max_message_size
-    body: JsonObject = {
-        "channel_id": channel.channel_id,
-        "kind": channel.kind,
-        "enabled": channel.enabled,
-        "secret": KEPT,
-        "abilities": abilities,
-    }
-    named = {"url": channel.url, "bot": channel.bot}
-    return body | {name: value for name, value in named.items() if value is not None}
-
-
-def _read(body: JsonObject) -> SavedChannel:
-    try:
-        return SavedChannel.from_wire(body)
-    except ValidationError as error:
-        raise refusal(error, "channel") from error
-
-
-def _config(saved: SavedChannel, secret: str) -> ChannelConfig:
-    able = saved.abilities
-    return ChannelConfig(
-        channel_id=saved.channel_id,
-        kind=saved.kind,
-        enabled=saved.enabled,
-        url=saved.url,
-        secret=secret,
-        bot=saved.bot,
-        abilities=ChannelAbilities(
-            dedupe=able.dedupe,
-            supports_streaming=able.supports_streaming,
-            supports_edit=able.supports_edit,
-            supports_reaction=able.supports_reaction,
-            max_message_size=able.max_message_size,
-            edits_per_s=able.edits_per_s,
-        ),
-    )
-
-
-def _check_url(url: str) -> None:
-    try:
-        place = Destination.of(url)
-    except ValueError as error:
-        raise _wrong("channel_url", "url", str(error), "use something like https://chat.example.org/hook") from error
-    if place.scheme == "http" and not is_loopback(place.host):
-        raise _wrong(
-            "channel_url_plain", "url", "is plain http to another machine", "use https, or a program on this machine"
-        )
-
-
-def _wrong(reason: str, field: str, problem: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"channel.{field}: {problem}", reason=reason, hint=hint, field=f"channel.{field}", problem=problem
-    )

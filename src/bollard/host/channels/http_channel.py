@@ -10,12 +10,12 @@ from typing import Final
 import msgspec
 
 from bollard.host.channels.channel import (
-    ChannelAbilities,
-    ChannelConfig,
+    Abilities,
     Delivered,
     DeliveryUnknown,
     NotDelivered,
     Outgoing,
+    SavedChannel,
     SendOutcome,
 )
 from bollard.host.channels.signing import secret_bytes, sign
@@ -34,15 +34,15 @@ _WAIT_MAX_S: Final = 3600.0
 class HttpChannel:
     """One saved channel of kind `http` that has a URL."""
 
-    def __init__(self, config: ChannelConfig, workspace: str, clock: Clock, egress: EgressClient) -> None:
+    def __init__(self, config: SavedChannel, workspace: str, clock: Clock, egress: EgressClient) -> None:
         self._config = config
         self._workspace = workspace
         self._clock = clock
         self._egress = egress
-        self._key = secret_bytes(config.secret)
+        self._key = secret_bytes(config.secret or "")
 
     @property
-    def abilities(self) -> ChannelAbilities:
+    def abilities(self) -> Abilities:
         return self._config.abilities
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:

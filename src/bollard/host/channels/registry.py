@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, Protocol
 
-from bollard.host.channels.channel import Channel, ChannelConfig, channel_from_store, channel_from_wire, channel_to_wire
+from bollard.host.channels.channel import Channel, SavedChannel
 from bollard.host.channels.http_channel import HttpChannel
 from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
@@ -36,7 +35,7 @@ class Channels(Protocol):
         ...
 
 
-class ChannelRepository(Repository[ChannelConfig]):
+class ChannelRepository(Repository[SavedChannel]):
     """The saved channels, and their secrets, which are kept beside the log."""
 
     def __init__(
@@ -51,7 +50,7 @@ class ChannelRepository(Repository[ChannelConfig]):
     ) -> None:
         """`is_open` says whether a workspace is open: a channel of a closed workspace receives and sends nothing.
         Without a `sealer`, in memory, secrets are kept in clear."""
-        super().__init__(CHANNEL, changes, self._read_channel, _written)
+        super().__init__(CHANNEL, changes, self._read_channel, SavedChannel.stored)
         self._sealer = sealer
         self._redactor = redactor or Redactor()
         self._egress = egress or EgressClient()
@@ -68,20 +67,20 @@ class ChannelRepository(Repository[ChannelConfig]):
                 self._know(row.workspace, row.id, self._opened(row))
         await super().load(store)
 
-    def named(self, channel_id: str) -> list[Saved[ChannelConfig]]:
+    def named(self, channel_id: str) -> list[Saved[SavedChannel]]:
         """The channels of this name, in every open workspace. The signature of a request says which one is meant."""
         return [saved for saved in self.everywhere() if saved.id == channel_id and self._is_open(saved.workspace)]
 
     async def save(
         self, body: JsonObject, workspace: str, channel_id: str, *, by: str, edited: int | None
-    ) -> tuple[Saved[ChannelConfig], str | None]:
+    ) -> tuple[Saved[SavedChannel], str | None]:
         """Save a channel. Also returns the secret, if it is new."""
         new_secret: str | None = None
 
-        def make(before: Saved[ChannelConfig] | None) -> ChannelConfig:
+        def make(before: Saved[SavedChannel] | None) -> SavedChannel:
             nonlocal new_secret
             known = None if before is None else before.thing
-            config = channel_from_wire({**body, "channel_id": channel_id}, known)
+            config = SavedChannel.read({**body, "channel_id": channel_id}).checked(known)
             self._check_reach(config)
             new_secret = None if known is not None and config.secret == known.secret else config.secret
             return config
@@ -90,7 +89,8 @@ class ChannelRepository(Repository[ChannelConfig]):
             return [] if new_secret is None else [PutKept(self._secret_row(workspace, channel_id, new_secret))]
 
         saved = await self._save(workspace, channel_id, make, by=by, edited=edited, keeps=keeps)
-        self._know(workspace, channel_id, saved.thing.secret)
+        if saved.thing.secret is not None:
+            self._know(workspace, channel_id, saved.thing.secret)
         return saved, new_secret
 
     async def delete(self, workspace: str, channel_id: str, *, by: str, edited: int | None = None) -> None:
@@ -99,7 +99,7 @@ class ChannelRepository(Repository[ChannelConfig]):
         await self._delete(workspace, channel_id, by=by, edited=edited, keeps=[drop])
         self._secrets.pop((workspace, channel_id), None)
 
-    def _check_reach(self, config: ChannelConfig) -> None:
+    def _check_reach(self, config: SavedChannel) -> None:
         """Refuse an address that the egress rules forbid. A host name is checked with each delivery."""
         if config.url is None:
             return
@@ -154,22 +154,17 @@ class ChannelRepository(Repository[ChannelConfig]):
         own = [channel_id for there, channel_id in self._live if there == workspace]
         return sorted({*own, *(saved.id for saved in self.all(workspace))})
 
-    def changed(self, before: Saved[ChannelConfig] | None, after: Saved[ChannelConfig] | None) -> None:
+    def changed(self, before: Saved[SavedChannel] | None, after: Saved[SavedChannel] | None) -> None:
         self.revision += 1
         if before is not None:
             self._live.pop((before.workspace, before.id), None)
         if after is not None and after.thing.enabled and after.thing.url is not None and after.thing.secret:
             self._live[after.workspace, after.id] = HttpChannel(after.thing, after.workspace, self._clock, self._egress)
 
-    def _read_channel(self, body: JsonObject, workspace: str) -> ChannelConfig:
-        config = channel_from_store(body, "")
-        return replace(config, secret=self._secrets.get((workspace, config.channel_id), ""))
+    def _read_channel(self, body: JsonObject, workspace: str) -> SavedChannel:
+        config = SavedChannel.read(body)
+        return config.with_secret(self._secrets.get((workspace, config.channel_id)))
 
 
 def _place(workspace: str, channel_id: str) -> str:
     return f"{_SECRET}/{workspace}/{channel_id}"
-
-
-def _written(config: ChannelConfig) -> JsonObject:
-    """The body in the log, without the secret."""
-    return {name: value for name, value in channel_to_wire(config).items() if name != "secret"}

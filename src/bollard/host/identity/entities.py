@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from bollard.host.agents.names import ActorRef, ChosenName, visible
-from bollard.host.agents.refusal import refusal
+from bollard.host.agents.saved_body import refusal
 from bollard.host.identity.caller import RIGHTS, Right, Role
 from bollard.protocol import Digest, Flag, Int, JsonObject, Strict
 

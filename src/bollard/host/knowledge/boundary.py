@@ -6,6 +6,7 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from bollard.host.errors import InvalidRequest
+from bollard.host.knowledge.bases import SavedKnowledgeBase
 from bollard.host.knowledge.limits import (
     ANSWER_BYTES,
     CHUNK_TEXT_CHARACTERS,
@@ -21,21 +22,6 @@ from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk, RerankScore
 from bollard.wire import encode
 
 DocumentStatus = Literal["waiting", "indexing", "ready", "failed"]
-
-
-class BaseSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One knowledge base as an operator described it. A change of what shapes its chunks re-indexes its documents."""
-
-    workspace: str
-    kb_id: str
-    name: str = ""
-    description: str = ""
-    embedding: str = "bundled"
-    """`bundled`, or `none` (full text only)."""
-    chunk_tokens: int = 320
-    overlap_tokens: int = 40
-    flow: tuple[str, ...] = ("private",)
-    """The flow bits that a run takes in when it reads from it (`private`, `untrusted`)."""
 
 
 class NewDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +73,7 @@ class KnowledgeEngine(Protocol):
         """Continue work that an earlier process left unfinished, if there is any."""
         ...
 
-    async def open_base(self, spec: BaseSpec) -> None:
+    async def open_base(self, workspace: str, base: SavedKnowledgeBase) -> None:
         """Create or change the base. Documents are indexed again if their chunks would differ."""
         ...
 

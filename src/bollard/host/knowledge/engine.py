@@ -19,7 +19,8 @@ import structlog
 
 from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
 from bollard.host.errors import HostError, InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge
-from bollard.host.knowledge.boundary import BaseSpec, Document, NewDocument, Question
+from bollard.host.knowledge.bases import SavedKnowledgeBase
+from bollard.host.knowledge.boundary import Document, NewDocument, Question
 from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk
 from bollard.wire import worker_environment
 from bollard.wire.knowledge_frames import (
@@ -128,15 +129,15 @@ class ProcessEngine:
 
     # --- bases ---
 
-    async def open_base(self, spec: BaseSpec) -> None:
+    async def open_base(self, workspace: str, base: SavedKnowledgeBase) -> None:
         await self._ask(
             lambda call: OpenBase(
                 call=call,
-                workspace=spec.workspace,
-                kb_id=spec.kb_id,
-                embedding=spec.embedding,
-                chunk_tokens=spec.chunk_tokens,
-                overlap_tokens=spec.overlap_tokens,
+                workspace=workspace,
+                kb_id=base.kb_id,
+                embedding=base.embedding,
+                chunk_tokens=base.chunk_tokens,
+                overlap_tokens=base.overlap_tokens,
             ),
             Done,
         )

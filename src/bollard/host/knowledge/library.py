@@ -13,7 +13,7 @@ from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, KnowledgeUnavailable, ToolFailed
-from bollard.host.knowledge.bases import KnowledgeBase, KnowledgeBaseRepository
+from bollard.host.knowledge.bases import KnowledgeBaseRepository, SavedKnowledgeBase
 from bollard.host.knowledge.boundary import Document, KnowledgeEngine, NewDocument, Question, fitted, reordered
 from bollard.host.knowledge.incoming import UploadFolder
 from bollard.host.knowledge.limits import DOCUMENTS_AT_ONCE, RERANK_CANDIDATES, RERANK_S
@@ -82,7 +82,7 @@ class Library:
 
     async def save(
         self, body: JsonObject, workspace: str, kb_id: str, *, by: str, edited: int | None
-    ) -> Saved[KnowledgeBase]:
+    ) -> Saved[SavedKnowledgeBase]:
         """Save a base. If its chunks change, its documents are indexed again."""
         before = self.book.find(workspace, kb_id)
         saved = await self.book.save(body, workspace, kb_id, by=by, edited=edited)
@@ -176,7 +176,7 @@ class Library:
 
     # --- the engine ---
 
-    async def _ready(self, saved: Saved[KnowledgeBase]) -> KnowledgeEngine:
+    async def _ready(self, saved: Saved[SavedKnowledgeBase]) -> KnowledgeEngine:
         """The engine, with this base opened in it."""
         engine = self._needed()
         key = (saved.workspace, saved.id)
@@ -185,7 +185,7 @@ class Library:
         async with self._opening:
             await self._erase_with(engine)
             if self._opened.get(key) != saved.revision:
-                await engine.open_base(saved.thing.spec(saved.workspace))
+                await engine.open_base(saved.workspace, saved.thing)
                 self._opened[key] = saved.revision
         return engine
 
@@ -314,7 +314,7 @@ class KnowledgeSource:
         )
 
 
-def _capability(base: KnowledgeBase) -> Capability:
+def _capability(base: SavedKnowledgeBase) -> Capability:
     return Capability(
         id=f"{PREFIX}{base.kb_id}",
         name=base.kb_id,

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from pydantic import Field, ValidationError
 
-from bollard.host.agents.refusal import refusal
+from bollard.host.agents.saved_body import refusal
 from bollard.host.capabilities.capability import ALL_FLOW, Approval, Capability, CapabilityLimits, Effects, Flow, Risk
 from bollard.host.mcp.limits import CONSENT_TOOLS, DIFF_LINES
 from bollard.host.mcp.servers import McpServer

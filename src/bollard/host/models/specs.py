@@ -6,7 +6,7 @@ import msgspec
 from pydantic import Field, ValidationError
 
 from bollard.host.agents.names import ChosenName
-from bollard.host.agents.refusal import refusal
+from bollard.host.agents.saved_body import refusal
 from bollard.host.errors import InvalidRequest
 from bollard.host.models.boundary import ModelSpec, ModelType, Price, Style
 from bollard.host.models.limits import (

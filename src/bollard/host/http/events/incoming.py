@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from pydantic import Field
 
-from bollard.host.channels.channel import ChannelConfig
+from bollard.host.channels.channel import SavedChannel
 from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge
 from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.bodies import EventFields, Id, PostEvent, chosen_id, parsed
@@ -59,7 +59,7 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str | None
     """The `Idempotency-Key` of a caller, the `webhook-id` of a channel."""
     traceparent: str | None = None
-    channel: ChannelConfig | None = None
+    channel: SavedChannel | None = None
 
 
 class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,7 +208,7 @@ def _sent_by(event: NewEvent, sender: Sender, agent: str | None, target: str) ->
     return through_channel(event, sender.channel, target)
 
 
-def through_channel(event: NewEvent, channel: ChannelConfig, target: str = "") -> NewEvent:
+def through_channel(event: NewEvent, channel: SavedChannel, target: str = "") -> NewEvent:
     """The event as the channel's own, with its reply route. There is none if the channel only receives, or if nothing
     names a target."""
     scope, route = event.scope, None

@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.channels.channel import ChannelConfig, SavedChannel, channel_to_wire
+from bollard.host.channels.channel import SavedChannel
 from bollard.host.channels.registry import CHANNEL, ChannelRepository
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import Clock
@@ -83,7 +83,7 @@ _SIGNATURE: Final = (
 )
 
 
-class Channels(SavedRoutes[ChannelConfig]):
+class Channels(SavedRoutes[SavedChannel]):
     """Channels, their events and their deliveries."""
 
     resource = _CHANNEL
@@ -155,12 +155,9 @@ class Channels(SavedRoutes[ChannelConfig]):
             ),
         ]
 
-    def show_item(self, saved: Saved[ChannelConfig]) -> JsonObject:
-        return {**channel_to_wire(saved.thing), "revision": saved.revision}
-
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
-    ) -> tuple[Saved[ChannelConfig], JsonObject]:
+    ) -> tuple[Saved[SavedChannel], JsonObject]:
         saved, secret = await self._repository.save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
         return saved, {} if secret is None else {"secret": secret}
 
@@ -174,10 +171,13 @@ class Channels(SavedRoutes[ChannelConfig]):
         form = format_of(request.headers)
         check_signed(form)
         channel_id: str = request.path_params["channel_id"]
-        named = [saved for saved in self._repository.named(channel_id) if saved.thing.secret]
-        if not named:
-            raise self._stranger(request, "forged")  # before anything of a stranger's body is kept
-        digests = [(saved, seal.begin(secret_bytes(saved.thing.secret))) for saved in named]
+        digests = [
+            (saved, seal.begin(secret_bytes(saved.thing.secret)))
+            for saved in self._repository.named(channel_id)
+            if saved.thing.secret
+        ]
+        if not digests:
+            raise self._stranger(request, "forged")  # before any part of the body is stored
 
         def seen(piece: bytes) -> None:
             for _, digest in digests:

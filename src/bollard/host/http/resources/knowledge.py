@@ -18,7 +18,7 @@ from bollard.host.http.operations import Answer, Operation
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.identity.caller import Caller
-from bollard.host.knowledge.bases import KNOWLEDGE_BASE, KnowledgeBase, SavedKnowledgeBase, base_to_wire
+from bollard.host.knowledge.bases import KNOWLEDGE_BASE, SavedKnowledgeBase
 from bollard.host.knowledge.boundary import Document, checked_question
 from bollard.host.knowledge.library import Library
 from bollard.host.knowledge.limits import (
@@ -207,7 +207,7 @@ _BASE: Final = SavedResource(
 )
 
 
-class Knowledge(SavedRoutes[KnowledgeBase]):
+class Knowledge(SavedRoutes[SavedKnowledgeBase]):
     """Knowledge bases, and questions to try them."""
 
     resource = _BASE
@@ -220,12 +220,9 @@ class Knowledge(SavedRoutes[KnowledgeBase]):
     def operations(cls) -> list[Operation]:
         return [*super().operations(), *_questions()]
 
-    def show_item(self, saved: Saved[KnowledgeBase]) -> JsonObject:
-        return {**base_to_wire(saved.thing), "revision": saved.revision}
-
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
-    ) -> tuple[Saved[KnowledgeBase], JsonObject]:
+    ) -> tuple[Saved[SavedKnowledgeBase], JsonObject]:
         return await self._library.save(body, caller.workspace, resource_id, by=caller.name, edited=edited), {}
 
     async def remove(self, caller: Caller, resource_id: str, edited: int | None) -> JsonObject:

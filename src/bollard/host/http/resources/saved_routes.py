@@ -268,7 +268,7 @@ def shown_as(name: str, model: type[Shape], optional: JsonObject | None = None, 
     """The schema of an answer that shows a model: each field of the model, further fields, and the revision."""
     schema = model.model_json_schema()
     shown = cast("JsonObject", _inlined(schema, schema.get("$defs", {})))
-    properties = cast("JsonObject", shown["properties"])
+    properties = {name: each for name, each in cast("JsonObject", shown["properties"]).items() if name != "revision"}
     required = {*cast("list[str]", shown["required"]), *more, "revision"} - {*(optional or {})}
     return named(
         name,
