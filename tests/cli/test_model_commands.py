@@ -13,7 +13,7 @@ from tests.tables import for_each
 from bollard.cli.language import load_text
 from bollard.host.errors import InvalidRequest
 from bollard.host.models.failures import Reason, failed
-from bollard.host.models.specs import model_from_wire
+from bollard.host.models.specs import SavedModel
 
 KEY = "sk-environment-canary-0123"
 
@@ -120,7 +120,7 @@ SAVED = {"style": "openai-chat", "base_url": "https://example.org/v1", "model": 
 )
 def test_what_cannot_work_is_refused_in_the_readers_language(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        model_from_wire({"model_id": "x", **SAVED, **change})
+        SavedModel.read({"model_id": "x", **SAVED, **change})
     error = refused.value
     message, hint = load_text("zh_Hans").host_error(error.code, error.details, error.message, error.hint)
     for english, chinese in ((error.message, message), (error.hint, hint)):

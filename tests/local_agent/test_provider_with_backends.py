@@ -10,8 +10,9 @@ from tests.local_agent.provider_kit import RunningProvider
 
 from bollard.host.errors import ModelFailed
 from bollard.host.models.backends import open_backend
-from bollard.host.models.boundary import ModelCall, ModelSpec, Style
+from bollard.host.models.boundary import ModelCall, Style
 from bollard.host.models.calls import provider_addresses
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import FunctionTool, Message, MessageChunk
 
 pytestmark = pytest.mark.anyio
@@ -20,8 +21,8 @@ STYLES: tuple[Style, ...] = ("openai-chat", "openai-responses", "anthropic")
 WEATHER = FunctionTool.model_validate({"function": {"name": "weather", "parameters": {"type": "object"}}})
 
 
-def spec_of(provider: RunningProvider, style: Style, **fields: Any) -> ModelSpec:
-    return ModelSpec(
+def spec_of(provider: RunningProvider, style: Style, **fields: Any) -> SavedModel:
+    return SavedModel(
         model_id="m", style=style, base_url=provider.url, model="loopback", **{"model_type": "llm", **fields}
     )
 

@@ -13,8 +13,9 @@ from tests.local_agent.model_kit import KEY, PATIENCE_S, local_model, started
 
 from bollard.host.errors import ModelFailed
 from bollard.host.models.backends import open_backend
-from bollard.host.models.boundary import ModelCall, ModelSpec
+from bollard.host.models.boundary import ModelCall
 from bollard.host.models.calls import provider_addresses
+from bollard.host.models.specs import SavedModel
 from bollard.local_model.__main__ import bundled_weights
 from bollard.protocol import Message
 
@@ -65,7 +66,7 @@ def test_it_streams_what_it_says(base_url: str) -> None:
 @pytest.mark.anyio
 async def test_the_host_asks_it_like_any_other_provider(base_url: str) -> None:
     backend = open_backend(
-        ModelSpec(model_id="local", model_type="llm", style="openai-chat", base_url=base_url, model="smollm2"),
+        SavedModel(model_id="local", model_type="llm", style="openai-chat", base_url=base_url, model="smollm2"),
         provider_addresses,
     )
     call = ModelCall(messages=(Message(role="user", content="Say hello."),), extra_args={"max_tokens": 12})

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from bollard.host.models.boundary import ModelCall, ModelSpec
+from bollard.host.models.boundary import ModelCall
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import Message
 
 KEY = "sk-loopback-0123456789"
@@ -83,7 +84,7 @@ class Provider:
     def say(self, *replies: Reply) -> None:
         self.replies += replies
 
-    def spec(self, **changes: Any) -> ModelSpec:
+    def spec(self, **changes: Any) -> SavedModel:
         style = changes.get("style", "openai-chat")
         kind = {"rerank": "rerank", "openai-embeddings": "embedding"}.get(style, "llm")
         known: dict[str, Any] = {
@@ -96,7 +97,7 @@ class Provider:
             "first_token_s": PATIENCE_S,
             "idle_s": PATIENCE_S,
         }
-        return ModelSpec(**{**known, **changes})
+        return SavedModel(**{**known, **changes})
 
 
 async def _send(reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

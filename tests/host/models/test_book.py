@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded, SettingsError
 from bollard.host.log.saved_resources import SavedChanges
-from bollard.host.models.boundary import ModelSpec, Price
 from bollard.host.models.pacing import Bucket, ModelPace
 from bollard.host.models.pricing import CallCost, added, cost_of, guess_text, spent_of
 from bollard.host.models.registry import ModelRegistry, models_of_environment
 from bollard.host.models.source import ModelSource
-from bollard.host.models.specs import model_from_wire, model_to_wire
+from bollard.host.models.specs import SavedModel, SavedPrice
 from bollard.protocol import Usage
 
 SMALL: dict[str, Any] = {"style": "openai-chat", "base_url": "https://example.org/v1/", "model": "tiny"}
@@ -88,7 +87,7 @@ def test_every_model_of_a_workspace_is_offered_and_none_is_a_tool() -> None:
 
 
 def test_a_saved_model_reads_back_as_it_was() -> None:
-    spec = model_from_wire(
+    spec = SavedModel.read(
         {
             **SMALL,
             "model_id": "a",
@@ -101,20 +100,20 @@ def test_a_saved_model_reads_back_as_it_was() -> None:
         }
     )
     assert spec.base_url == "https://example.org/v1"
-    assert spec.price == Price(input=1.5, cached_input=0.1, currency="EUR")
-    assert model_from_wire(model_to_wire(spec)) == spec
+    assert spec.price == SavedPrice(input=1.5, cached_input=0.1, currency="EUR")
+    assert SavedModel.read(spec.to_wire()) == spec
 
 
 @pytest.mark.parametrize(
     ("style", "kind"), [("openai-responses", "llm"), ("openai-embeddings", "embedding"), ("rerank", "rerank")]
 )
 def test_the_style_says_what_a_model_serves(style: str, kind: str) -> None:
-    assert model_from_wire({**SMALL, "model_id": "a", "style": style}).model_type == kind
+    assert SavedModel.read({**SMALL, "model_id": "a", "style": style}).model_type == kind
 
 
 def test_a_model_that_talks_has_no_place_in_a_style_that_ranks() -> None:
     with pytest.raises(InvalidRequest):
-        model_from_wire({**SMALL, "model_id": "a", "style": "rerank", "model_type": "llm"})
+        SavedModel.read({**SMALL, "model_id": "a", "style": "rerank", "model_type": "llm"})
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.integers(1, 5)), max_size=60))
@@ -139,7 +138,7 @@ def test_who_waits_as_long_as_a_bucket_says_gets_what_it_asked_for() -> None:
 
 async def test_tokens_that_were_not_used_come_back_and_those_beyond_are_owed() -> None:
     clock = ManualClock()
-    pace = ModelPace(ModelSpec(model_id="a", model_type="llm", style="demo", tokens_per_minute=60), clock)
+    pace = ModelPace(SavedModel(model_id="a", model_type="llm", style="demo", tokens_per_minute=60), clock)
     async with pace.place(60):
         pass
     with pytest.raises(Overloaded) as refused:
@@ -157,7 +156,7 @@ async def test_tokens_that_were_not_used_come_back_and_those_beyond_are_owed() -
 
 
 async def test_places_are_given_back_when_who_waits_gives_up() -> None:
-    pace = ModelPace(ModelSpec(model_id="a", model_type="llm", style="demo", at_once=1), ManualClock())
+    pace = ModelPace(SavedModel(model_id="a", model_type="llm", style="demo", at_once=1), ManualClock())
 
     async def hold(until: asyncio.Event) -> None:
         async with pace.place(1):
@@ -183,7 +182,7 @@ def test_a_chinese_character_is_about_a_token_and_four_letters_are() -> None:
 
 
 def test_what_a_provider_told_is_taken_and_the_rest_is_guessed_and_marked() -> None:
-    price = Price(input=1.0, output=2.0, cached_input=0.5)
+    price = SavedPrice(input=1.0, output=2.0, cached_input=0.5)
     told = spent_of(Usage(prompt_tokens=100, completion_tokens=10), price, prompt=5, completion=5, cached=40)
     assert (told.tokens, told.estimated) == (110, False)
     assert told.cost == pytest.approx((60 * 1.0 + 40 * 0.5 + 10 * 2.0) / 1_000_000)
@@ -191,7 +190,7 @@ def test_what_a_provider_told_is_taken_and_the_rest_is_guessed_and_marked() -> N
     assert (whole.completion_tokens, whole.estimated, whole.cost) == (30, False, None)
     guessed = spent_of(None, price, prompt=5, completion=7)
     assert (guessed.tokens, guessed.estimated) == (12, True)
-    assert cost_of(Price(input=1.0), 1_000_000, 0, 2_000_000) == 1.0
+    assert cost_of(SavedPrice(input=1.0), 1_000_000, 0, 2_000_000) == 1.0
 
 
 def test_costs_of_two_currencies_stand_side_by_side() -> None:

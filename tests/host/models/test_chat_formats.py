@@ -188,7 +188,7 @@ async def test_a_whole_answer_without_an_answer_in_it_is_broken(spoken: Spoken, 
 async def test_the_key_and_the_headers_go_where_each_vendor_wants_them(there: Provider, opened: Open) -> None:
     there.say(*(Reply([spoken.stream]) for spoken in SPOKEN))
     for spoken in SPOKEN:
-        backend = opened(style=spoken.style, headers=(("X-Team", "blue"), ("User-Agent", "own")))
+        backend = opened(style=spoken.style, headers={"X-Team": "blue", "User-Agent": "own"})
         await gathered(backend.stream(call(), KEY))
     chat, anthropic, responses = there.asked
     assert chat.headers["authorization"] == responses.headers["authorization"] == f"Bearer {KEY}"

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tests.tables import for_each
 
 from bollard.host.errors import ModelFailed
-from bollard.host.models.boundary import ModelBackend, ModelCall, ModelSpec, Vectors
+from bollard.host.models.boundary import ModelBackend, ModelCall, Vectors
 from bollard.host.models.demo import DIMENSIONS, DemoBackend, count_tokens, pieces_of
 from bollard.host.models.demo_reading import read_ask
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import FunctionTool, Message, MessageChunk
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,7 @@ SCHEMA = {
 
 
 def demo(**fields: Any) -> DemoBackend:
-    return DemoBackend(ModelSpec(model_id="demo", model_type="llm", style="demo", **fields))
+    return DemoBackend(SavedModel(model_id="demo", model_type="llm", style="demo", **fields))
 
 
 def tool(name: str, **properties: Any) -> FunctionTool:

@@ -9,10 +9,11 @@ from tests.tables import for_each
 from bollard.host.errors import InvalidRequest, ModelFailed
 from bollard.host.models.anthropic import Anthropic
 from bollard.host.models.backends import open_backend
-from bollard.host.models.boundary import ModelCall, ModelSpec
+from bollard.host.models.boundary import ModelCall
 from bollard.host.models.calls import provider_addresses
 from bollard.host.models.openai_chat import OpenAiChat
 from bollard.host.models.openai_responses import OpenAiResponses
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import FunctionTool, Message
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 30).decode()
@@ -32,7 +33,7 @@ BARE = FunctionTool.from_wire({"type": "function", "function": {"name": "time"}}
 def body(style: str, *messages: dict[str, Any], stream: bool = False, **changes: Any) -> dict[str, Any]:
     spec: dict[str, Any] = {"model_id": "m", "model_type": "llm", "base_url": "http://127.0.0.1/v1", "model": "tiny"}
     told = changes.pop("spec", {})
-    made = FORMATS[style](ModelSpec(**{**spec, "style": style, **told}))
+    made = FORMATS[style](SavedModel(**{**spec, "style": style, **told}))
     said = tuple(Message.from_wire(each) for each in messages or ({"role": "user", "content": "hello"},))
     return made.body(ModelCall(messages=said, **changes), stream=stream)
 
@@ -313,7 +314,7 @@ def test_an_operator_takes_an_argument_out_with_null() -> None:
 def test_a_model_whose_arguments_are_those_of_the_call_is_refused() -> None:
     spec: dict[str, Any] = {"model_id": "m", "model_type": "llm", "style": "openai-chat", "base_url": "http://[::1]/v1"}
     with pytest.raises(InvalidRequest) as told:
-        open_backend(ModelSpec(**spec, extra_args={"model": "other"}), provider_addresses)
+        open_backend(SavedModel(**spec, extra_args={"model": "other"}), provider_addresses)
     assert told.value.details["field"] == "extra_args"
 
 

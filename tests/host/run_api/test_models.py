@@ -23,11 +23,12 @@ from bollard.host.grants.revocation import Revocation
 from bollard.host.http.resources.run_rows import run_of
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.saved_resources import SavedChanges
-from bollard.host.models.boundary import ModelBackend, ModelCall, ModelSpec, Vectors
+from bollard.host.models.boundary import ModelBackend, ModelCall, Vectors
 from bollard.host.models.calls import ModelGateway, open_backend
 from bollard.host.models.pricing import WorkspaceLedger
 from bollard.host.models.registry import ModelRegistry
 from bollard.host.models.source import ModelSource
+from bollard.host.models.specs import SavedModel
 from bollard.host.run_api.handlers import model_handlers
 from bollard.host.run_api.models import ModelPorts, Models
 from bollard.host.run_api.reach import ArtifactReach
@@ -46,7 +47,7 @@ SMALL = {"style": "openai-chat", "base_url": "https://models.example/v1", "model
 class Scripted:
     """A backend that says what it was told, and remembers what it was asked."""
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: SavedModel) -> None:
         self.spec = spec
         self.calls: list[ModelCall] = []
         self.keys: list[str | None] = []
@@ -141,7 +142,7 @@ class Shop:
         house.streams["models.stream"] = self.models.stream
         house.offer(Sources([ModelSource(self.book)]))
 
-    def _open(self, spec: ModelSpec, judge: Judge) -> ModelBackend:
+    def _open(self, spec: SavedModel, judge: Judge) -> ModelBackend:
         if spec.style == "demo":
             return open_backend(spec, judge)
         self.opened.append(Scripted(spec))

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from bollard.host.egress.sse import SseEvent
-from bollard.host.models.boundary import ModelCall, ModelSpec
+from bollard.host.models.boundary import ModelCall
 from bollard.host.models.content import (
     Inline,
     elements_of,
@@ -24,6 +24,7 @@ from bollard.host.models.content import (
 from bollard.host.models.failures import ProviderError, failed
 from bollard.host.models.formats import argument_chunk, arguments_of, count, finish_of, parsed, summed, tool_chunk
 from bollard.host.models.limits import ANTHROPIC_MAX_TOKENS, THINKING_MIN_TOKENS, THINKING_TOKENS
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import (
     ContentElement,
     FileBase64Content,
@@ -218,7 +219,7 @@ class Anthropic:
 
     path: Final = "/messages"
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: SavedModel) -> None:
         self._spec = spec
 
     def headers(self, key: str | None) -> tuple[tuple[str, str], ...]:

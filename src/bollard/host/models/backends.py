@@ -11,11 +11,12 @@ from bollard.host.egress.connections import Connections, HttpAnswer, Judge
 from bollard.host.egress.destination import Destination
 from bollard.host.egress.sse import SseDecoder, SseEvent
 from bollard.host.errors import InvalidRequest, ModelFailed
-from bollard.host.models.boundary import ModelBackend, ModelCall, ModelSpec, Style, Vectors
+from bollard.host.models.boundary import ModelBackend, ModelCall, Style, Vectors
 from bollard.host.models.endpoint import Endpoint
 from bollard.host.models.failures import after_emitting
 from bollard.host.models.formats import ChatFormat, UnsupportedModel, check_arguments, chunks_of
 from bollard.host.models.limits import EVENT_BYTES, RETRY_MAX_S, RETRY_S, WHOLE_IDLES
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import Message, MessageChunk, RerankScore
 
 # --- chat ---
@@ -159,7 +160,7 @@ _OTHERS: Final[dict[Style, tuple[str, str]]] = {
 }
 
 
-def open_backend(spec: ModelSpec, judge: Judge) -> ModelBackend:
+def open_backend(spec: SavedModel, judge: Judge) -> ModelBackend:
     """The backend of a model, not yet connected; `judge` checks its addresses. Raises `InvalidRequest` for an invalid
     configuration."""
     if spec.style == "demo":

@@ -11,7 +11,6 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from typing import Final, Protocol, cast
 
 import msgspec
-from msgspec.structs import replace
 
 from bollard.host.clock import Clock
 from bollard.host.egress.addresses import host_problem, literal
@@ -20,11 +19,12 @@ from bollard.host.egress.connections import Judge
 from bollard.host.egress.destination import Address, Destination
 from bollard.host.errors import Conflict, EgressDenied, ModelFailed, NotFound, UnknownName
 from bollard.host.log.saved_resources import Saved
-from bollard.host.models.boundary import ModelBackend, ModelSpec
+from bollard.host.models.boundary import ModelBackend
 from bollard.host.models.limits import ADDRESSES, BACKENDS_OPEN, KEYS_KEPT
 from bollard.host.models.pacing import ModelPace
 from bollard.host.models.pricing import WorkspaceLedger
 from bollard.host.models.registry import ModelRegistry, RegisteredModel
+from bollard.host.models.specs import SavedModel
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import SecretNote
 from bollard.protocol import MessageChunk
@@ -110,10 +110,10 @@ def provider_problem(address: Address) -> str | None:
     return None
 
 
-OpenBackend = Callable[[ModelSpec, Judge], ModelBackend]
+OpenBackend = Callable[[SavedModel, Judge], ModelBackend]
 
 
-def open_backend(spec: ModelSpec, judge: Judge) -> ModelBackend:
+def open_backend(spec: SavedModel, judge: Judge) -> ModelBackend:
     """Imports the backend on first use: most hosts are idle, and their memory is measured."""
     if spec.style == "demo":
         return importlib.import_module("bollard.host.models.demo").DemoBackend(spec)
@@ -162,7 +162,7 @@ class Accounts(Protocol):
 class _Open:
     """An open backend with its rate limits."""
 
-    def __init__(self, spec: ModelSpec, backend: ModelBackend, clock: Clock) -> None:
+    def __init__(self, spec: SavedModel, backend: ModelBackend, clock: Clock) -> None:
         self.spec = spec
         self.backend = backend
         self.pace = ModelPace(spec, clock)
@@ -241,7 +241,7 @@ class ModelGateway:
     def _entry(self, workspace: str, known: RegisteredModel) -> _Open:
         """The backend of a model. A changed model gets a new one; calls in progress finish on the old one."""
         model_id = known.alias_of or known.model_id
-        spec = replace(known.spec, model_id=model_id)
+        spec = known.spec.model_copy(update={"model_id": model_id})
         # Models that all workspaces share have one backend and one set of rate limits.
         place = ("" if known.origin != "saved" else workspace, model_id)
         entry = self._open.get(place)

@@ -15,8 +15,9 @@ from typing import Final, NoReturn, cast
 import msgspec
 
 from bollard.host.errors import ModelFailed
-from bollard.host.models.boundary import ModelCall, ModelSpec, Vectors
+from bollard.host.models.boundary import ModelCall, Vectors
 from bollard.host.models.demo_reading import Ask, Language, ToolAsk, best_sentence, read_ask, text_of
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import (
     FunctionCall,
     FunctionCallChunk,
@@ -230,7 +231,7 @@ MESSAGE_TOKENS: Final = 4
 class DemoBackend:
     """Answers from the question alone; keeps nothing between two calls."""
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: SavedModel) -> None:
         self._spec = spec
 
     async def stream(self, call: ModelCall, key: str | None) -> AsyncGenerator[MessageChunk]:
@@ -354,7 +355,7 @@ def _prompt_tokens(call: ModelCall) -> int:
     return tools + sum(MESSAGE_TOKENS + count_tokens(text_of(message)) for message in call.messages)
 
 
-def _room(call: ModelCall, spec: ModelSpec) -> int:
+def _room(call: ModelCall, spec: SavedModel) -> int:
     asked = call.extra_args.get("max_tokens")
     limits = [limit for limit in (asked, spec.max_output_tokens) if isinstance(limit, int) and limit > 0]
     return min(limits, default=1 << 30)

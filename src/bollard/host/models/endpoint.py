@@ -10,9 +10,9 @@ from bollard.host.egress.addresses import address_problem, literal
 from bollard.host.egress.connections import Connections, HttpAnswer, HttpRequest, NotAnswered, NotSent
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import EgressDenied, ModelFailed
-from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.failures import ProviderError, failed, failure_in_answer, refused, with_words, without_words
 from bollard.host.models.limits import ANSWER_BYTES, HEAD_BYTES, REFUSAL_BYTES, REQUEST_BYTES
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import JsonObject
 from bollard.wire.strict_json import encode
 
@@ -23,7 +23,7 @@ _OURS: Final = (("user-agent", "bollard"), ("content-type", "application/json"))
 class Endpoint:
     """Sends requests to the endpoint of one model, with the headers of its configuration."""
 
-    def __init__(self, spec: ModelSpec, connections: Connections) -> None:
+    def __init__(self, spec: SavedModel, connections: Connections) -> None:
         self._spec = spec
         self._place = Destination.of(spec.base_url)
         self._connections = connections
@@ -49,7 +49,7 @@ class Endpoint:
         request = HttpRequest(
             method="POST",
             path=self._place.path.rstrip("/") + path,
-            headers=_joined(_OURS, headers, spec.headers),
+            headers=_joined(_OURS, headers, tuple(spec.headers.items())),
             body=_written(body),
             first_s=spec.first_token_s + idles * spec.idle_s,
             idle_s=spec.idle_s,

@@ -7,9 +7,10 @@ import msgspec
 
 from bollard.host.egress.sse import SseEvent
 from bollard.host.errors import InvalidRequest
-from bollard.host.models.boundary import ModelCall, ModelSpec, Vectors
+from bollard.host.models.boundary import ModelCall, Vectors
 from bollard.host.models.failures import failed
 from bollard.host.models.limits import EVENT_BYTES, TOOL_CALLS
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import (
     FunctionCallChunk,
     JsonObject,
@@ -167,7 +168,7 @@ _OURS: Final = frozenset({"documents", "input", "messages", "model", "n", "query
 _LENGTHS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
-def check_arguments(spec: ModelSpec) -> None:
+def check_arguments(spec: SavedModel) -> None:
     """Raises `InvalidRequest` if the model's extra_args contain an argument that each call sets itself."""
     if found := sorted(_OURS & spec.extra_args.keys()):
         raise InvalidRequest(
@@ -180,7 +181,7 @@ def check_arguments(spec: ModelSpec) -> None:
         )
 
 
-def arguments_of(spec: ModelSpec, call: ModelCall | None = None) -> JsonObject:
+def arguments_of(spec: SavedModel, call: ModelCall | None = None) -> JsonObject:
     """Merge the arguments of the model and of the call; the call wins, and `null` removes an argument.
 
     Every name of the output length becomes `max_tokens`, capped at the model's maximum. Raises `ModelFailed`.

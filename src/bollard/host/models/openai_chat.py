@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bollard.host.egress.sse import SseEvent
-from bollard.host.models.boundary import ModelCall, ModelSpec
+from bollard.host.models.boundary import ModelCall
 from bollard.host.models.content import elements_of, inline_file, inline_image, mention, readable, text_of
 from bollard.host.models.failures import ProviderError, failed
 from bollard.host.models.formats import DONE, argument_chunk, arguments_of, count, finish_of, parsed, summed, tool_chunk
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import (
     ContentElement,
     FileBase64Content,
@@ -254,7 +255,7 @@ class OpenAiChat:
 
     path: Final = "/chat/completions"
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: SavedModel) -> None:
         self._spec = spec
         host = urlsplit(spec.base_url).hostname or ""
         self._length = "max_completion_tokens" if host.endswith(_NEWER) else "max_tokens"

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from bollard.host.models.boundary import ModelSpec, Vectors
+from bollard.host.models.boundary import Vectors
 from bollard.host.models.endpoint import Endpoint
 from bollard.host.models.failures import ProviderError, failed
 from bollard.host.models.formats import UnsupportedModel, arguments_of
 from bollard.host.models.limits import EMBED_BATCH_CHARACTERS, EMBED_BATCH_TEXTS, EMBED_DIMENSIONS
 from bollard.host.models.openai_chat import bearer
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import JsonObject
 
 _PATH: Final = "/embeddings"
@@ -38,7 +39,7 @@ _decode: Final = msgspec.json.Decoder(_Vectors).decode
 class Embedder(UnsupportedModel):
     """A model that makes vectors of texts. A `ModelBackend`."""
 
-    def __init__(self, endpoint: Endpoint, spec: ModelSpec) -> None:
+    def __init__(self, endpoint: Endpoint, spec: SavedModel) -> None:
         self._endpoint = endpoint
         self._spec = spec
 

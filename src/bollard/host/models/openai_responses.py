@@ -9,11 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from bollard.host.egress.sse import SseEvent
-from bollard.host.models.boundary import ModelCall, ModelSpec
+from bollard.host.models.boundary import ModelCall
 from bollard.host.models.content import elements_of, inline_file, inline_image, readable, text_of
 from bollard.host.models.failures import ProviderError, failed
 from bollard.host.models.formats import DONE, argument_chunk, arguments_of, count, finish_of, parsed, summed, tool_chunk
 from bollard.host.models.openai_chat import bearer
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import (
     ContentElement,
     FileBase64Content,
@@ -200,7 +201,7 @@ class OpenAiResponses:
 
     path: Final = "/responses"
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: SavedModel) -> None:
         self._spec = spec
 
     def headers(self, key: str | None) -> tuple[tuple[str, str], ...]:

@@ -8,8 +8,8 @@ from typing import Final
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Overloaded
-from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.limits import WAITING_CALLS
+from bollard.host.models.specs import SavedModel
 
 _MINUTE_S: Final = 60.0
 _LEAST_WAIT_S: Final = 0.001
@@ -44,7 +44,7 @@ class Bucket:
 class ModelPace:
     """The rate limits of one model of one workspace."""
 
-    def __init__(self, spec: ModelSpec, clock: Clock) -> None:
+    def __init__(self, spec: SavedModel, clock: Clock) -> None:
         self._model_id = spec.model_id
         self._clock = clock
         self._free = asyncio.Semaphore(spec.at_once)

@@ -11,7 +11,7 @@ from bollard.host.errors import HostError
 from bollard.host.log.entries import CommitResult, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.models.boundary import Price
+from bollard.host.models.specs import SavedPrice
 from bollard.protocol import FunctionTool, JsonObject, JsonValue, Message, TextContent, Usage
 
 _MILLION: Final = 1_000_000
@@ -71,7 +71,9 @@ def _guess_message(message: Message) -> int:
     return found
 
 
-def spent_of(usage: Usage | None, price: Price | None, *, prompt: int, completion: int, cached: int = 0) -> CallCost:
+def spent_of(
+    usage: Usage | None, price: SavedPrice | None, *, prompt: int, completion: int, cached: int = 0
+) -> CallCost:
     """The cost of a call. The estimates `prompt` and `completion` replace counts that the provider did not report;
     `cached` is the part of the prompt from the provider's cache."""
     told = usage or Usage()
@@ -90,7 +92,7 @@ def spent_of(usage: Usage | None, price: Price | None, *, prompt: int, completio
     )
 
 
-def cost_of(price: Price, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+def cost_of(price: SavedPrice, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
     cheap = min(cached_tokens, prompt_tokens)
     of_cached = price.input if price.cached_input is None else price.cached_input
     sent = price.input * (prompt_tokens - cheap) + of_cached * cheap

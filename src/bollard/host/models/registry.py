@@ -5,15 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-import msgspec
-
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, SettingsError
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
-from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.limits import MODELS_OF_WORKSPACE
-from bollard.host.models.specs import check_url, model_from_wire, model_to_wire
+from bollard.host.models.specs import SavedModel, check_url
 from bollard.protocol import JsonObject
 
 # Models that the environment of the host names, the way that other programs find theirs. Read once, at the start.
@@ -28,7 +25,7 @@ _ANTHROPIC_MODEL: Final = "claude-sonnet-4-5"
 class EnvironmentModel:
     """One model, and its key, which is in no store."""
 
-    spec: ModelSpec
+    spec: SavedModel
     key: str | None = field(default=None, repr=False)
 
 
@@ -37,7 +34,7 @@ def models_of_environment(environment: Mapping[str, str]) -> tuple[EnvironmentMo
     said = {name: value.strip() for name, value in environment.items() if value.strip()}
     found: list[EnvironmentModel] = []
     if "OPENAI_BASE_URL" in said:
-        spec = ModelSpec(
+        spec = SavedModel(
             model_id="openai",
             model_type="llm",
             style="openai-chat",
@@ -47,7 +44,7 @@ def models_of_environment(environment: Mapping[str, str]) -> tuple[EnvironmentMo
         )
         found.append(EnvironmentModel(spec, said.get("OPENAI_API_KEY")))
     if "ANTHROPIC_API_KEY" in said:
-        spec = ModelSpec(
+        spec = SavedModel(
             model_id="anthropic",
             model_type="llm",
             style="anthropic",
@@ -74,7 +71,7 @@ DEFAULT: Final = "default"
 """The alias for the default model of the host."""
 DEMO: Final = "demo"
 Origin = Literal["saved", "environment", "builtin"]
-_DEMO: Final = ModelSpec(
+_DEMO: Final = SavedModel(
     model_id=DEMO,
     model_type="llm",
     style="demo",
@@ -89,7 +86,7 @@ _DEMO: Final = ModelSpec(
 class RegisteredModel:
     """One model of a workspace, and where it comes from."""
 
-    spec: ModelSpec
+    spec: SavedModel
     origin: Origin
     revision: int = 0
     """How often it was saved; 0 for what nobody saved."""
@@ -102,18 +99,18 @@ class RegisteredModel:
         return self.spec.model_id
 
 
-class _SavedModels(Repository[ModelSpec]):
+class _SavedModels(Repository[SavedModel]):
     """The saved models."""
 
     def __init__(self, changes: SavedChanges, changed: Callable[[str, str], None]) -> None:
-        super().__init__(MODEL, changes, lambda body, _: model_from_wire(body), model_to_wire)
+        super().__init__(MODEL, changes, lambda body, _: SavedModel.read(body), SavedModel.to_wire)
         self._listener = changed
         self.revision = 0
 
-    async def save(self, spec: ModelSpec, workspace: str, *, by: str, edited: int | None) -> Saved[ModelSpec]:
+    async def save(self, spec: SavedModel, workspace: str, *, by: str, edited: int | None) -> Saved[SavedModel]:
         return await self._save(workspace, spec.model_id, lambda _: spec, by=by, edited=edited)
 
-    def changed(self, before: Saved[ModelSpec] | None, after: Saved[ModelSpec] | None) -> None:
+    def changed(self, before: Saved[SavedModel] | None, after: Saved[SavedModel] | None) -> None:
         self.revision += 1
         either = after or before
         if either is not None:
@@ -156,7 +153,7 @@ class ModelRegistry:
         """The model of this id; `default` is the one that it stands for, under its own name."""
         if model_id == DEFAULT:
             meant = self.default(workspace)
-            return replace(meant, spec=msgspec.structs.replace(meant.spec, model_id=DEFAULT), alias_of=meant.model_id)
+            return replace(meant, spec=meant.spec.model_copy(update={"model_id": DEFAULT}), alias_of=meant.model_id)
         if model_id in self._fixed:
             return self._fixed[model_id]
         saved = self._saved.find(workspace, model_id)
@@ -188,7 +185,7 @@ class ModelRegistry:
     ) -> RegisteredModel:
         """A model, or a new version of one."""
         self._refuse_fixed(model_id)
-        spec = model_from_wire({**body, "model_id": model_id})
+        spec = SavedModel.read({**body, "model_id": model_id})
         self._check_reach(spec)
         return _known(await self._saved.save(spec, workspace, by=by, edited=edited))
 
@@ -196,7 +193,7 @@ class ModelRegistry:
         self._refuse_fixed(model_id)
         await self._saved.delete(workspace, model_id, by=by, edited=edited)
 
-    def _check_reach(self, spec: ModelSpec) -> None:
+    def _check_reach(self, spec: SavedModel) -> None:
         """A provider that can never be reached is told at once; a name is judged with each connection."""
         if spec.style == "demo":
             return
@@ -230,5 +227,5 @@ class ModelRegistry:
             )
 
 
-def _known(saved: Saved[ModelSpec]) -> RegisteredModel:
+def _known(saved: Saved[SavedModel]) -> RegisteredModel:
     return RegisteredModel(spec=saved.thing, origin="saved", revision=saved.revision)

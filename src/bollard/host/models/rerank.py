@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
-from bollard.host.models.boundary import ModelSpec
 from bollard.host.models.endpoint import Endpoint
 from bollard.host.models.failures import ProviderError, failed
 from bollard.host.models.formats import UnsupportedModel, arguments_of, parsed
 from bollard.host.models.openai_chat import bearer
+from bollard.host.models.specs import SavedModel
 from bollard.protocol import JsonObject, RerankScore, limits
 
 _PATH: Final = "/rerank"
@@ -30,7 +30,7 @@ class _Scores(msgspec.Struct):
 class Reranker(UnsupportedModel):
     """A rerank model. Implements `ModelBackend`."""
 
-    def __init__(self, endpoint: Endpoint, spec: ModelSpec) -> None:
+    def __init__(self, endpoint: Endpoint, spec: SavedModel) -> None:
         self._endpoint = endpoint
         self._spec = spec
 

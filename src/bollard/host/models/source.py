@@ -15,7 +15,7 @@ from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.calls import ModelGateway
 from bollard.host.models.pricing import WorkspaceLedger
 from bollard.host.models.registry import ModelRegistry, RegisteredModel, models_of_environment
-from bollard.host.models.specs import model_to_wire, provider_of
+from bollard.host.models.specs import provider_of
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
 from bollard.trust import canonical_sha256
@@ -59,7 +59,7 @@ class ModelSource:
 
 def _capability(known: RegisteredModel) -> Capability:
     spec = known.spec
-    about: dict[str, str | int | bool] = {"model_type": spec.model_type, "provider": provider_of(spec)}
+    about: dict[str, str | int | bool] = {"model_type": spec.served_type, "provider": provider_of(spec)}
     if spec.context_window is not None:
         about["context_window"] = spec.context_window
     if spec.vision:
@@ -68,14 +68,14 @@ def _capability(known: RegisteredModel) -> Capability:
         id=f"model:{spec.model_id}",
         name=spec.model_id,
         kind="model",
-        description=f"A model of type {spec.model_type}: {spec.model} at {provider_of(spec)}.",
+        description=f"A model of type {spec.served_type}: {spec.model} at {provider_of(spec)}.",
         input_schema={},
         risk="low",
         flow=NO_FLOW,
         effects="none",
         approval="never",
         source="models",
-        version=canonical_sha256(model_to_wire(spec)),
+        version=canonical_sha256(spec.to_wire()),
         about=about,
     )
 

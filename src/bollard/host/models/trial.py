@@ -32,13 +32,13 @@ _SENT: Final = {
 async def try_model(gateway: ModelGateway, clock: Clock, caller: Caller, model_id: str) -> JsonObject:
     """The result of a test call: `ok` with the answer, or the reason of the failure. Only callers with `host.operate`
     see the message of an internal provider. Raises `NotFound`."""
-    sent, most = _SENT[gateway.book.get(caller.workspace, model_id).spec.model_type]
+    sent, most = _SENT[gateway.book.get(caller.workspace, model_id).spec.served_type]
     asker = ModelCaller(workspace=caller.workspace, by=caller.name)
     started = clock.monotonic()
     outcome: JsonObject = {}
     try:
         async with asyncio.timeout(TEST_S), gateway.place(asker, model_id, sent, most) as place:
-            outcome = await _TESTS[place.known.spec.model_type](place, clock, started)
+            outcome = await _TESTS[place.known.spec.served_type](place, clock, started)
     except TimeoutError:
         outcome = _failed("timeout", f"the model did not answer within {TEST_S:g} s", "check its provider")
     except HostError as error:

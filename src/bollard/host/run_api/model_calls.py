@@ -209,7 +209,7 @@ class ModelCalls:
     async def asked(self, asker: ModelCaller, model_id: str, sent: int, most: int) -> AsyncGenerator[CallTarget]:
         """A call outside of runs, charged to the workspace of the caller."""
         known = self._ports.gateway.book.get(asker.workspace, model_id)
-        payer, operation = WorkspacePayer(asker, self._ports), _OPERATIONS[known.spec.model_type]
+        payer, operation = WorkspacePayer(asker, self._ports), _OPERATIONS[known.spec.served_type]
         async with self._asked(payer, model_id, operation, sent, most) as (place, asked):
             yield replace(place, heard=asked.heard)
 

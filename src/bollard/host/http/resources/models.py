@@ -19,7 +19,7 @@ from bollard.host.log.saved_resources import Saved
 from bollard.host.models.boundary import ModelType
 from bollard.host.models.registry import DEFAULT, MODEL, RegisteredModel
 from bollard.host.models.source import ModelParts
-from bollard.host.models.specs import SavedModel, model_to_wire, provider_of
+from bollard.host.models.specs import SavedModel, provider_of
 from bollard.protocol import JsonObject
 
 _MODEL: Final = "/api/v1/models/{model_id}"
@@ -124,7 +124,7 @@ class Models(SavedRoutes[RegisteredModel]):
     def show_item(self, saved: Saved[RegisteredModel]) -> JsonObject:
         model = saved.thing
         shown: JsonObject = {
-            **model_to_wire(model.spec),
+            **model.spec.to_wire(),
             "provider": provider_of(model.spec),
             "origin": model.origin,
             "is_default": model.model_id in (DEFAULT, self._registry.default(saved.workspace).model_id),
