@@ -7,7 +7,7 @@ from tests.tables import for_each
 
 from bollard.host.mcp.consent import Terms, difference, suggested
 from bollard.host.mcp.limits import DIFF_LINES
-from bollard.host.mcp.servers import McpServer
+from bollard.host.mcp.servers import SavedMcpServer
 from bollard.wire.bridge_frames import ToolSeen
 
 
@@ -59,12 +59,14 @@ def test_a_difference_of_everything_is_cut_and_says_so() -> None:
 
 
 def test_another_endpoint_is_another_tool_and_another_variable_is_not() -> None:
-    here = McpServer(name="x", command="npx", args=("a",))
-    assert here.endpoint == McpServer(name="x", command="npx", args=("a",), env={"A": "b"}, timeout_s=5).endpoint
+    here = SavedMcpServer(server_id="x", command="npx", args=["a"])
+    assert (
+        here.endpoint == SavedMcpServer(server_id="x", command="npx", args=["a"], env={"A": "b"}, timeout_s=5).endpoint
+    )
     others = [
-        McpServer(name="x", command="npx", args=("a", "b")),
-        McpServer(name="x", command="npx a"),
-        McpServer(name="x", url="https://example.org/a"),
-        McpServer(name="x", url="https://example.org/b"),
+        SavedMcpServer(server_id="x", command="npx", args=["a", "b"]),
+        SavedMcpServer(server_id="x", command="npx a"),
+        SavedMcpServer(server_id="x", url="https://example.org/a"),
+        SavedMcpServer(server_id="x", url="https://example.org/b"),
     ]
     assert len({here.endpoint, *(other.endpoint for other in others)}) == 5

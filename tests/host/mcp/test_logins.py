@@ -25,7 +25,7 @@ from bollard.host.log.writer import Writer
 from bollard.host.mcp.connection import McpConnection
 from bollard.host.mcp.limits import LOGIN_S
 from bollard.host.mcp.logins import CompleteMcpLogin
-from bollard.host.mcp.servers import server_from_wire
+from bollard.host.mcp.servers import SavedMcpServer
 from bollard.host.mcp.source import McpSource
 from bollard.host.secrets.redactor import MARK, Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
@@ -347,6 +347,6 @@ async def test_a_stranger_leads_nowhere_into_the_own_network(desk: Desk) -> None
 )
 def test_what_cannot_be_a_login_is_refused_when_it_is_saved(more: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        server_from_wire({"server_id": "x", "url": "https://mcp.example.org/mcp", **more})
+        SavedMcpServer.read({"server_id": "x", "url": "https://mcp.example.org/mcp", **more})
     with pytest.raises(InvalidRequest, match="a command has no login"):
-        server_from_wire({"server_id": "x", "command": "x", "auth": "oauth"})
+        SavedMcpServer.read({"server_id": "x", "command": "x", "auth": "oauth"})

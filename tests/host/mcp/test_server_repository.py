@@ -20,7 +20,7 @@ YES = ToolConsent(
     definition={"description": "Act.", "input_schema": {"type": "object"}, "output_schema": None, "version": "v"},
     terms=Terms(risk="critical", flow=FLOW, effects="idempotent", approval="always"),
     by="ann",
-    at_ms=1_700_000_000_123,
+    at=1_700_000_000.123,
 )
 
 
@@ -59,7 +59,7 @@ async def test_a_workspace_has_so_many_servers_and_a_server_so_much_that_is_agre
     with pytest.raises(Conflict, match="already"):
         await repository.save({"command": "x"}, "w", "one-more", by="ann", edited=None)
     large = ToolConsent(
-        definition_sha256="b" * 64, definition={"description": "x" * CONSENT_BYTES}, terms=Terms(), by="ann", at_ms=0
+        definition_sha256="b" * 64, definition={"description": "x" * CONSENT_BYTES}, terms=Terms(), by="ann", at=0.0
     )
     with pytest.raises(Conflict, match="the consents for s0 exceed"):
         await repository.agree("w", "s0", {"act": large}, frozenset(), by="ann")

@@ -11,7 +11,6 @@ from typing import Final, Literal, Protocol
 from urllib.parse import quote
 
 import structlog
-from msgspec.structs import replace
 
 from bollard.host.capabilities.sources import CallOrder
 from bollard.host.errors import HostError, ToolFailed
@@ -20,7 +19,7 @@ from bollard.host.mcp.consent import ServerTool, ToolConsent, evaluate_tools
 from bollard.host.mcp.limits import CALLS_AT_ONCE, LOG_LINES, RECONNECT_MAX_S, START_S, STEADY_S
 from bollard.host.mcp.logins import LoginRepository, Secrets
 from bollard.host.mcp.server_repository import ServerRecord
-from bollard.host.mcp.servers import McpServer
+from bollard.host.mcp.servers import SavedMcpServer
 from bollard.wire import worker_environment
 from bollard.wire.bridge_frames import Connected, Login, OpenHttp, OpenStdio, Returned, ToolSeen
 
@@ -35,7 +34,9 @@ class _Secrets(Protocol):
     async def use_all(self, workspace: str, names: Iterable[str], *, purpose: str, by: str) -> Mapping[str, str]: ...
 
 
-async def resolve_address(server: McpServer, workspace: str, url: str, secrets: _Secrets) -> tuple[str, dict[str, str]]:
+async def resolve_address(
+    server: SavedMcpServer, workspace: str, url: str, secrets: _Secrets
+) -> tuple[str, dict[str, str]]:
     """The URL and the headers of a server with their secrets. Raises `HostError` if a secret is unavailable."""
     known = await _read_secrets(server, workspace, [*server.headers.values()], _IN_URL.findall(url), secrets)
     resolved = _IN_URL.sub(lambda match: quote(known[match[1]], safe=""), url)
@@ -43,7 +44,7 @@ async def resolve_address(server: McpServer, workspace: str, url: str, secrets: 
 
 
 async def build_open_order(
-    server: McpServer, workspace: str, *, link: int, secrets: _Secrets, home: Path, login: Login | None = None
+    server: SavedMcpServer, workspace: str, *, link: int, secrets: _Secrets, home: Path, login: Login | None = None
 ) -> OpenStdio | OpenHttp:
     """The order that opens a connection. Creates the folder of a command. Raises `HostError` and `OSError`."""
     if server.url is not None:
@@ -51,7 +52,7 @@ async def build_open_order(
         return OpenHttp(link=link, url=url, headers=headers, protocol=server.protocol, start_s=START_S, login=login)
     known = await _read_secrets(server, workspace, [*server.env.values()], [], secrets)
     values = {name: _fill(value, known) for name, value in server.env.items()}
-    folder = home / workspace / server.name
+    folder = home / workspace / server.server_id
     await asyncio.to_thread(folder.mkdir, _PRIVATE, parents=True, exist_ok=True)
     return OpenStdio(
         link=link,
@@ -65,12 +66,12 @@ async def build_open_order(
 
 
 async def _read_secrets(
-    server: McpServer, workspace: str, values: list[str], more: list[str], secrets: _Secrets
+    server: SavedMcpServer, workspace: str, values: list[str], more: list[str], secrets: _Secrets
 ) -> Mapping[str, str]:
     names = [match[2] for match in map(_REFERENCE.search, values) if match is not None] + more
     if not names:
         return {}
-    return await secrets.use_all(workspace, names, purpose=f"mcp:{server.name}", by="host")
+    return await secrets.use_all(workspace, names, purpose=f"mcp:{server.server_id}", by="host")
 
 
 def _fill(value: str, known: Mapping[str, str]) -> str:
@@ -102,7 +103,7 @@ class McpConnection:
     ) -> None:
         """`changed` is called when the offered tools may have changed; `hide` removes secrets from a text."""
         self.workspace: Final = workspace
-        self.server: McpServer = record.server
+        self.server: SavedMcpServer = record.server
         self._agreed: Mapping[str, ToolConsent] = record.agreed
         self._bridge = bridge
         self._secrets = secrets
@@ -141,7 +142,8 @@ class McpConnection:
 
     def apply(self, record: ServerRecord) -> bool:
         """Apply a change of consent, `allow` or `timeout_s` without a reconnect. `False` if the change needs one."""
-        if replace(self.server, allow=record.server.allow, timeout_s=record.server.timeout_s) != record.server:
+        changes = {"allow": record.server.allow, "timeout_s": record.server.timeout_s}
+        if self.server.model_copy(update=changes) != record.server:
             return False
         self.server, self._agreed = record.server, record.agreed
         self._reset_tools()
@@ -174,10 +176,10 @@ class McpConnection:
         if link is None or not self.connected:
             problem = self.problem or CONNECTING
             raise ToolFailed(
-                f"the MCP server {self.server.name} is not connected: {problem}",
+                f"the MCP server {self.server.server_id} is not connected: {problem}",
                 reason="mcp_server_not_connected",
-                hint=f"see `bollard mcp show {self.server.name}`",
-                server=self.server.name,
+                hint=f"see `bollard mcp show {self.server.server_id}`",
+                server=self.server.server_id,
                 problem=problem,
             )
         loop = asyncio.get_running_loop()
@@ -187,10 +189,10 @@ class McpConnection:
                 await self._call_slots.acquire()
         except TimeoutError:
             raise ToolFailed(
-                f"{CALLS_AT_ONCE} calls of the MCP server {self.server.name} are active, which is the limit",
+                f"{CALLS_AT_ONCE} calls of the MCP server {self.server.server_id} are active, which is the limit",
                 reason="mcp_calls",
                 hint="try again later",
-                server=self.server.name,
+                server=self.server.server_id,
                 limit=CALLS_AT_ONCE,
             ) from None
         try:
@@ -228,7 +230,7 @@ class McpConnection:
         self.status = "connecting"
         try:
             login = None
-            if self.server.oauth is not None:
+            if self.server.auth is not None:
                 login = await self._logins.use(self.workspace, self.server)
                 if login is None:
                     self._lose("nobody has logged in for it", self._login_hint, "needs_login")
@@ -257,7 +259,7 @@ class McpConnection:
     def link_connected(self, info: Connected) -> None:
         self.server_info, self.status, self.problem, self.hint = info, "connected", "", ""
         _log.info(
-            "an MCP server is connected", server=self.server.name, workspace=self.workspace, version=info.protocol
+            "an MCP server is connected", server=self.server.server_id, workspace=self.workspace, version=info.protocol
         )
 
     def link_tools(self, tools: Sequence[ToolSeen]) -> None:
@@ -278,7 +280,7 @@ class McpConnection:
         try:
             await self._logins.save(self.workspace, self.server, login, by="host")
         except HostError as error:  # the connection goes on; after a restart a person must log in again
-            name = self.server.name
+            name = self.server.server_id
             _log.error("a renewed login was not saved", server=name, workspace=self.workspace, problem=error.message)
 
     def link_closed(self, problem: str, hint: str, *, needs_login: bool) -> None:
@@ -294,14 +296,14 @@ class McpConnection:
 
     @property
     def _login_hint(self) -> str:
-        return f"log in with `bollard mcp login {self.server.name}`"
+        return f"log in with `bollard mcp login {self.server.server_id}`"
 
     def _lose(self, problem: str, hint: str, status: Literal["waiting", "needs_login"] = "waiting") -> None:
         had_tools = self._seen is not None
         self.status, self.problem, self.hint = status, problem, hint
         self._link, self._seen, self.server_info = None, None, None
         self._listed.set()
-        name = self.server.name
+        name = self.server.server_id
         _log.warning("an MCP server is not connected", server=name, workspace=self.workspace, problem=problem)
         if had_tools:
             self._reset_tools()

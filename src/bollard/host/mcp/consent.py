@@ -8,20 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from bollard.host.agents.saved_body import refusal
 from bollard.host.capabilities.capability import ALL_FLOW, Approval, Capability, CapabilityLimits, Effects, Flow, Risk
 from bollard.host.mcp.limits import CONSENT_TOOLS, DIFF_LINES
-from bollard.host.mcp.servers import McpServer
-from bollard.protocol import Digest, Flag, JsonObject, JsonValue, Strict, Timestamp
+from bollard.host.mcp.servers import SavedMcpServer
+from bollard.protocol import Digest, Flag, JsonObject, JsonValue, Strict
 from bollard.wire.bridge_frames import ToolSeen
 
 ToolState = Literal["offered", "new", "changed", "missing", "refused", "unusable"]
 """`refused`: the list of allowed tools of the server does not have it."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The risk, flow, effects and approval of a tool. The defaults are the worst case."""
 
     risk: Risk = "high"
@@ -33,15 +32,16 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 NO_TERMS: Final = Terms()
 
 
-class ToolConsent(msgspec.Struct, frozen=True, kw_only=True):
-    """The consent of a person to one definition of a tool, on these terms."""
+class ToolConsent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The consent of a person to one definition of a tool, on these terms. The log holds it as it is."""
 
     definition_sha256: str
     definition: JsonObject
     """The consented description and schemas, to show later what changed."""
     terms: Terms
     by: str
-    at_ms: int
+    at: float
+    """Seconds of the epoch."""
 
 
 class ServerTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +71,10 @@ def suggested(seen: ToolSeen) -> Terms:
     )
 
 
-def seen_capability(server: McpServer, seen: ToolSeen, terms: Terms) -> Capability:
+def seen_capability(server: SavedMcpServer, seen: ToolSeen, terms: Terms) -> Capability:
     """A tool as the server defines it now, as a capability on these terms."""
     return Capability(
-        id=f"mcp:{server.name}/{seen.name}",
+        id=f"mcp:{server.server_id}/{seen.name}",
         name=seen.name,
         kind="mcp",
         description=seen.description,
@@ -85,7 +85,7 @@ def seen_capability(server: McpServer, seen: ToolSeen, terms: Terms) -> Capabili
         effects=terms.effects,
         approval=terms.approval,
         limits=CapabilityLimits(timeout_s=server.timeout_s),
-        source=f"mcp:{server.name}",
+        source=f"mcp:{server.server_id}",
         version=server.endpoint,
     )
 
@@ -100,7 +100,9 @@ def definition_of(capability: Capability) -> JsonObject:
     }
 
 
-def evaluate_tools(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[str, ToolConsent]) -> list[ServerTool]:
+def evaluate_tools(
+    server: SavedMcpServer, seen: Sequence[ToolSeen], agreed: Mapping[str, ToolConsent]
+) -> list[ServerTool]:
     """Every tool that the server lists or that has a consent, by name."""
     tools = [_evaluate(server, tool, agreed.get(tool.name)) for tool in seen]
     listed = {tool.name for tool in seen}
@@ -110,7 +112,7 @@ def evaluate_tools(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[
             state="missing",
             capability=None,
             agreed=consent,
-            problem=f"the server {server.name} does not list {name} any more",
+            problem=f"the server {server.server_id} does not list {name} any more",
         )
         for name, consent in agreed.items()
         if name not in listed
@@ -118,15 +120,15 @@ def evaluate_tools(server: McpServer, seen: Sequence[ToolSeen], agreed: Mapping[
     return sorted(tools, key=lambda tool: tool.name)
 
 
-def _evaluate(server: McpServer, seen: ToolSeen, agreed: ToolConsent | None) -> ServerTool:
+def _evaluate(server: SavedMcpServer, seen: ToolSeen, agreed: ToolConsent | None) -> ServerTool:
     if seen.problem is not None:
         return ServerTool(name=seen.name, state="unusable", capability=None, agreed=agreed, problem=seen.problem)
     capability = seen_capability(server, seen, suggested(seen) if agreed is None else agreed.terms)
     if not server.allows(seen.name):
-        problem = f"{seen.name} is not in the list of allowed tools of the server {server.name}"
+        problem = f"{seen.name} is not in the list of allowed tools of the server {server.server_id}"
         return ServerTool(name=seen.name, state="refused", capability=capability, agreed=agreed, problem=problem)
     if agreed is None:
-        problem = f"{seen.name} of the server {server.name} has no consent yet"
+        problem = f"{seen.name} of the server {server.server_id} has no consent yet"
         return ServerTool(name=seen.name, state="new", capability=capability, problem=problem)
     if agreed.definition_sha256 != capability.definition_sha256:
         return ServerTool(
@@ -171,7 +173,7 @@ def _escaped(value: JsonValue) -> str:
     return text[1:-1] if isinstance(value, str) and value.isidentifier() and value.isascii() else text
 
 
-# --- wire and store formats ---
+# --- requests ---
 
 _ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
 
@@ -183,14 +185,14 @@ class _Flow(Strict):
 
 
 class _Terms(Strict):
-    risk: Risk | None = Field(default=None, description="As suggested, where it is left out.")
+    risk: Risk | None = Field(default=None, description="The suggested one, if it is left out.")
     flow: _Flow | None = None
     effects: Effects | None = None
     approval: Approval | None = None
 
 
 class _Yes(_Terms):
-    """A yes to one tool."""
+    """The consent to one tool."""
 
     name: _ToolName
     definition_sha256: Digest
@@ -201,67 +203,20 @@ class ConsentMcpTools(Strict):
 
     tools: Annotated[list[_Yes], Field(max_length=CONSENT_TOOLS)] = Field(default_factory=list[_Yes])
     withdraw: Annotated[list[_ToolName], Field(max_length=CONSENT_TOOLS)] = Field(
-        default_factory=list[str], description="Tools that are agreed to no more."
+        default_factory=list[str], description="Tools whose consent is withdrawn."
     )
-
-
-class _StoredConsent(Strict):
-    definition_sha256: Digest
-    definition: JsonObject
-    terms: _Terms
-    by: str
-    at: Timestamp
-
-
-_MS: Final = 1000
 
 
 def terms_of(chosen: _Terms, otherwise: Terms) -> Terms:
     """The terms that a person chose, and the suggested ones for what is left out."""
-    flow = chosen.flow
     return Terms(
         risk=chosen.risk or otherwise.risk,
-        flow=otherwise.flow
-        if flow is None
-        else Flow(reads_private=flow.reads_private, brings_untrusted=flow.brings_untrusted, sends_out=flow.sends_out),
+        flow=otherwise.flow if chosen.flow is None else Flow(**chosen.flow.model_dump()),
         effects=chosen.effects or otherwise.effects,
         approval=chosen.approval or otherwise.approval,
     )
 
 
-def terms_to_wire(terms: Terms) -> JsonObject:
-    return {
-        "risk": terms.risk,
-        "flow": {
-            "reads_private": terms.flow.reads_private,
-            "brings_untrusted": terms.flow.brings_untrusted,
-            "sends_out": terms.flow.sends_out,
-        },
-        "effects": terms.effects,
-        "approval": terms.approval,
-    }
-
-
-def agreed_to_wire(agreed: ToolConsent) -> JsonObject:
-    return {
-        "definition_sha256": agreed.definition_sha256,
-        "definition": agreed.definition,
-        "terms": terms_to_wire(agreed.terms),
-        "by": agreed.by,
-        "at": agreed.at_ms / _MS,
-    }
-
-
-def agreed_from_store(body: JsonObject) -> ToolConsent:
-    """The inverse of `agreed_to_wire`. Raises `InvalidRequest`."""
-    try:
-        stored = _StoredConsent.from_wire(body)
-    except ValidationError as error:
-        raise refusal(error, "mcp_server.agreed") from error
-    return ToolConsent(
-        definition_sha256=stored.definition_sha256,
-        definition=stored.definition,
-        terms=terms_of(stored.terms, Terms(flow=ALL_FLOW)),
-        by=stored.by,
-        at_ms=round(stored.at * _MS),
-    )
+def terms_on(capability: Capability) -> Terms:
+    """The terms of a tool as it is offered or suggested."""
+    return Terms(risk=capability.risk, flow=capability.flow, effects=capability.effects, approval=capability.approval)

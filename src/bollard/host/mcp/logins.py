@@ -16,7 +16,7 @@ from bollard.host.errors import Conflict, InvalidRequest
 from bollard.host.log.saved_resources import JointChange
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.limits import LOGIN_CHARACTERS, LOGIN_S, LOGIN_STEP_S
-from bollard.host.mcp.servers import McpServer
+from bollard.host.mcp.servers import SavedMcpServer
 from bollard.host.secrets.references import own_name, referred
 from bollard.protocol import Strict
 from bollard.trust import canonical_sha256
@@ -57,27 +57,27 @@ class LoginRepository:
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
 
-    async def use(self, workspace: str, server: McpServer, *, by: str = "host") -> Login | None:
+    async def use(self, workspace: str, server: SavedMcpServer, *, by: str = "host") -> Login | None:
         """The login of a server, or `None` without one for its current address and client. Raises `HostError` if a
         secret is unavailable."""
-        own, oauth = _name(server.name), server.oauth
-        if oauth is None or self._secrets.find(workspace, own) is None:
+        own = _name(server.server_id)
+        if server.auth is None or self._secrets.find(workspace, own) is None:
             return None
-        names = [own] if oauth.client_secret is None else [own, referred(oauth.client_secret)]
-        known = await self._secrets.use_all(workspace, names, purpose=f"mcp:{server.name}", by=by)
+        names = [own] if server.client_secret is None else [own, referred(server.client_secret)]
+        known = await self._secrets.use_all(workspace, names, purpose=f"mcp:{server.server_id}", by=by)
         login = _decode(known[own], server)
-        if login is None or oauth.client_secret is None:
+        if login is None or server.client_secret is None:
             return login
         return msgspec.structs.replace(login, client_secret=known[names[1]])
 
-    async def client_secret(self, workspace: str, server: McpServer, *, by: str) -> str | None:
+    async def client_secret(self, workspace: str, server: SavedMcpServer, *, by: str) -> str | None:
         """The secret of a client that was registered by hand. Raises `HostError`."""
-        if server.oauth is None or server.oauth.client_secret is None:
+        if server.client_secret is None:
             return None
-        name = referred(server.oauth.client_secret)
-        return (await self._secrets.use_all(workspace, [name], purpose=f"mcp:{server.name}", by=by))[name]
+        name = referred(server.client_secret)
+        return (await self._secrets.use_all(workspace, [name], purpose=f"mcp:{server.server_id}", by=by))[name]
 
-    async def save(self, workspace: str, server: McpServer, login: Login, *, by: str) -> None:
+    async def save(self, workspace: str, server: SavedMcpServer, login: Login, *, by: str) -> None:
         """Store a login. Raises `HostError`."""
         text = _encode(login, server)
         if len(text) > LOGIN_CHARACTERS:
@@ -87,7 +87,7 @@ class LoginRepository:
                 hint="request fewer scopes",
                 limit=LOGIN_CHARACTERS,
             )
-        await self._secrets.keep_own(workspace, _name(server.name), text, by=by)
+        await self._secrets.keep_own(workspace, _name(server.server_id), text, by=by)
 
     async def forget(self, workspace: str, name: str, *, by: str) -> None:
         """Remove a login. Raises `Conflict` if there is none."""
@@ -109,16 +109,14 @@ def _name(server: str) -> str:
     return own_name(_KIND, server, _FIELD)
 
 
-def _bound_to(server: McpServer) -> str:
+def _bound_to(server: SavedMcpServer) -> str:
     """A digest of the address and client. A token is never sent to another address or used with another client."""
-    client = None if server.oauth is None else server.oauth.client_id
-    return canonical_sha256({"url": server.url, "client_id": client})
+    return canonical_sha256({"url": server.url, "client_id": server.client_id})
 
 
-def _encode(login: Login, server: McpServer) -> str:
+def _encode(login: Login, server: SavedMcpServer) -> str:
     """The stored text. Each secret value is on a line of its own, because the redactor matches whole lines."""
-    by_reference = server.oauth is not None and server.oauth.client_secret is not None
-    secret = "" if by_reference else login.client_secret or ""
+    secret = "" if server.client_secret is not None else login.client_secret or ""
     body = _LoginBody(
         bound_to=_bound_to(server),
         login=msgspec.structs.replace(login, access_token="", refresh_token=None, client_secret=None),
@@ -126,7 +124,7 @@ def _encode(login: Login, server: McpServer) -> str:
     return "\n".join((login.access_token, login.refresh_token or "", secret, msgspec.json.encode(body).decode()))
 
 
-def _decode(text: str, server: McpServer) -> Login | None:
+def _decode(text: str, server: SavedMcpServer) -> Login | None:
     access, refresh, secret, encoded = text.split("\n", 3)
     body = msgspec.json.decode(encoded, type=_LoginBody)
     if body.bound_to != _bound_to(server):
@@ -167,7 +165,7 @@ class StartedLogin(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Pending(msgspec.Struct, frozen=True, kw_only=True):
     number: int
-    server: McpServer
+    server: SavedMcpServer
     by: str
     state: str
     expires_ms: int
@@ -186,22 +184,22 @@ class McpLogins:
         self._pending: dict[tuple[str, str], _Pending] = {}
 
     async def begin(
-        self, workspace: str, server: McpServer, headers: Mapping[str, str], url: str, redirect_uri: str, by: str
+        self, workspace: str, server: SavedMcpServer, headers: Mapping[str, str], url: str, redirect_uri: str, by: str
     ) -> StartedLogin:
         """Begin a login and drop an earlier one for this server. `url` and `headers` contain their secrets. Raises
         `InvalidRequest` and `Conflict`."""
         check_redirect(redirect_uri)
-        if server.oauth is None:
-            raise no_login(server.name)
-        self.drop(workspace, server.name)
+        if server.auth is None:
+            raise no_login(server.server_id)
+        self.drop(workspace, server.server_id)
         before = await self._repository.use(workspace, server, by=by)
         order = BeginLogin(
             login=self._bridge.next_link(),
             url=url,
             headers=dict(headers),
             redirect_uri=redirect_uri,
-            scopes=list(server.oauth.scopes),
-            client_id=server.oauth.client_id,
+            scopes=list(server.scopes),
+            client_id=server.client_id,
             client_secret=await self._repository.client_secret(workspace, server, by=by),
             client=None if before is None else before.client,
             registered_secret=None if before is None else before.client_secret,
@@ -211,23 +209,24 @@ class McpLogins:
         if isinstance(prompt, LoginEnded):
             raise self._failed(workspace, server, prompt)
         expires_ms = self._clock.now_ms() + round(LOGIN_S * 1000)
-        self.drop(workspace, server.name)  # another user may have begun a login during the await
-        self._pending[workspace, server.name] = _Pending(
+        self.drop(workspace, server.server_id)  # another user may have begun a login during the await
+        self._pending[workspace, server.server_id] = _Pending(
             number=order.login, server=server, by=by, state=prompt.state, expires_ms=expires_ms
         )
         return StartedLogin(url=prompt.url, state=prompt.state, expires_ms=expires_ms)
 
-    async def complete(self, workspace: str, server: McpServer, callback: CompleteMcpLogin, by: str) -> Login:
+    async def complete(self, workspace: str, server: SavedMcpServer, callback: CompleteMcpLogin, by: str) -> Login:
         """Exchange the code of the callback for a login, which is not stored yet. Raises `InvalidRequest` and
         `Conflict`."""
-        key = workspace, server.name
+        key = workspace, server.server_id
         pending = self._pending.get(key)
         if pending is None or pending.by != by or pending.server != server or self._is_over(key, pending):
+            command = f"bollard mcp login {server.server_id}"
             raise Conflict(
-                f"you have no login for the MCP server {server.name} in progress",
+                f"you have no login for the MCP server {server.server_id} in progress",
                 reason="mcp_no_pending_login",
-                hint=f"begin one with `bollard mcp login {server.name}`, to be completed in {LOGIN_S / 60:g} minutes",
-                server=server.name,
+                hint=f"begin one with `{command}`, to be completed in {LOGIN_S / 60:g} minutes",
+                server=server.server_id,
                 minutes=LOGIN_S / 60,
             )
         if not hmac.compare_digest(pending.state, callback.state):
@@ -255,13 +254,13 @@ class McpLogins:
         self.drop(*key)
         return True
 
-    def _failed(self, workspace: str, server: McpServer, ended: LoginEnded) -> Conflict:
+    def _failed(self, workspace: str, server: SavedMcpServer, ended: LoginEnded) -> Conflict:
         problem = self._hide(workspace, ended.problem)
         return Conflict(
-            f"the login for the MCP server {server.name} failed: {problem}",
+            f"the login for the MCP server {server.server_id} failed: {problem}",
             reason="mcp_login_failed",
-            hint=ended.hint or f"try again with `bollard mcp login {server.name}`",
-            server=server.name,
+            hint=ended.hint or f"try again with `bollard mcp login {server.server_id}`",
+            server=server.server_id,
             problem=problem,
         )
 

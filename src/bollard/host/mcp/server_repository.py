@@ -1,16 +1,16 @@
 """The saved MCP servers of every workspace, with the tools that a person consented to."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from bollard.host.errors import Conflict
 from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
-from bollard.host.mcp.consent import ToolConsent, agreed_from_store, agreed_to_wire
+from bollard.host.mcp.consent import ToolConsent
 from bollard.host.mcp.limits import CONSENT_BYTES, CONSENT_TOOLS, SERVERS_OF_WORKSPACE
-from bollard.host.mcp.servers import McpServer, server_from_wire, server_to_wire
+from bollard.host.mcp.servers import SavedMcpServer
 from bollard.protocol import JsonObject
 
 MCP_SERVER: Final = ResourceKind(kind="mcp_server", noun="MCP server", listed_by="mcp list", limit=SERVERS_OF_WORKSPACE)
@@ -20,7 +20,7 @@ _AGREED: Final = "agreed"
 class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One server, and the consent to each of its tools."""
 
-    server: McpServer
+    server: SavedMcpServer
     agreed: Mapping[str, ToolConsent]
 
 
@@ -50,7 +50,7 @@ class McpServerRepository(Repository[ServerRecord]):
         self, body: JsonObject, workspace: str, name: str, *, by: str, edited: int | None
     ) -> Saved[ServerRecord]:
         """Save a server. Consents stay, and are valid as long as the definitions of the tools do not change."""
-        server = server_from_wire({**body, "server_id": name})
+        server = SavedMcpServer.read({**body, "server_id": name})
 
         def make(before: Saved[ServerRecord] | None) -> ServerRecord:
             return ServerRecord(server=server, agreed={} if before is None else before.thing.agreed)
@@ -88,13 +88,15 @@ class McpServerRepository(Repository[ServerRecord]):
         await self._delete(workspace, name, by=by, edited=edited, along=along)
 
 
-def _written(kept: ServerRecord) -> JsonObject:
-    agreed: JsonObject = {tool: agreed_to_wire(yes) for tool, yes in kept.agreed.items()}
-    return {**server_to_wire(kept.server), _AGREED: agreed}
+def _written(record: ServerRecord) -> JsonObject:
+    return {**record.server.to_wire(), _AGREED: msgspec.to_builtins(record.agreed)}
 
 
 def _read(body: JsonObject, workspace: str) -> ServerRecord:
     del workspace
-    agreed = cast("dict[str, JsonObject]", body.get(_AGREED, {}))
-    server = server_from_wire({name: value for name, value in body.items() if name != _AGREED})
-    return ServerRecord(server=server, agreed={tool: agreed_from_store(yes) for tool, yes in agreed.items()})
+    server = SavedMcpServer.read({name: value for name, value in body.items() if name != _AGREED})
+    try:
+        agreed = msgspec.convert(body.get(_AGREED, {}), dict[str, ToolConsent])
+    except msgspec.ValidationError as error:
+        raise SavedMcpServer.invalid("invalid_field", _AGREED, str(error), "save the server again") from error
+    return ServerRecord(server=server, agreed=agreed)

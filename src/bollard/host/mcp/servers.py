@@ -1,19 +1,17 @@
-"""The configuration of an MCP server, and its wire format.
+"""The saved configuration of an MCP server.
 
 Secret values are references: `secret:NAME`, alone or after a word (`Bearer secret:NAME`), or as a value in the query of
 a url.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
-import msgspec
-from pydantic import Field, ValidationError
+from pydantic import Field, model_validator
 
 from bollard.host.agents.names import ChosenName
-from bollard.host.agents.saved_body import refusal
+from bollard.host.agents.saved_body import SavedBody
 from bollard.host.errors import InvalidRequest
 from bollard.host.mcp.limits import (
     ARGUMENT_CHARACTERS,
@@ -25,7 +23,7 @@ from bollard.host.mcp.limits import (
     TOOLS_ALLOWED,
     URL_CHARACTERS,
 )
-from bollard.protocol import Flag, Int, JsonObject, Number, Strict
+from bollard.protocol import Flag, JsonObject, Number
 from bollard.trust import canonical_sha256
 from bollard.wire.addresses import address_problem
 
@@ -48,127 +46,87 @@ _TELLTALE: Final = re.compile(
 _REFERENCE: Final = re.compile(r"(?:^|\s)secret:[A-Za-z0-9._-]+$")
 
 
-class OAuthClient(msgspec.Struct, frozen=True, kw_only=True):
-    """The OAuth client for a server. Missing fields are discovered or registered during the login."""
-
-    client_id: str | None = None
-    client_secret: str | None = None
-    """A reference."""
-    scopes: tuple[str, ...] = ()
-
-
-class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+class SavedMcpServer(SavedBody):
     """The configuration of one server, with either `command` or `url`."""
 
-    name: str
-    enabled: bool = True
-    command: str | None = None
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    url: str | None = None
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    oauth: OAuthClient | None = None
-    protocol: Protocol = "auto"
-    timeout_s: float = CALL_DEFAULT_S
-    allow: tuple[str, ...] = (EVERY_TOOL,)
-
-    @property
-    def endpoint(self) -> str:
-        """The identity of the server; the definitions of its tools are bound to it."""
-        if self.url is not None:
-            return self.url
-        return f"stdio:{canonical_sha256({'command': self.command, 'args': list(self.args)})}"
-
-    def allows(self, tool: str) -> bool:
-        return EVERY_TOOL in self.allow or tool in self.allow
-
-
-class SavedMcpServer(Strict):
-    """`PUT /api/v1/mcp-servers/{server_id}`."""
-
+    label = "mcp_server"
     server_id: ChosenName
     enabled: Flag = True
-    command: Annotated[_Word, Field(min_length=1, description="A program; it runs as the host's own user.")] | None = (
-        None
-    )
+    command: (
+        Annotated[_Word, Field(min_length=1, description="A program that runs as the user of the host.")] | None
+    ) = None
     args: Annotated[list[_Word], Field(max_length=ARGUMENTS)] = Field(default_factory=list[str])
     env: Annotated[dict[_EnvName, _Word], Field(max_length=NAMED_VALUES)] = Field(default_factory=dict[str, str])
     url: Annotated[str, Field(min_length=1, max_length=URL_CHARACTERS)] | None = None
     headers: Annotated[dict[_HeaderName, _HeaderValue], Field(max_length=NAMED_VALUES)] = Field(
         default_factory=dict[str, str]
     )
-    auth: Literal["oauth"] | None = Field(default=None, description="Somebody logs in for it: `…/login`.")
-    client_id: _ClientId | None = Field(default=None, description="Of a client that was registered by hand.")
+    auth: Literal["oauth"] | None = Field(default=None, description="A person logs in for it: `…/login`.")
+    client_id: _ClientId | None = Field(default=None, description="The id of a client that was registered by hand.")
     client_secret: _ClientSecret | None = Field(default=None, description="A reference, `secret:NAME`.")
     scopes: Annotated[list[_Scope], Field(max_length=SCOPES)] = Field(
-        default_factory=list[str], description="What is asked for; otherwise what the server names."
+        default_factory=list[str], description="The requested scopes; without them those that the server names."
     )
     protocol: Protocol = "auto"
     timeout_s: Annotated[Number, Field(ge=1, le=CALL_MAX_S)] = CALL_DEFAULT_S
     allow: Annotated[list[_ToolName], Field(max_length=TOOLS_ALLOWED)] = Field(default_factory=lambda: [EVERY_TOOL])
-    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
 
+    @property
+    def endpoint(self) -> str:
+        """The identity of the server; the definitions of its tools are bound to it."""
+        if self.url is not None:
+            return self.url
+        return f"stdio:{canonical_sha256({'command': self.command, 'args': [*self.args]})}"
 
-def server_from_wire(body: JsonObject) -> McpServer:
-    """Read and validate a configuration. Raises `InvalidRequest`."""
-    try:
-        saved = SavedMcpServer.from_wire(body)
-    except ValidationError as error:
-        raise refusal(error, "mcp_server") from error
-    if (saved.command is None) == (saved.url is None):
-        raise _invalid("mcp_command_or_url", "command", "either command or url is needed, not both", "set one of them")
-    if saved.url is None:
-        if saved.headers:
-            raise _invalid("mcp_command_headers", "headers", "a command has no headers", "use env")
-    else:
-        _check_url(saved.url)
-        if saved.args or saved.env:
-            field = "args" if saved.args else "env"
-            raise _invalid("mcp_url_arguments", field, "is only for a command, not for a url", "use headers")
-    for name in saved.headers:
-        if name.lower() in _OURS or name.lower().startswith("mcp-"):
-            raise _invalid("mcp_own_header", f"headers.{name}", "is written by the host itself", "leave it out")
-    for field, values in (("env", saved.env), ("headers", saved.headers)):
-        for name, value in values.items():
-            _check_secret(f"{field}.{name}", name, value)
-    return McpServer(
-        name=saved.server_id,
-        enabled=saved.enabled,
-        command=saved.command,
-        args=tuple(saved.args),
-        env=saved.env,
-        url=saved.url,
-        headers=saved.headers,
-        oauth=_oauth_of(saved),
-        protocol=saved.protocol,
-        timeout_s=saved.timeout_s,
-        allow=tuple(saved.allow),
-    )
+    def allows(self, tool: str) -> bool:
+        return EVERY_TOOL in self.allow or tool in self.allow
 
+    def to_wire(self) -> JsonObject:
+        unused = {"headers"} if self.url is None else {"args", "env"}
+        if self.auth is None:
+            unused |= {"scopes"}
+        return {name: value for name, value in super().to_wire().items() if name not in unused}
 
-def server_to_wire(server: McpServer) -> JsonObject:
-    """The inverse of `server_from_wire`."""
-    transport: JsonObject
-    if server.url is not None:
-        transport = {"url": server.url, "headers": dict(server.headers), **_login_to_wire(server.oauth)}
-    else:
-        transport = {"command": server.command, "args": list(server.args), "env": dict(server.env)}
-    return {
-        "server_id": server.name,
-        "enabled": server.enabled,
-        **transport,
-        "protocol": server.protocol,
-        "timeout_s": server.timeout_s,
-        "allow": list(server.allow),
-    }
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            problem = "either command or url is needed, not both"
+            raise self.invalid("mcp_command_or_url", "command", problem, "set one of them")
+        if self.url is None:
+            if self.headers:
+                raise self.invalid("mcp_command_headers", "headers", "a command has no headers", "use env")
+        else:
+            self._check_url(self.url)
+            if self.args or self.env:
+                field = "args" if self.args else "env"
+                raise self.invalid("mcp_url_arguments", field, "is only for a command, not for a url", "use headers")
+        for name in self.headers:
+            if name.lower() in _OURS or name.lower().startswith("mcp-"):
+                raise self.invalid("mcp_own_header", f"headers.{name}", "is written by the host itself", "leave it out")
+        for field, values in (("env", self.env), ("headers", self.headers)):
+            for name, value in values.items():
+                _check_secret(f"{field}.{name}", name, value)
+        self._check_login()
+        return self
 
+    def _check_url(self, url: str) -> None:
+        if (problem := address_problem(url)) is not None:
+            raise self.invalid("mcp_url", "url", *problem, problem=problem[0])
+        for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+            _check_secret("url", name, value)
 
-def _login_to_wire(oauth: OAuthClient | None) -> JsonObject:
-    if oauth is None:
-        return {}
-    named: JsonObject = {"client_id": oauth.client_id, "client_secret": oauth.client_secret}
-    present: JsonObject = {name: value for name, value in named.items() if value is not None}
-    return {"auth": "oauth", **present, "scopes": list(oauth.scopes)}
+    def _check_login(self) -> None:
+        if self.auth is None:
+            for field in ("client_id", "client_secret", "scopes"):
+                if getattr(self, field):
+                    raise self.invalid("mcp_oauth_only", field, "is only for a login", 'add `auth: "oauth"`')
+        elif self.url is None:
+            raise self.invalid("mcp_command_login", "auth", "a command has no login", "use env with secret:NAME")
+        elif any(name.lower() == "authorization" for name in self.headers):
+            hint = "leave out the header, or leave out `auth`"
+            raise self.invalid("mcp_login_header", "headers.Authorization", "is written by the login", hint)
+        elif self.client_secret is not None and self.client_id is None:
+            raise self.invalid("mcp_client_secret", "client_secret", "needs a client_id", "set both, or none")
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -186,37 +144,3 @@ def _check_secret(field: str, name: str, value: str) -> None:
             field=f"mcp_server.{field}",
             name=name,
         )
-
-
-def _check_url(url: str) -> None:
-    if (problem := address_problem(url)) is not None:
-        raise InvalidRequest(
-            f"mcp_server.url: {problem[0]}",
-            reason="mcp_url",
-            hint=problem[1],
-            field="mcp_server.url",
-            problem=problem[0],
-        )
-    for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
-        _check_secret("url", name, value)
-
-
-def _oauth_of(saved: SavedMcpServer) -> OAuthClient | None:
-    if saved.auth is None:
-        for field_name in ("client_id", "client_secret", "scopes"):
-            if getattr(saved, field_name):
-                raise _invalid("mcp_oauth_only", field_name, "is only for a login", 'add `auth: "oauth"`')
-        return None
-    if saved.url is None:
-        raise _invalid("mcp_command_login", "auth", "a command has no login", "use env with secret:NAME")
-    if any(name.lower() == "authorization" for name in saved.headers):
-        hint = "leave out the header, or leave out `auth`"
-        raise _invalid("mcp_login_header", "headers.Authorization", "is written by the login", hint)
-    if saved.client_secret is not None and saved.client_id is None:
-        raise _invalid("mcp_client_secret", "client_secret", "needs a client_id", "set both, or none")
-    return OAuthClient(client_id=saved.client_id, client_secret=saved.client_secret, scopes=tuple(saved.scopes))
-
-
-def _invalid(reason: str, field: str, problem: str, hint: str) -> InvalidRequest:
-    field = f"mcp_server.{field}"
-    return InvalidRequest(f"{field}: {problem}", reason=reason, hint=hint, field=field)

@@ -16,7 +16,7 @@ from bollard.host.errors import Conflict, NotFound, ToolFailed
 from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.connection import CONNECTING, McpConnection, resolve_address
-from bollard.host.mcp.consent import ConsentMcpTools, ServerTool, Terms, ToolConsent, definition_of, terms_of
+from bollard.host.mcp.consent import ConsentMcpTools, ServerTool, ToolConsent, definition_of, terms_of, terms_on
 from bollard.host.mcp.limits import RECONNECT_S, REFRESH_S
 from bollard.host.mcp.logins import (
     CompleteMcpLogin,
@@ -110,7 +110,7 @@ class McpSource:
     def absent(self, workspace: str) -> Mapping[str, str]:
         absent: dict[str, str] = {}
         for connection in self._of(workspace):
-            name = connection.server.name
+            name = connection.server.server_id
             if not connection.connected:
                 absent[f"{_PREFIX}{name}/"] = _unavailability(connection)
             for tool in connection.tools:
@@ -200,9 +200,9 @@ class McpSource:
             consents[each.name] = ToolConsent(
                 definition_sha256=each.definition_sha256,
                 definition=definition_of(tool.capability),
-                terms=terms_of(each, _terms(tool.capability)),
+                terms=terms_of(each, terms_on(tool.capability)),
                 by=by,
-                at_ms=self._clock.now_ms(),
+                at=self._clock.now_ms() / 1000,
             )
         return await self.repository.agree(workspace, name, consents, frozenset(request.withdraw), by=by)
 
@@ -212,7 +212,7 @@ class McpSource:
         """Begin a login; returns where the person logs in. Raises `InvalidRequest` and `Conflict`."""
         check_redirect(redirect_uri)
         server = self.repository.get(workspace, name).thing.server
-        if server.url is None or server.oauth is None:
+        if server.url is None or server.auth is None:
             raise no_login(name)
         if not server.enabled:
             raise _disabled(name)
@@ -323,7 +323,7 @@ def _disabled(name: str) -> Conflict:
 
 
 def _unavailability(connection: McpConnection) -> str:
-    name = connection.server.name
+    name = connection.server.server_id
     if connection.status == "disabled":
         return f"the MCP server {name} is disabled"
     if connection.status == "needs_login":
@@ -337,7 +337,3 @@ def _is_granted(tool: ServerTool, granted: Capability) -> bool:
         and tool.capability is not None
         and tool.capability.definition_sha256 == granted.definition_sha256
     )
-
-
-def _terms(capability: Capability) -> Terms:
-    return Terms(risk=capability.risk, flow=capability.flow, effects=capability.effects, approval=capability.approval)

@@ -26,7 +26,7 @@ from bollard.host.log.saved_resources import Saved
 from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.logins import BeginMcpLogin, CompleteMcpLogin
 from bollard.host.mcp.server_repository import MCP_SERVER, ServerRecord
-from bollard.host.mcp.servers import SavedMcpServer, server_to_wire
+from bollard.host.mcp.servers import SavedMcpServer
 from bollard.host.mcp.source import McpSource
 from bollard.protocol import JsonObject
 
@@ -124,7 +124,7 @@ class McpServers(SavedRoutes[ServerRecord]):
         said = None if connection is None else connection.server_info
         tools = [] if connection is None else connection.tools
         return {
-            **server_to_wire(saved.thing.server),
+            **saved.thing.server.to_wire(),
             "status": "disabled" if connection is None else connection.status,
             "problem": "" if connection is None else connection.problem,
             "hint": "" if connection is None else connection.hint,

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 from bollard.host.capabilities.capability import RISKS
 from bollard.host.http.openapi.schemas import (
     ANY,
@@ -16,7 +18,7 @@ from bollard.host.http.openapi.schemas import (
     maybe,
     named,
 )
-from bollard.host.mcp.consent import ServerTool, Terms, terms_to_wire
+from bollard.host.mcp.consent import ServerTool, terms_on
 from bollard.protocol import JsonObject
 
 _TOOL: Final = named(
@@ -121,12 +123,11 @@ def tool_shown(tool: ServerTool) -> JsonObject:
         "problem": tool.problem,
         "agreed": None
         if agreed is None
-        else {"definition_sha256": agreed.definition_sha256, "by": agreed.by, "at": agreed.at_ms / 1000},
+        else {"definition_sha256": agreed.definition_sha256, "by": agreed.by, "at": agreed.at},
         "diff": [*tool.diff],
     }
     if capability is None:
         return shown
-    terms = Terms(risk=capability.risk, flow=capability.flow, effects=capability.effects, approval=capability.approval)
     return {
         **shown,
         "id": capability.id,
@@ -134,5 +135,5 @@ def tool_shown(tool: ServerTool) -> JsonObject:
         "input_schema": capability.input_schema,
         "output_schema": capability.output_schema,
         "definition_sha256": capability.definition_sha256,
-        **terms_to_wire(terms),
+        **msgspec.to_builtins(terms_on(capability)),
     }
