@@ -12,8 +12,9 @@ from bollard.host.agents.agent_repository import AGENT, AgentRepository
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import AGENT_EXAMPLE, LISTED_AGENT_EXAMPLE, RUNNER_EXAMPLE, page_example
 from bollard.host.http.openapi.schemas import ANY, FLAG, LABEL, NUMBER, TEXT, array_of, fields, named
-from bollard.host.http.operations import PAGE, Answer, Operation, page_of
+from bollard.host.http.operations import PAGE, Answer, page_of
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
 from bollard.host.http.revisions import with_revision
 from bollard.host.identity.caller import Caller
@@ -101,27 +102,6 @@ class Agents(SavedRoutes[Agent]):
         self._runners = runners
         self._pages = pages
 
-    @classmethod
-    def operations(cls) -> list[Operation]:
-        return [
-            *super().operations(),
-            Operation(
-                method="GET",
-                path="/api/v1/runners",
-                handler=cls.list_runners,
-                name="listRunners",
-                tag="agents",
-                summary="List the runners that plugins offer.",
-                right="runners.read",
-                query=PAGE,
-                answers={
-                    200: Answer(
-                        summary="A page of runners.", schema=page_of(_RUNNER), example=page_example(RUNNER_EXAMPLE)
-                    )
-                },
-            ),
-        ]
-
     def all(self, caller: Caller) -> list[Saved[Agent]]:
         ready = {agent.agent_id: agent for agent in self._registry.all() if agent.workspace == caller.workspace}
         saved = {agent.agent_id: agent for agent in self._registry.saved(caller.workspace)}
@@ -159,6 +139,16 @@ class Agents(SavedRoutes[Agent]):
         await self._agents.delete_agent(resource_id, caller.workspace, caller.name, edited)
         return {}
 
+    @operation(
+        "GET /api/v1/runners",
+        name="listRunners",
+        summary="List the runners that plugins offer.",
+        right="runners.read",
+        query=PAGE,
+        answers={
+            200: Answer(summary="A page of runners.", schema=page_of(_RUNNER), example=page_example(RUNNER_EXAMPLE))
+        },
+    )
     async def list_runners(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
         found = [runner for key, runner in sorted(self._runners.items(), key=_by_key) if key[0] == workspace]

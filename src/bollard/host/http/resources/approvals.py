@@ -22,8 +22,9 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, named
-from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, leads_to, page_of
+from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to, page_of
 from bollard.host.http.queries import Pages, page_limit, whole_number, whole_number_in
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.revisions import edited_revision, revised
 from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller
@@ -105,8 +106,10 @@ class DecideApproval(Strict):
     )
 
 
-class ApprovalRoutes:
+class ApprovalRoutes(DeclaredResource):
     """Shows and decides."""
+
+    tag = "approvals"
 
     def __init__(
         self, *, approvals: Approvals, store: Store, agents: AgentRegistry, audience: Audience, pages: Pages
@@ -117,109 +120,15 @@ class ApprovalRoutes:
         self._audience = audience
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/approvals",
-                handler=ApprovalRoutes.list,
-                name="listApprovals",
-                tag="approvals",
-                summary="What agents asked people to allow, the newest first.",
-                description="Only of runs that the caller may see.",
-                right="approvals.read",
-                query=(*PAGE, QueryField(name="status", summary="Of this status.", choices=_STATUSES)),
-                answers={
-                    200: Answer(summary="A page of approvals.", schema=page_of(_LISTED), example=page_example(_EXAMPLE))
-                },
-            ),
-            Operation(
-                method="GET",
-                path=_APPROVAL,
-                handler=ApprovalRoutes.get,
-                name="getApproval",
-                tag="approvals",
-                summary="One approval, with everything that would be done as the host shows it.",
-                description="Every `text` is plain text of one line in which nothing is hidden; it is never markup. "
-                "What is long is attached, with its length and digest.",
-                right="approvals.read",
-                query=(_LOCALE,),
-                editable=True,
-                answers={
-                    200: Answer(
-                        summary="The approval.",
-                        schema=_SHOWN,
-                        example={**_EXAMPLE, "display": _DISPLAY_EXAMPLE},
-                        links=leads_to("approval_id", decideApproval="Allow it or deny it."),
-                    )
-                },
-                errors=("not_found",),
-            ),
-            Operation(
-                method="GET",
-                path=f"{_APPROVAL}/contents/{{number}}",
-                handler=ApprovalRoutes.content,
-                name="getApprovalContent",
-                tag="approvals",
-                summary="Attached content of an approval, whole, as lines in which nothing is hidden.",
-                right="approvals.read",
-                query=(
-                    PAGE[0],
-                    QueryField(name="line", summary="The first line.", kind="number", most=10_000_000, default=0),
-                ),
-                answers={
-                    200: Answer(
-                        summary="Some of its lines.",
-                        schema=fields(lines=array_of(TEXT), first=NUMBER, total=NUMBER, content=_ATTACHED),
-                        example={
-                            "lines": ["#!/bin/sh\u27eaU+000A\u27eb"],
-                            "first": 0,
-                            "total": 1,
-                            "content": {
-                                "number": 1,
-                                "place": "arguments.script",
-                                "characters": 4096,
-                                "bytes": 4096,
-                                "sha256": "0" * 64,
-                            },
-                        },
-                    )
-                },
-                errors=("not_found",),
-            ),
-            Operation(
-                method="POST",
-                path=f"{_APPROVAL}/decide",
-                handler=ApprovalRoutes.decide,
-                name="decideApproval",
-                tag="approvals",
-                summary="Allow or deny what an agent asked for.",
-                description="`allow_once` allows this one call, `allow_run` the same tool for the rest of the run, "
-                "`deny_stop` stops the run too. Only who the agent's `policy.audience.approve` names may decide, and "
-                "who may change the agent. What was decided before, has expired or is another question than the one "
-                "of `digest` is a `conflict`, and decides nothing.",
-                right="approvals.decide",
-                editable=True,
-                body=DecideApproval,
-                body_example={"decision": "allow_once", "digest": "0" * 64},
-                answers={
-                    200: Answer(
-                        summary="It is decided.",
-                        schema=_LISTED,
-                        example={
-                            **_EXAMPLE,
-                            "status": "granted",
-                            "decision": "allow_once",
-                            "by": "user:ann",
-                            "decided_at": 1790000042.0,
-                        },
-                    )
-                },
-                errors=("not_found", "conflict", "precondition_failed", "audit_unavailable"),
-            ),
-        ]
-
+    @operation(
+        "GET /api/v1/approvals",
+        name="listApprovals",
+        summary="What agents asked people to allow, the newest first.",
+        description="Only of runs that the caller may see.",
+        right="approvals.read",
+        query=(*PAGE, QueryField(name="status", summary="Of this status.", choices=_STATUSES)),
+        answers={200: Answer(summary="A page of approvals.", schema=page_of(_LISTED), example=page_example(_EXAMPLE))},
+    )
     async def list(self, request: Request) -> Response:
         limit, place = page_limit(request), self._pages.place(request, _LIST)
         before = (int(str(place[0])), str(place[1])) if isinstance(place, list) else None
@@ -238,6 +147,25 @@ class ApprovalRoutes:
             lambda row: row.approval_id in told,
         )
 
+    @operation(
+        f"GET {_APPROVAL}",
+        name="getApproval",
+        summary="One approval, with everything that would be done as the host shows it.",
+        description="Every `text` is plain text of one line in which nothing is hidden; it is never markup. "
+        "What is long is attached, with its length and digest.",
+        right="approvals.read",
+        query=(_LOCALE,),
+        editable=True,
+        answers={
+            200: Answer(
+                summary="The approval.",
+                schema=_SHOWN,
+                example={**_EXAMPLE, "display": _DISPLAY_EXAMPLE},
+                links=leads_to("approval_id", decideApproval="Allow it or deny it."),
+            )
+        },
+        errors=("not_found",),
+    )
     async def get(self, request: Request) -> Response:
         row, approval = await self._one(request)
         locale = cast("Locale", request.query_params.get("locale", "en_US"))
@@ -245,6 +173,35 @@ class ApprovalRoutes:
         body: JsonObject = {**_summary(row, approval), "display": shown.to_wire()}
         return revised(request, body, _REVISIONS[row.status])
 
+    @operation(
+        f"GET {_APPROVAL}/contents/{{number}}",
+        name="getApprovalContent",
+        summary="Attached content of an approval, whole, as lines in which nothing is hidden.",
+        right="approvals.read",
+        query=(
+            PAGE[0],
+            QueryField(name="line", summary="The first line.", kind="number", most=10_000_000, default=0),
+        ),
+        answers={
+            200: Answer(
+                summary="Some of its lines.",
+                schema=fields(lines=array_of(TEXT), first=NUMBER, total=NUMBER, content=_ATTACHED),
+                example={
+                    "lines": ["#!/bin/sh\u27eaU+000A\u27eb"],
+                    "first": 0,
+                    "total": 1,
+                    "content": {
+                        "number": 1,
+                        "place": "arguments.script",
+                        "characters": 4096,
+                        "bytes": 4096,
+                        "sha256": "0" * 64,
+                    },
+                },
+            )
+        },
+        errors=("not_found",),
+    )
     async def content(self, request: Request) -> Response:
         row, approval = await self._one(request)
         number = whole_number_in(request.path_params["number"], "number", "use the number that the approval names")
@@ -264,6 +221,33 @@ class ApprovalRoutes:
         some = lines[first : first + page_limit(request)]
         return JsonAnswer({"lines": [*some], "first": first, "total": len(lines), "content": found.to_wire()})
 
+    @operation(
+        f"POST {_APPROVAL}/decide",
+        name="decideApproval",
+        summary="Allow or deny what an agent asked for.",
+        description="`allow_once` allows this one call, `allow_run` the same tool for the rest of the run, "
+        "`deny_stop` stops the run too. Only who the agent's `policy.audience.approve` names may decide, and "
+        "who may change the agent. What was decided before, has expired or is another question than the one "
+        "of `digest` is a `conflict`, and decides nothing.",
+        right="approvals.decide",
+        editable=True,
+        body=DecideApproval,
+        body_example={"decision": "allow_once", "digest": "0" * 64},
+        answers={
+            200: Answer(
+                summary="It is decided.",
+                schema=_LISTED,
+                example={
+                    **_EXAMPLE,
+                    "status": "granted",
+                    "decision": "allow_once",
+                    "by": "user:ann",
+                    "decided_at": 1790000042.0,
+                },
+            )
+        },
+        errors=("not_found", "conflict", "precondition_failed", "audit_unavailable"),
+    )
     async def decide(self, request: Request) -> Response:
         body = parsed(DecideApproval, await read_body(request))
         row, approval = await self._one(request)

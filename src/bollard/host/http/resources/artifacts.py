@@ -14,7 +14,8 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.downloads import CONTENT_ANSWERS, CONTENT_HEADERS, content_of
 from bollard.host.http.openapi.examples import ARTIFACT_EXAMPLE
 from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.identity.audience import Audience
 from bollard.host.log.journal import Journal
 from bollard.host.log.removal import remove_artifact
@@ -27,8 +28,13 @@ from bollard.protocol import ArtifactMetadata
 _ID_CHARACTERS: Final = 256
 
 
-class Artifacts:
+_ARTIFACT: Final = "/api/v1/artifacts/{artifact_id}"
+
+
+class Artifacts(DeclaredResource):
     """Reads artifacts for people and programs, and deletes them."""
+
+    tag = "artifacts"
 
     def __init__(self, store: Store, blobs: BlobStore, clock: Clock, audience: Audience, journal: Journal) -> None:
         self._store = store
@@ -37,58 +43,27 @@ class Artifacts:
         self._blobs = blobs
         self._clock = clock
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        artifact = "/api/v1/artifacts/{artifact_id}"
-        return [
-            Operation(
-                method="GET",
-                path=artifact,
-                handler=Artifacts.get,
-                name="getArtifact",
-                tag="artifacts",
-                summary="What is known of an artifact.",
-                right="artifacts.read",
-                answers={200: Answer(summary="The artifact.", schema=ArtifactMetadata, example=ARTIFACT_EXAMPLE)},
-                errors=("not_found",),
-            ),
-            Operation(
-                method="GET",
-                path=f"{artifact}/content",
-                handler=Artifacts.content,
-                name="getArtifactContent",
-                tag="artifacts",
-                summary="The content of an artifact, or one range of its bytes.",
-                description="Always a download, never a page. One `Range` of bytes is honoured.",
-                right="artifacts.read",
-                headers=CONTENT_HEADERS,
-                answers=CONTENT_ANSWERS,
-                errors=("not_found", "range_not_satisfiable"),
-            ),
-            Operation(
-                method="DELETE",
-                path=artifact,
-                handler=Artifacts.delete,
-                name="deleteArtifact",
-                tag="artifacts",
-                summary="Delete an artifact. Whoever refers to it finds none from then on.",
-                description="Its content goes with the next round of housekeeping, unless something else has the same "
-                "one; the log keeps its name and digest. Files of the workspace are deleted as files.",
-                right="artifacts.write",
-                answers={
-                    200: Answer(
-                        summary="It is gone.",
-                        schema=fields(artifact_id=TEXT, deleted=FLAG),
-                        example={"artifact_id": ARTIFACT_EXAMPLE["artifact_id"], "deleted": True},
-                    )
-                },
-                errors=("not_found",),
-            ),
-        ]
-
+    @operation(
+        f"GET {_ARTIFACT}",
+        name="getArtifact",
+        summary="What is known of an artifact.",
+        right="artifacts.read",
+        answers={200: Answer(summary="The artifact.", schema=ArtifactMetadata, example=ARTIFACT_EXAMPLE)},
+        errors=("not_found",),
+    )
     async def get(self, request: Request) -> Response:
         return JsonAnswer(metadata_of(await self._readable(request)).to_wire())
 
+    @operation(
+        f"GET {_ARTIFACT}/content",
+        name="getArtifactContent",
+        summary="The content of an artifact, or one range of its bytes.",
+        description="Always a download, never a page. One `Range` of bytes is honoured.",
+        right="artifacts.read",
+        headers=CONTENT_HEADERS,
+        answers=CONTENT_ANSWERS,
+        errors=("not_found", "range_not_satisfiable"),
+    )
     async def content(self, request: Request) -> Response:
         row = await self._readable(request)
         if row.sha256 is None:
@@ -97,6 +72,22 @@ class Artifacts:
             )
         return await content_of(request, self._blobs, row.sha256, row.name, row.mime_type)
 
+    @operation(
+        f"DELETE {_ARTIFACT}",
+        name="deleteArtifact",
+        summary="Delete an artifact. Whoever refers to it finds none from then on.",
+        description="Its content goes with the next round of housekeeping, unless something else has the same "
+        "one; the log keeps its name and digest. Files of the workspace are deleted as files.",
+        right="artifacts.write",
+        answers={
+            200: Answer(
+                summary="It is gone.",
+                schema=fields(artifact_id=TEXT, deleted=FLAG),
+                example={"artifact_id": ARTIFACT_EXAMPLE["artifact_id"], "deleted": True},
+            )
+        },
+        errors=("not_found",),
+    )
     async def delete(self, request: Request) -> Response:
         caller, row = caller_of(request), await self._readable(request)
         await remove_artifact(

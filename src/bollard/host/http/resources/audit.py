@@ -17,8 +17,9 @@ from bollard.host.clock import Clock
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, map_of, named
-from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, page_of
+from bollard.host.http.operations import PAGE, Answer, QueryField, page_of
 from bollard.host.http.queries import Pages, page_limit, whole_number
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import RunFacts, data_of
 from bollard.host.store.queries import EVER_MS
@@ -103,8 +104,10 @@ _ACTOR: Final = QueryField(name="actor", summary="What this actor did, as record
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 
 
-class Audit:
+class Audit(DeclaredResource):
     """Reads the log for auditors."""
+
+    tag = "audit"
 
     def __init__(self, *, store: Store, journal: Journal, clock: Clock, pages: Pages, key: VerifyKey) -> None:
         self._store = store
@@ -113,65 +116,22 @@ class Audit:
         self._pages = pages
         self._key = key
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/audit",
-                handler=Audit.list,
-                name="listAudit",
-                tag="audit",
-                summary="The records of the workspace as evidence, the newest first.",
-                description="A page may be shorter than its limit, even empty, and have a `next_cursor`: only so "
-                "many records are looked at for one page.",
-                right="audit.read",
-                query=(*PAGE, *_FILTERS, _ACTOR),
-                answers={
-                    200: Answer(
-                        summary="A page of records.",
-                        schema=page_of(_RECORD),
-                        example={"items": [_EXAMPLE], "has_more": False},
-                    )
-                },
-            ),
-            Operation(
-                method="GET",
-                path="/api/v1/audit/export",
-                handler=Audit.export,
-                name="exportAudit",
-                tag="audit",
-                summary="All of it as JSON lines, the oldest first. The log says who took it before the first line.",
-                right="audit.export",
-                query=_FILTERS,
-                answers={
-                    200: Answer(
-                        summary="One record in each line.",
-                        schema=TEXT,
-                        example=encode(_EXAMPLE).decode() + "\n",
-                        media_type=_LINES,
-                    )
-                },
-                errors=("audit_unavailable", "storage_full"),
-            ),
-            Operation(
-                method="GET",
-                path="/api/v1/audit/heads",
-                handler=Audit.heads,
-                name="getHeads",
-                tag="audit",
-                summary="The newest signed heads of the workspace's chains, and the key that signs them now.",
-                right="audit.read",
-                answers={
-                    200: Answer(
-                        summary="Heads, the newest first.",
-                        schema=fields(items=array_of(_HEAD), public_key=TEXT, key_id=TEXT),
-                        example={"items": [_HEAD_EXAMPLE], "public_key": "0" * 64, "key_id": "0" * 16},
-                    )
-                },
-            ),
-        ]
-
+    @operation(
+        "GET /api/v1/audit",
+        name="listAudit",
+        summary="The records of the workspace as evidence, the newest first.",
+        description="A page may be shorter than its limit, even empty, and have a `next_cursor`: only so "
+        "many records are looked at for one page.",
+        right="audit.read",
+        query=(*PAGE, *_FILTERS, _ACTOR),
+        answers={
+            200: Answer(
+                summary="A page of records.",
+                schema=page_of(_RECORD),
+                example={"items": [_EXAMPLE], "has_more": False},
+            )
+        },
+    )
     async def list(self, request: Request) -> Response:
         wanted, actor = _filter(request), request.query_params.get("actor")
         purpose = encode(["audit.list", request.query_params.get("type"), wanted.severity, wanted.run_id]).decode()
@@ -185,6 +145,22 @@ class Audit:
         items, behind = await asyncio.to_thread(read)
         return self._pages.answer(request, purpose, items, behind)
 
+    @operation(
+        "GET /api/v1/audit/export",
+        name="exportAudit",
+        summary="All of it as JSON lines, the oldest first. The log says who took it before the first line.",
+        right="audit.export",
+        query=_FILTERS,
+        answers={
+            200: Answer(
+                summary="One record in each line.",
+                schema=TEXT,
+                example=encode(_EXAMPLE).decode() + "\n",
+                media_type=_LINES,
+            )
+        },
+        errors=("audit_unavailable", "storage_full"),
+    )
     async def export(self, request: Request) -> Response:
         wanted, caller = _filter(request), caller_of(request)
         up_to = await asyncio.to_thread(self._store.last_record)
@@ -204,6 +180,19 @@ class Audit:
         while (lines := await asyncio.to_thread(read)) is not None:
             yield lines
 
+    @operation(
+        "GET /api/v1/audit/heads",
+        name="getHeads",
+        summary="The newest signed heads of the workspace's chains, and the key that signs them now.",
+        right="audit.read",
+        answers={
+            200: Answer(
+                summary="Heads, the newest first.",
+                schema=fields(items=array_of(_HEAD), public_key=TEXT, key_id=TEXT),
+                example={"items": [_HEAD_EXAMPLE], "public_key": "0" * 64, "key_id": "0" * 16},
+            )
+        },
+    )
     async def heads(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
         rows = await asyncio.to_thread(self._store.newest_heads, workspace, EVER_MS, _HEADS)

@@ -16,8 +16,9 @@ from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import ANY, FLAG, TEXT, array_of, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, page_of
+from bollard.host.http.operations import PAGE, Answer, QueryField, page_of
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.runs.event import NewEvent
 from bollard.host.scope import Scope
 from bollard.protocol import JsonObject
@@ -70,8 +71,10 @@ _GRANTED_EXAMPLE: Final[JsonObject] = {
 }
 
 
-class Capabilities:
+class Capabilities(DeclaredResource):
     """What there is to be done, and by whom."""
+
+    tag = "capabilities"
 
     def __init__(self, *, core: Core, agents: AgentRegistry, pages: Pages) -> None:
         self._offers = core.offers
@@ -79,53 +82,22 @@ class Capabilities:
         self._agents = agents
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/capabilities",
-                handler=Capabilities.list,
-                name="listCapabilities",
-                tag="capabilities",
-                summary="What the workspace offers to its agents.",
-                description="Also what it cannot offer now, with the `reason`; an `id` that ends in `/` stands for all "
-                "that begin with it. Offering grants nothing: an agent's policy or configuration names what it uses.",
-                right="capabilities.read",
-                query=PAGE,
-                answers={
-                    200: Answer(
-                        summary="A page of capabilities.",
-                        schema=page_of(_OFFERED),
-                        example=page_example({**_DEFINED_EXAMPLE, "available": True}),
-                    )
-                },
-            ),
-            Operation(
-                method="GET",
-                path="/api/v1/agents/{agent_id}/capabilities",
-                handler=Capabilities.of_agent,
-                name="explainAgentCapabilities",
-                tag="capabilities",
-                summary="What a run of an agent could do now, and why.",
-                description="The graph that a new run would get, and everything else that the agent asks for, with who "
-                "kept it out. With `capability` only that one, with its schemas, also where nobody asks for it.",
-                right="capabilities.read",
-                query=(
-                    QueryField(name="capability", summary="An id, or a name that models see.", example=_ID),
-                    QueryField(name="locale", summary="Of the reasons.", choices=LANGUAGES, default="en_US"),
-                ),
-                answers={
-                    200: Answer(
-                        summary="The capabilities.",
-                        schema=fields(agent_id=TEXT, graph_sha256=TEXT, items=array_of(_GRANTED)),
-                        example={"agent_id": "polly", "graph_sha256": "0" * 64, "items": [_GRANTED_EXAMPLE]},
-                    )
-                },
-                errors=("not_found",),
-            ),
-        ]
-
+    @operation(
+        "GET /api/v1/capabilities",
+        name="listCapabilities",
+        summary="What the workspace offers to its agents.",
+        description="Also what it cannot offer now, with the `reason`; an `id` that ends in `/` stands for all "
+        "that begin with it. Offering grants nothing: an agent's policy or configuration names what it uses.",
+        right="capabilities.read",
+        query=PAGE,
+        answers={
+            200: Answer(
+                summary="A page of capabilities.",
+                schema=page_of(_OFFERED),
+                example=page_example({**_DEFINED_EXAMPLE, "available": True}),
+            )
+        },
+    )
     async def list(self, request: Request) -> Response:
         offer = self._offers.of(caller_of(request).workspace)
         shown = {each.id: {**_defined(each), "available": True} for each in offer.capabilities.values()}
@@ -133,6 +105,26 @@ class Capabilities:
         items = [shown[name] for name in sorted(shown)]
         return self._pages.of_all(request, _LIST, items, lambda item: str(item["id"]), lambda item: item)
 
+    @operation(
+        "GET /api/v1/agents/{agent_id}/capabilities",
+        name="explainAgentCapabilities",
+        summary="What a run of an agent could do now, and why.",
+        description="The graph that a new run would get, and everything else that the agent asks for, with who "
+        "kept it out. With `capability` only that one, with its schemas, also where nobody asks for it.",
+        right="capabilities.read",
+        query=(
+            QueryField(name="capability", summary="An id, or a name that models see.", example=_ID),
+            QueryField(name="locale", summary="Of the reasons.", choices=LANGUAGES, default="en_US"),
+        ),
+        answers={
+            200: Answer(
+                summary="The capabilities.",
+                schema=fields(agent_id=TEXT, graph_sha256=TEXT, items=array_of(_GRANTED)),
+                example={"agent_id": "polly", "graph_sha256": "0" * 64, "items": [_GRANTED_EXAMPLE]},
+            )
+        },
+        errors=("not_found",),
+    )
     async def of_agent(self, request: Request) -> Response:
         workspace, agent_id = caller_of(request).workspace, request.path_params["agent_id"]
         agent = self._agents.get(agent_id, workspace)

@@ -23,9 +23,10 @@ from bollard.host.http.events.reception import EventReception, single_answer
 from bollard.host.http.guard import Rates, Unlimited
 from bollard.host.http.openapi.examples import CHANNEL_EXAMPLE, DELIVERY_EXAMPLE, page_example
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, HeaderField, Operation, QueryField, page_of
+from bollard.host.http.operations import PAGE, Answer, HeaderField, QueryField, page_of
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.request_log import traceparent_of
+from bollard.host.http.resources.declaration import operation
 from bollard.host.http.resources.events import EVENT_ANSWERS
 from bollard.host.http.resources.runs import EVENT_ERRORS
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
@@ -112,49 +113,6 @@ class Channels(SavedRoutes[SavedChannel]):
         self._store = store
         self._clock = clock
 
-    @classmethod
-    def operations(cls) -> list[Operation]:
-        return [
-            *super().operations(),
-            Operation(
-                method="POST",
-                path="/api/v1/channels/{channel_id}/events",
-                handler=Channels.receive,
-                name="postChannelEvent",
-                tag="channels",
-                summary="An event from the program behind a channel, signed as Standard Webhooks has it.",
-                description="No token: `webhook-id`, `webhook-timestamp` and `webhook-signature` are made with the"
-                " secret of the channel. The event is the channel's own, and the bindings choose the "
-                "agent.",
-                open=True,
-                body=ChannelEvent,
-                body_example={"type": "message.received", "text": "hello", "conversation": "room-1"},
-                body_media=("application/json", *CLOUD_EVENT),
-                other_bodies=CLOUD_EVENT,
-                headers=_SIGNATURE,
-                repeat="own",
-                answers=EVENT_ANSWERS,
-                errors=(*EVENT_ERRORS, "unauthenticated", "unsupported_media_type"),
-            ),
-            Operation(
-                method="GET",
-                path="/api/v1/deliveries",
-                handler=Channels.deliveries,
-                name="listDeliveries",
-                tag="channels",
-                summary="Messages that were sent to channels or wait for it, the newest first.",
-                right="channels.read",
-                query=(*PAGE, QueryField(name="channel", summary="Only of this channel.", most=64, example="room")),
-                answers={
-                    200: Answer(
-                        summary="A page of deliveries.",
-                        schema=page_of(_DELIVERY),
-                        example=page_example(DELIVERY_EXAMPLE),
-                    )
-                },
-            ),
-        ]
-
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
     ) -> tuple[Saved[SavedChannel], JsonObject]:
@@ -163,6 +121,23 @@ class Channels(SavedRoutes[SavedChannel]):
 
     # --- what comes in ---
 
+    @operation(
+        "POST /api/v1/channels/{channel_id}/events",
+        name="postChannelEvent",
+        summary="An event from the program behind a channel, signed as Standard Webhooks has it.",
+        description="No token: `webhook-id`, `webhook-timestamp` and `webhook-signature` are made with the"
+        " secret of the channel. The event is the channel's own, and the bindings choose the "
+        "agent.",
+        open=True,
+        body=ChannelEvent,
+        body_example={"type": "message.received", "text": "hello", "conversation": "room-1"},
+        body_media=("application/json", *CLOUD_EVENT),
+        other_bodies=CLOUD_EVENT,
+        headers=_SIGNATURE,
+        repeat="own",
+        answers=EVENT_ANSWERS,
+        errors=(*EVENT_ERRORS, "unauthenticated", "unsupported_media_type"),
+    )
     async def receive(self, request: Request) -> Response:
         """Whose it is, the signature says: a channel of this name in some workspace has the secret."""
         seal = read_seal(request.headers, self._clock.now_ms() / 1000)
@@ -207,6 +182,20 @@ class Channels(SavedRoutes[SavedChannel]):
 
     # --- what was sent ---
 
+    @operation(
+        "GET /api/v1/deliveries",
+        name="listDeliveries",
+        summary="Messages that were sent to channels or wait for it, the newest first.",
+        right="channels.read",
+        query=(*PAGE, QueryField(name="channel", summary="Only of this channel.", most=64, example="room")),
+        answers={
+            200: Answer(
+                summary="A page of deliveries.",
+                schema=page_of(_DELIVERY),
+                example=page_example(DELIVERY_EXAMPLE),
+            )
+        },
+    )
     async def deliveries(self, request: Request) -> Response:
         before, workspace = self._pages.numbered(request, _DELIVERIES), caller_of(request).workspace
         channel, limit = request.query_params.get("channel"), page_limit(request)

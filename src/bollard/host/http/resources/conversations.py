@@ -13,8 +13,9 @@ from bollard.host.errors import NotFound
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import MESSAGE_EXAMPLE, page_example
 from bollard.host.http.openapi.schemas import TEXT, TIME, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, page_of
+from bollard.host.http.operations import PAGE, Answer, QueryField, page_of
 from bollard.host.http.queries import Pages, page_limit
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.identity.audience import Audience
 from bollard.host.run_api.history import item_of, refs_of
 from bollard.host.run_api.pages import filled
@@ -45,70 +46,41 @@ class _MessagePage(msgspec.Struct, frozen=True):
     """Where the next page begins, if there is one."""
 
 
-class Conversations:
+class Conversations(DeclaredResource):
     """Reads the transcript for people and programs."""
+
+    tag = "conversations"
 
     def __init__(self, store: Store, pages: Pages, audience: Audience) -> None:
         self._store = store
         self._audience = audience
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/conversations",
-                handler=Conversations.list,
-                name="listConversations",
-                tag="conversations",
-                summary="Conversations and their threads, the one with the newest message first.",
-                right="conversations.read",
-                query=PAGE,
-                answers={
-                    200: Answer(
-                        summary="A page of conversations.",
-                        schema=page_of(_LISTED),
-                        example={
-                            "items": [
-                                {
-                                    "conversation_id": "support-7",
-                                    "thread_id": None,
-                                    "bot_id": None,
-                                    "last_message_at": 1790000000.0,
-                                    "last_seq": 42,
-                                }
-                            ],
-                            "has_more": False,
-                        },
-                    )
+    @operation(
+        "GET /api/v1/conversations",
+        name="listConversations",
+        summary="Conversations and their threads, the one with the newest message first.",
+        right="conversations.read",
+        query=PAGE,
+        answers={
+            200: Answer(
+                summary="A page of conversations.",
+                schema=page_of(_LISTED),
+                example={
+                    "items": [
+                        {
+                            "conversation_id": "support-7",
+                            "thread_id": None,
+                            "bot_id": None,
+                            "last_message_at": 1790000000.0,
+                            "last_seq": 42,
+                        }
+                    ],
+                    "has_more": False,
                 },
-            ),
-            Operation(
-                method="GET",
-                path="/api/v1/conversations/{conversation_id}/messages",
-                handler=Conversations.messages,
-                name="listMessages",
-                tag="conversations",
-                summary="The messages of a conversation or of one of its threads, the newest first.",
-                description="A page may be shorter than its limit when messages are large.",
-                right="conversations.read",
-                query=(
-                    *PAGE,
-                    QueryField(
-                        name="thread", summary="Of this thread; without it, outside of any thread.", example="t-1"
-                    ),
-                    QueryField(name="bot", summary="Of this bot; without it, of no bot.", example="polly"),
-                ),
-                answers={
-                    200: Answer(
-                        summary="A page of messages.", items=TranscriptItem, example=page_example(MESSAGE_EXAMPLE)
-                    )
-                },
-                errors=("not_found",),
-            ),
-        ]
-
+            )
+        },
+    )
     async def list(self, request: Request) -> Response:
         before = self._pages.numbered(request, _LIST)
         workspace, limit = caller_of(request).workspace, page_limit(request)
@@ -121,6 +93,22 @@ class Conversations:
             request, _LIST, rows, _listed, lambda row: row.last_seq, lambda row: row.last_seq in seen
         )
 
+    @operation(
+        "GET /api/v1/conversations/{conversation_id}/messages",
+        name="listMessages",
+        summary="The messages of a conversation or of one of its threads, the newest first.",
+        description="A page may be shorter than its limit when messages are large.",
+        right="conversations.read",
+        query=(
+            *PAGE,
+            QueryField(name="thread", summary="Of this thread; without it, outside of any thread.", example="t-1"),
+            QueryField(name="bot", summary="Of this bot; without it, of no bot.", example="polly"),
+        ),
+        answers={
+            200: Answer(summary="A page of messages.", items=TranscriptItem, example=page_example(MESSAGE_EXAMPLE))
+        },
+        errors=("not_found",),
+    )
     async def messages(self, request: Request) -> Response:
         query = TranscriptQuery(
             workspace=caller_of(request).workspace,

@@ -13,8 +13,9 @@ from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import EVENT_EXAMPLE, page_example
 from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, TIME, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, Operation, page_of
+from bollard.host.http.operations import PAGE, Answer, page_of
 from bollard.host.http.queries import Pages, page_limit
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller
 from bollard.host.log.records import data_of
@@ -48,54 +49,33 @@ _KNOWN: Final = frozenset({"text", "contents", "data", "raw", "source_event_type
 """What the record of an event adds to its row."""
 
 
-class EventList:
+_REASON: Final = fields(code=TEXT, message=TEXT, hint=TEXT)
+
+
+class EventList(DeclaredResource):
     """Reads events for people and programs."""
+
+    tag = "events"
 
     def __init__(self, store: Store, pages: Pages, audience: Audience) -> None:
         self._store = store
         self._audience = audience
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        reason = fields(code=TEXT, message=TEXT, hint=TEXT)
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/events",
-                handler=EventList.list,
-                name="listEvents",
-                tag="events",
-                summary="Events, the newest first.",
-                right="events.read",
-                query=PAGE,
-                answers={
-                    200: Answer(
-                        summary="A page of events.",
-                        schema=page_of(named("Event", fields(**_SHOWN))),
-                        example=page_example(EVENT_EXAMPLE),
-                    )
-                },
-            ),
-            Operation(
-                method="GET",
-                path="/api/v1/events/{event_id}",
-                handler=EventList.get,
-                name="getEvent",
-                tag="events",
-                summary="One event with what it carried, and why it led to no run if it led to none.",
-                right="events.read",
-                answers={
-                    200: Answer(
-                        summary="The event.",
-                        schema=fields({"reason": reason, "content": ANY}, **_SHOWN),
-                        example={**EVENT_EXAMPLE, "content": {"trigger": "api", "text": "Hello"}},
-                    )
-                },
-                errors=("not_found",),
-            ),
-        ]
-
+    @operation(
+        "GET /api/v1/events",
+        name="listEvents",
+        summary="Events, the newest first.",
+        right="events.read",
+        query=PAGE,
+        answers={
+            200: Answer(
+                summary="A page of events.",
+                schema=page_of(named("Event", fields(**_SHOWN))),
+                example=page_example(EVENT_EXAMPLE),
+            )
+        },
+    )
     async def list(self, request: Request) -> Response:
         before, workspace = self._pages.numbered(request, _LIST), caller_of(request).workspace
         rows = await asyncio.to_thread(self._store.events, workspace, before, page_limit(request) + 1)
@@ -104,6 +84,20 @@ class EventList:
             request, _LIST, rows, _shown, lambda row: row.record_id, lambda row: row.event_id in seen
         )
 
+    @operation(
+        "GET /api/v1/events/{event_id}",
+        name="getEvent",
+        summary="One event with what it carried, and why it led to no run if it led to none.",
+        right="events.read",
+        answers={
+            200: Answer(
+                summary="The event.",
+                schema=fields({"reason": _REASON, "content": ANY}, **_SHOWN),
+                example={**EVENT_EXAMPLE, "content": {"trigger": "api", "text": "Hello"}},
+            )
+        },
+        errors=("not_found",),
+    )
     async def get(self, request: Request) -> Response:
         event_id: str = request.path_params["event_id"]
         caller = caller_of(request)

@@ -31,8 +31,9 @@ from bollard.host.http.events.reception import EventReception, batch_answer, sin
 from bollard.host.http.idempotency import key_of
 from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, RESOLVED_EXAMPLE
 from bollard.host.http.openapi.schemas import ACCEPTED, ANY, TEXT, array_of, fields, maybe
-from bollard.host.http.operations import Answer, HeaderField, Operation
+from bollard.host.http.operations import Answer, HeaderField
 from bollard.host.http.request_log import traceparent_of
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.http.resources.runs import EVENT_ERRORS
 from bollard.host.identity.caller import Caller
@@ -114,8 +115,10 @@ EVENT_ANSWERS: Final = {
 _SHAKEN: Final = "Whether a sender of webhooks may send here, as CloudEvents asks before it does."
 
 
-class Events:
+class Events(DeclaredResource):
     """Events from outside."""
+
+    tag = "events"
 
     def __init__(
         self, *, intake: Intake, taking: EventReception, payloads: Payloads, channels: ChannelRepository, rows: RunRows
@@ -126,80 +129,23 @@ class Events:
         self._payloads = payloads
         self._channels = channels
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="POST",
-                path="/api/v1/events",
-                handler=Events.post,
-                name="postEvent",
-                tag="events",
-                summary="Something happened: natively, or as a CloudEvent, or as a batch of them.",
-                description="Answered when the event is on disk, with the run that it led to or the reason why it led "
-                "to none. `source` and `id` are its identity: the same again gets its first outcome. `id` may be left "
-                "out where `Idempotency-Key` says it. A CloudEvent may also come in the binary form, with its "
-                "attributes in headers `ce-…` and its data as the body.",
-                right="events.post",
-                body=PostEvent,
-                body_example={"source": "ci", "id": "build-77", "type": "build.failed", "data": {"branch": "main"}},
-                body_media=MEDIA_TYPES,
-                other_bodies={**CLOUD_EVENT, **CLOUD_BATCH},
-                repeat="own",
-                answers=EVENT_ANSWERS,
-                errors=(*EVENT_ERRORS, "unsupported_media_type", "idempotency_mismatch"),
-            ),
-            Operation(
-                method="OPTIONS",
-                path="/api/v1/events",
-                handler=Events.handshake,
-                name="askToPostEvents",
-                tag="events",
-                summary=_SHAKEN,
-                right="events.post",
-                headers=(
-                    HeaderField(name="WebHook-Request-Origin", summary="Who would send.", example="events.example.org"),
-                ),
-                answers={
-                    204: Answer(
-                        summary="It may.",
-                        headers={
-                            "Allow": "What is possible here.",
-                            "WebHook-Allowed-Origin": "The origin that asked.",
-                            "WebHook-Allowed-Rate": "Requests a minute.",
-                        },
-                    )
-                },
-            ),
-            Operation(
-                method="POST",
-                path="/api/v1/bindings/resolve",
-                handler=Events.resolve,
-                name="resolveEvent",
-                tag="bindings",
-                summary="What would become of an event, and why. Nothing is written.",
-                description="The body is that of an event; everything in it may be left out. Where `source` is a"
-                " channel it is an event that the channel brings.",
-                right="bindings.read",
-                body=ResolveEvent,
-                body_example={"source": "ci", "type": "build.failed"},
-                answers={
-                    200: Answer(
-                        summary="What would happen.",
-                        schema=fields(
-                            binding=maybe(TEXT),
-                            agent=maybe(TEXT),
-                            steps=array_of(fields({"binding": TEXT}, key=TEXT, text=TEXT)),
-                            decision=maybe(ANY),
-                            refused=maybe(ANY),
-                            grant=maybe(ANY),
-                        ),
-                        example=RESOLVED_EXAMPLE,
-                    )
-                },
-            ),
-        ]
-
+    @operation(
+        "POST /api/v1/events",
+        name="postEvent",
+        summary="Something happened: natively, or as a CloudEvent, or as a batch of them.",
+        description="Answered when the event is on disk, with the run that it led to or the reason why it led "
+        "to none. `source` and `id` are its identity: the same again gets its first outcome. `id` may be left "
+        "out where `Idempotency-Key` says it. A CloudEvent may also come in the binary form, with its "
+        "attributes in headers `ce-…` and its data as the body.",
+        right="events.post",
+        body=PostEvent,
+        body_example={"source": "ci", "id": "build-77", "type": "build.failed", "data": {"branch": "main"}},
+        body_media=MEDIA_TYPES,
+        other_bodies={**CLOUD_EVENT, **CLOUD_BATCH},
+        repeat="own",
+        answers=EVENT_ANSWERS,
+        errors=(*EVENT_ERRORS, "unsupported_media_type", "idempotency_mismatch"),
+    )
     async def post(self, request: Request) -> Response:
         """Without an agent the bindings say whose it is."""
         caller, form = caller_of(request), format_of(request.headers)
@@ -234,6 +180,23 @@ class Events:
             await self._rows.check_entering(caller, scope)
         return await self._taking.take(incoming, payload, keyed=keyed)
 
+    @operation(
+        "OPTIONS /api/v1/events",
+        name="askToPostEvents",
+        summary=_SHAKEN,
+        right="events.post",
+        headers=(HeaderField(name="WebHook-Request-Origin", summary="Who would send.", example="events.example.org"),),
+        answers={
+            204: Answer(
+                summary="It may.",
+                headers={
+                    "Allow": "What is possible here.",
+                    "WebHook-Allowed-Origin": "The origin that asked.",
+                    "WebHook-Allowed-Rate": "Requests a minute.",
+                },
+            )
+        },
+    )
     async def handshake(self, request: Request) -> Response:
         """Who may post events may announce it. The rate is the one that every identity has."""
         headers = {"allow": "GET, HEAD, OPTIONS, POST"}
@@ -242,6 +205,31 @@ class Events:
             headers |= {"webhook-allowed-origin": origin, "webhook-allowed-rate": str(REQUESTS_PER_MINUTE)}
         return Response(status_code=204, headers=headers)
 
+    @operation(
+        "POST /api/v1/bindings/resolve",
+        name="resolveEvent",
+        summary="What would become of an event, and why. Nothing is written.",
+        tag="bindings",
+        description="The body is that of an event; everything in it may be left out. Where `source` is a"
+        " channel it is an event that the channel brings.",
+        right="bindings.read",
+        body=ResolveEvent,
+        body_example={"source": "ci", "type": "build.failed"},
+        answers={
+            200: Answer(
+                summary="What would happen.",
+                schema=fields(
+                    binding=maybe(TEXT),
+                    agent=maybe(TEXT),
+                    steps=array_of(fields({"binding": TEXT}, key=TEXT, text=TEXT)),
+                    decision=maybe(ANY),
+                    refused=maybe(ANY),
+                    grant=maybe(ANY),
+                ),
+                example=RESOLVED_EXAMPLE,
+            )
+        },
+    )
     async def resolve(self, request: Request) -> Response:
         """Nothing is written, nothing is counted."""
         body, caller = parsed(ResolveEvent, await read_body(request)), caller_of(request)

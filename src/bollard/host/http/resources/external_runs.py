@@ -14,7 +14,8 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import AppendResults, parsed
 from bollard.host.http.guard import RunTokens
 from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, fields
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.run_rows import RunRows, no_run
 from bollard.host.identity.caller import Caller, Right
 from bollard.host.limits import REPLAY_PAGE
@@ -45,8 +46,13 @@ def run_tokens(runs: ExternalRuns) -> RunTokens:
     return holder
 
 
-class ExternalExecution:
+_RUN: Final = "/api/v1/runs/{run_id}"
+
+
+class ExternalExecution(DeclaredResource):
     """The executor's side of `/runs/{id}`."""
+
+    tag = "external runs"
 
     def __init__(
         self,
@@ -65,64 +71,6 @@ class ExternalExecution:
         self._hidden = hidden
         self._watched: set[str] = set()
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        run = "/api/v1/runs/{run_id}"
-        return [
-            Operation(
-                method="POST",
-                path=f"{run}/results",
-                handler=ExternalExecution.append,
-                name="appendRunResults",
-                tag="external runs",
-                summary="What a program that executes a run itself has to say.",
-                description="`sequence` counts 1, 2, 3 … over the whole run. A result may be sent again as it was;"
-                " another content under the same number is a conflict.",
-                right="runs.execute",
-                run_token=True,
-                body=AppendResults,
-                body_example={
-                    "results": [
-                        {
-                            "sequence": 1,
-                            "type": "message.delta",
-                            "data": {"chunk": {"role": "assistant", "content": "Hello"}},
-                        }
-                    ]
-                },
-                answers={
-                    200: Answer(
-                        summary="It is on disk.",
-                        schema=fields(run_id=TEXT, last_sequence=NUMBER),
-                        example={"run_id": "run_01", "last_sequence": 1},
-                    )
-                },
-                errors=("not_found", "conflict"),
-            ),
-            Operation(
-                method="POST",
-                path=f"{run}/finalize",
-                handler=ExternalExecution.finalize,
-                name="finalizeRun",
-                tag="external runs",
-                summary="The last word of a program that executes a run itself.",
-                description="`finish_reason` and `message` for an end, or `code`, `error` and `retryable` for a "
-                "failure. The same again gets the same answer.",
-                right="runs.execute",
-                run_token=True,
-                body=ANY,
-                body_example={"finish_reason": "end"},
-                answers={
-                    200: Answer(
-                        summary="How the run ended.",
-                        schema=fields({"code": TEXT, "error": TEXT}, run_id=TEXT, status=TEXT),
-                        example={"run_id": "run_01", "status": "completed"},
-                    )
-                },
-                errors=("not_found", "conflict"),
-            ),
-        ]
-
     async def token_of(self, accepted: Accepted) -> JsonObject:
         """The token for a run that has begun; nothing for one that waits or has ended. Issued anew each time."""
         run = self._live.get(accepted.run_id or "")
@@ -132,6 +80,33 @@ class ExternalExecution:
         token = self._runs.issue(run)
         return {"run_token": token} if await run.written() else {}
 
+    @operation(
+        f"POST {_RUN}/results",
+        name="appendRunResults",
+        summary="What a program that executes a run itself has to say.",
+        description="`sequence` counts 1, 2, 3 … over the whole run. A result may be sent again as it was;"
+        " another content under the same number is a conflict.",
+        right="runs.execute",
+        run_token=True,
+        body=AppendResults,
+        body_example={
+            "results": [
+                {
+                    "sequence": 1,
+                    "type": "message.delta",
+                    "data": {"chunk": {"role": "assistant", "content": "Hello"}},
+                }
+            ]
+        },
+        answers={
+            200: Answer(
+                summary="It is on disk.",
+                schema=fields(run_id=TEXT, last_sequence=NUMBER),
+                example={"run_id": "run_01", "last_sequence": 1},
+            )
+        },
+        errors=("not_found", "conflict"),
+    )
     async def append(self, request: Request) -> Response:
         body = parsed(AppendResults, await read_body(request))
         run = await self._active(request)
@@ -143,6 +118,25 @@ class ExternalExecution:
         last = await self._runs.append(run, results)
         return JsonAnswer({"run_id": run.facts.run_id, "last_sequence": last})
 
+    @operation(
+        f"POST {_RUN}/finalize",
+        name="finalizeRun",
+        summary="The last word of a program that executes a run itself.",
+        description="`finish_reason` and `message` for an end, or `code`, `error` and `retryable` for a "
+        "failure. The same again gets the same answer.",
+        right="runs.execute",
+        run_token=True,
+        body=ANY,
+        body_example={"finish_reason": "end"},
+        answers={
+            200: Answer(
+                summary="How the run ended.",
+                schema=fields({"code": TEXT, "error": TEXT}, run_id=TEXT, status=TEXT),
+                example={"run_id": "run_01", "status": "completed"},
+            )
+        },
+        errors=("not_found", "conflict"),
+    )
     async def finalize(self, request: Request) -> Response:
         kind, data = _last_word(await read_body(request))
         run = self._live_run(request)

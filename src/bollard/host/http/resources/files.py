@@ -16,8 +16,9 @@ from bollard.host.http.downloads import CONTENT_ANSWERS, CONTENT_HEADERS, conten
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, fields, named
-from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, leads_to, page_of
+from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to, page_of
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.limits import FILE_BYTES, FILE_NAME_CHARACTERS
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.blobs import BlobStore
@@ -45,8 +46,10 @@ _NAME: Final = QueryField(
 )
 
 
-class Files:
+class Files(DeclaredResource):
     """Files of workspaces."""
+
+    tag = "files"
 
     def __init__(self, book: FileRepository, blobs: BlobStore, redactor: Redactor, pages: Pages) -> None:
         self._book = book
@@ -55,21 +58,67 @@ class Files:
         self._redactor = redactor
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [*_reading(), *_writing()]
-
+    @operation(
+        f"GET {_FILES}",
+        name="listFiles",
+        summary="The files of the workspace, in the order in which they came.",
+        right="files.read",
+        query=PAGE,
+        answers={200: Answer(summary="A page of files.", schema=page_of(_SHOWN), example=page_example(_EXAMPLE))},
+    )
     async def list(self, request: Request) -> Response:
         found = self._book.all(caller_of(request).workspace)
         return self._pages.of_all(request, "files.list", found, lambda file: file.file_id, _shown)
 
+    @operation(
+        f"GET {_FILE}",
+        name="getFile",
+        summary="What is known of a file.",
+        right="files.read",
+        answers={200: Answer(summary="The file.", schema=_SHOWN, example=_EXAMPLE)},
+        errors=("not_found",),
+    )
     async def get(self, request: Request) -> Response:
         return JsonAnswer(_shown(self._found(request)))
 
+    @operation(
+        f"GET {_FILE}/content",
+        name="getFileContent",
+        summary="The content of a file, or one range of its bytes.",
+        description="Always a download, never a page. One `Range` of bytes is honoured.",
+        right="files.read",
+        headers=CONTENT_HEADERS,
+        answers=CONTENT_ANSWERS,
+        errors=("not_found", "range_not_satisfiable"),
+    )
     async def content(self, request: Request) -> Response:
         file = self._found(request)
         return await content_of(request, self._blobs, file.sha256, file.name, file.mime_type)
 
+    @operation(
+        f"POST {_FILES}",
+        name="addFile",
+        summary="Give a file to the workspace.",
+        description="The body is the file, and `Content-Type`, whatever it is, is kept with it. On disk when it is "
+        "answered. Nobody gets it by that: an agent's configuration or policy names its id. A file that has a "
+        "secret of the workspace in it is refused. With an `Idempotency-Key` the length is compared, not the "
+        "content.",
+        right="files.write",
+        query=(_NAME,),
+        body=_BINARY,
+        body_example="item,price\nrope,12\n",
+        body_media=(_BYTES,),
+        repeat="head",
+        answers={
+            201: Answer(
+                summary="It is kept.",
+                links=leads_to("file_id", getFile="Read it again.", deleteFile="Forget it."),
+                schema=_SHOWN,
+                example=_EXAMPLE,
+            )
+        },
+        errors=("conflict", "payload_too_large", "storage_full"),
+    )
     async def add(self, request: Request) -> Response:
         caller = caller_of(request)
         name, mime_type = _name(request), _media_type(request)
@@ -93,6 +142,20 @@ class Files:
             ) from None
         return JsonAnswer(_shown(file), status_code=201)
 
+    @operation(
+        f"DELETE {_FILE}",
+        name="deleteFile",
+        summary="Delete a file. Runs that were given it cannot read it from then on.",
+        right="files.write",
+        answers={
+            200: Answer(
+                summary="It is gone.",
+                schema=fields(file_id=TEXT, deleted=FLAG),
+                example={"file_id": _EXAMPLE["file_id"], "deleted": True},
+            )
+        },
+        errors=("not_found",),
+    )
     async def delete(self, request: Request) -> Response:
         caller, file_id = caller_of(request), request.path_params["file_id"]
         await self._book.remove(caller.workspace, file_id, by=caller.name)
@@ -160,92 +223,3 @@ def _media_type(request: Request) -> str:
             field="content-type",
         )
     return said
-
-
-def _reading() -> list[Operation]:
-    return [
-        Operation(
-            method="GET",
-            path=_FILES,
-            handler=Files.list,
-            name="listFiles",
-            tag="files",
-            summary="The files of the workspace, in the order in which they came.",
-            right="files.read",
-            query=PAGE,
-            answers={200: Answer(summary="A page of files.", schema=page_of(_SHOWN), example=page_example(_EXAMPLE))},
-        ),
-        Operation(
-            method="GET",
-            path=_FILE,
-            handler=Files.get,
-            name="getFile",
-            tag="files",
-            summary="What is known of a file.",
-            right="files.read",
-            answers={200: Answer(summary="The file.", schema=_SHOWN, example=_EXAMPLE)},
-            errors=("not_found",),
-        ),
-        Operation(
-            method="GET",
-            path=f"{_FILE}/content",
-            handler=Files.content,
-            name="getFileContent",
-            tag="files",
-            summary="The content of a file, or one range of its bytes.",
-            description="Always a download, never a page. One `Range` of bytes is honoured.",
-            right="files.read",
-            headers=CONTENT_HEADERS,
-            answers=CONTENT_ANSWERS,
-            errors=("not_found", "range_not_satisfiable"),
-        ),
-    ]
-
-
-def _writing() -> list[Operation]:
-    return [
-        Operation(
-            method="POST",
-            path=_FILES,
-            handler=Files.add,
-            name="addFile",
-            tag="files",
-            summary="Give a file to the workspace.",
-            description="The body is the file, and `Content-Type`, whatever it is, is kept with it. On disk when it is "
-            "answered. Nobody gets it by that: an agent's configuration or policy names its id. A file that has a "
-            "secret of the workspace in it is refused. With an `Idempotency-Key` the length is compared, not the "
-            "content.",
-            right="files.write",
-            query=(_NAME,),
-            body=_BINARY,
-            body_example="item,price\nrope,12\n",
-            body_media=(_BYTES,),
-            repeat="head",
-            answers={
-                201: Answer(
-                    summary="It is kept.",
-                    links=leads_to("file_id", getFile="Read it again.", deleteFile="Forget it."),
-                    schema=_SHOWN,
-                    example=_EXAMPLE,
-                )
-            },
-            errors=("conflict", "payload_too_large", "storage_full"),
-        ),
-        Operation(
-            method="DELETE",
-            path=_FILE,
-            handler=Files.delete,
-            name="deleteFile",
-            tag="files",
-            summary="Delete a file. Runs that were given it cannot read it from then on.",
-            right="files.write",
-            answers={
-                200: Answer(
-                    summary="It is gone.",
-                    schema=fields(file_id=TEXT, deleted=FLAG),
-                    example={"file_id": _EXAMPLE["file_id"], "deleted": True},
-                )
-            },
-            errors=("not_found",),
-        ),
-    ]

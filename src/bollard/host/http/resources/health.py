@@ -11,7 +11,8 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import Authenticator, caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, fields, map_of, maybe, named
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.readiness import Readiness, Reason
 from bollard.host.identity.caller import Caller
 from bollard.host.runs.dispatcher import Dispatcher
@@ -26,37 +27,30 @@ class Drain(Strict):
     draining: Flag = True
 
 
-class DrainControl:
+class DrainControl(DeclaredResource):
     """What an operator does before a restart."""
+
+    tag = "host"
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="POST",
-                path="/api/v1/host/drain",
-                handler=DrainControl.change,
-                name="drainHost",
-                tag="host",
-                summary="Take nothing new, or take work again; `/readyz` follows.",
-                description="What runs goes on, what waits stays on disk, and whoever brings something new is told"
-                " `draining`.",
-                right="host.operate",
-                body=Drain,
-                body_example={"draining": True},
-                answers={
-                    200: Answer(
-                        summary="How it stands now: runs that go on, and runs that wait on disk.",
-                        schema=fields(draining=FLAG, live=NUMBER, queued=NUMBER),
-                        example={"draining": True, "live": 2, "queued": 0},
-                    )
-                },
+    @operation(
+        "POST /api/v1/host/drain",
+        name="drainHost",
+        summary="Take nothing new, or take work again; `/readyz` follows.",
+        description="What runs goes on, what waits stays on disk, and whoever brings something new is told `draining`.",
+        right="host.operate",
+        body=Drain,
+        body_example={"draining": True},
+        answers={
+            200: Answer(
+                summary="How it stands now: runs that go on, and runs that wait on disk.",
+                schema=fields(draining=FLAG, live=NUMBER, queued=NUMBER),
+                example={"draining": True, "live": 2, "queued": 0},
             )
-        ]
-
+        },
+    )
     async def change(self, request: Request) -> Response:
         asked = parsed(Drain, await read_body(request))
         self._dispatcher.drain(asked.draining)
@@ -85,8 +79,10 @@ _DRAINING: Final[JsonObject] = {
 }
 
 
-class Health:
+class Health(DeclaredResource):
     """Says how the host is."""
+
+    tag = "host"
 
     def __init__(
         self,
@@ -102,42 +98,31 @@ class Health:
         self._authenticator = authenticator
         self._public = public
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="GET",
-                path="/healthz",
-                handler=Health.alive,
-                name="getHealth",
-                tag="host",
-                summary="Whether the process answers at all.",
-                open=True,
-                answers={200: Answer(summary="It does.", schema=TEXT, example="ok", media_type="text/plain")},
-            ),
-            Operation(
-                method="GET",
-                path="/readyz",
-                handler=Health.ready,
-                name="getReadiness",
-                tag="host",
-                summary="Whether the host can be given work, and why not.",
-                open=True,
-                answers={
-                    200: Answer(summary="It can.", schema=_READY, example={"ready": True, "reasons": []}),
-                    503: Answer(
-                        summary="It cannot, for these reasons.",
-                        schema=_READY,
-                        example={"ready": False, "reasons": [_DRAINING]},
-                    ),
-                },
-            ),
-        ]
-
+    @operation(
+        "GET /healthz",
+        name="getHealth",
+        summary="Whether the process answers at all.",
+        open=True,
+        answers={200: Answer(summary="It does.", schema=TEXT, example="ok", media_type="text/plain")},
+    )
     async def alive(self, request: Request) -> Response:
         del request
         return PlainTextResponse("ok")
 
+    @operation(
+        "GET /readyz",
+        name="getReadiness",
+        summary="Whether the host can be given work, and why not.",
+        open=True,
+        answers={
+            200: Answer(summary="It can.", schema=_READY, example={"ready": True, "reasons": []}),
+            503: Answer(
+                summary="It cannot, for these reasons.",
+                schema=_READY,
+                example={"ready": False, "reasons": [_DRAINING]},
+            ),
+        },
+    )
     async def ready(self, request: Request) -> Response:
         reasons = await self._readiness.reasons()
         body: JsonObject = {"ready": not reasons, "reasons": [_told(reason) for reason in reasons]}

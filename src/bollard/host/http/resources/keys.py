@@ -10,8 +10,9 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, named
-from bollard.host.http.operations import Answer, Operation, leads_to
+from bollard.host.http.operations import Answer, leads_to
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
 from bollard.host.identity.caller import RIGHTS, Caller, Right
 from bollard.host.identity.directory import IdentityDirectory
@@ -80,33 +81,24 @@ class Keys(SavedRoutes[ApiKey]):
         super().__init__(directory.keys, pages)
         self._directory = directory
 
-    @classmethod
-    def operations(cls) -> list[Operation]:
-        return [
-            *super().operations(),
-            Operation(
-                method="POST",
-                path="/api/v1/keys",
-                handler=cls.make,
-                name="makeKey",
-                tag="keys",
-                summary="Make an API key. The answer shows its token once.",
-                description="The rights of a key are a part of the rights of its maker. The host keeps the digest of "
-                "the token only.",
-                right="keys.write",
-                body=MakeKey,
-                body_example=_RESOURCE.body_example,
-                answers={
-                    201: Answer(
-                        summary="The key, with its token.",
-                        links=leads_to("key_id", getKey="Read the key, without its token.", deleteKey="Delete it."),
-                        schema=fields(_OPTIONAL, token=TEXT, **_PROPERTIES),
-                        example={**_EXAMPLE, "token": "blk_0f1e2d3c4b5a6978_…"},
-                    )
-                },
-            ),
-        ]
-
+    @operation(
+        "POST /api/v1/keys",
+        name="makeKey",
+        summary="Make an API key. The answer shows its token once.",
+        description="The rights of a key are a part of the rights of its maker. The host keeps the digest of "
+        "the token only.",
+        right="keys.write",
+        body=MakeKey,
+        body_example=_RESOURCE.body_example,
+        answers={
+            201: Answer(
+                summary="The key, with its token.",
+                links=leads_to("key_id", getKey="Read the key, without its token.", deleteKey="Delete it."),
+                schema=fields(_OPTIONAL, token=TEXT, **_PROPERTIES),
+                example={**_EXAMPLE, "token": "blk_0f1e2d3c4b5a6978_…"},
+            )
+        },
+    )
     async def make(self, request: Request) -> Response:
         body = parsed(MakeKey, await read_body(request))
         wanted = KeyRequest(name=body.name, rights=body.rights, expires_in_s=body.expires_in_s)

@@ -14,8 +14,9 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, choice, fields, maybe, named
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.identity.caller import Caller
 from bollard.host.knowledge.bases import KNOWLEDGE_BASE, SavedKnowledgeBase
@@ -216,10 +217,6 @@ class Knowledge(SavedRoutes[SavedKnowledgeBase]):
         super().__init__(library.book, pages)
         self._library = library
 
-    @classmethod
-    def operations(cls) -> list[Operation]:
-        return [*super().operations(), *_questions()]
-
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
     ) -> tuple[Saved[SavedKnowledgeBase], JsonObject]:
@@ -229,6 +226,19 @@ class Knowledge(SavedRoutes[SavedKnowledgeBase]):
         erased = await self._library.delete(caller.workspace, resource_id, by=caller.name, edited=edited)
         return {"erased": erased}
 
+    @operation(
+        f"POST {BASE_PATH}/retrieve",
+        name="askKnowledgeBase",
+        summary="What a base says about something: passages, best first, each with where it comes from.",
+        description="The same that `knowledge.retrieve` answers to a run.",
+        right="knowledge.ask",
+        body=AskKnowledge,
+        body_example={"query": "How many days of leave do I have?", "top_k": 3},
+        answers={
+            200: Answer(summary="The passages.", schema=KnowledgeResult, example={"chunks": [CHUNK_EXAMPLE]}),
+        },
+        errors=("not_found", "knowledge_unavailable"),
+    )
     async def retrieve(self, request: Request) -> Response:
         workspace, kb_id = caller_of(request).workspace, request.path_params["kb_id"]
         self._library.book.get(workspace, kb_id)
@@ -237,41 +247,17 @@ class Knowledge(SavedRoutes[SavedKnowledgeBase]):
         chunks = await self._library.retrieve(workspace, kb_id, question)
         return JsonAnswer(KnowledgeResult(chunks=tuple(chunks)).to_wire())
 
+    @operation(
+        f"POST {BASE_PATH}/reindex",
+        name="reindexKnowledgeBase",
+        summary="Index every document of a base anew, in the background.",
+        right="knowledge.write",
+        answers={
+            202: Answer(summary="It has begun.", schema=fields(kb_id=TEXT), example={"kb_id": "handbook"}),
+        },
+        errors=("not_found", "knowledge_unavailable"),
+    )
     async def reindex(self, request: Request) -> Response:
         workspace, kb_id = caller_of(request).workspace, request.path_params["kb_id"]
         await self._library.index_anew(workspace, kb_id)
         return JsonAnswer({"kb_id": kb_id}, status_code=202)
-
-
-def _questions() -> list[Operation]:
-    return [
-        Operation(
-            method="POST",
-            path=f"{BASE_PATH}/retrieve",
-            handler=Knowledge.retrieve,
-            name="askKnowledgeBase",
-            tag="knowledge",
-            summary="What a base says about something: passages, best first, each with where it comes from.",
-            description="The same that `knowledge.retrieve` answers to a run.",
-            right="knowledge.ask",
-            body=AskKnowledge,
-            body_example={"query": "How many days of leave do I have?", "top_k": 3},
-            answers={
-                200: Answer(summary="The passages.", schema=KnowledgeResult, example={"chunks": [CHUNK_EXAMPLE]}),
-            },
-            errors=("not_found", "knowledge_unavailable"),
-        ),
-        Operation(
-            method="POST",
-            path=f"{BASE_PATH}/reindex",
-            handler=Knowledge.reindex,
-            name="reindexKnowledgeBase",
-            tag="knowledge",
-            summary="Index every document of a base anew, in the background.",
-            right="knowledge.write",
-            answers={
-                202: Answer(summary="It has begun.", schema=fields(kb_id=TEXT), example={"kb_id": "handbook"}),
-            },
-            errors=("not_found", "knowledge_unavailable"),
-        ),
-    ]

@@ -14,8 +14,9 @@ from bollard.host.http.bodies import parsed
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
-from bollard.host.http.operations import PAGE, Answer, Operation, OtherBody, QueryField, Resource, page_of
+from bollard.host.http.operations import PAGE, Answer, OtherBody, QueryField, Resource, page_of
 from bollard.host.http.queries import Pages, page_limit
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.knowledge import (
     BASE_PATH,
     DOCUMENT,
@@ -65,8 +66,17 @@ _BODY: Final[JsonObject] = {"name": "leave.md", "text": "# Leave\n\nThirty days 
 _PUT_ERRORS: Final = ("not_found", "payload_too_large", "unsupported_media_type", "knowledge_unavailable")
 
 
-class KnowledgeDocuments:
+_KEPT: Final = Answer(
+    summary="It is kept, and being indexed.",
+    schema=DOCUMENT,
+    example=DOCUMENT_EXAMPLE,
+)
+
+
+class KnowledgeDocuments(DeclaredResource):
     """Documents of knowledge bases."""
+
+    tag = "knowledge"
 
     def __init__(self, library: Library, payloads: Payloads, clock: Clock, pages: Pages) -> None:
         """`payloads` are those of documents alone, with their limit: a large one goes through the disk."""
@@ -76,10 +86,19 @@ class KnowledgeDocuments:
         self._pages = pages
         self._ids = IdMaker()
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [*_reading(), *_writing()]
-
+    @operation(
+        f"GET {_DOCUMENTS}",
+        name="listKnowledgeDocuments",
+        summary="The documents of a base, by id, and how far each is indexed.",
+        right="knowledge.read",
+        query=PAGE,
+        answers={
+            200: Answer(
+                summary="A page of documents.", schema=page_of(DOCUMENT), example=page_example(DOCUMENT_EXAMPLE)
+            )
+        },
+        errors=("not_found", "knowledge_unavailable"),
+    )
     async def list(self, request: Request) -> Response:
         workspace, kb_id = caller_of(request).workspace, request.path_params["kb_id"]
         self._library.book.get(workspace, kb_id)
@@ -88,10 +107,37 @@ class KnowledgeDocuments:
         rows = await self._library.documents(workspace, kb_id, str(after or ""), page_limit(request) + 1)
         return self._pages.of_rows(request, purpose, rows, document_shown, lambda row: row.document_id)
 
+    @operation(
+        f"GET {_DOCUMENT}",
+        name="getKnowledgeDocument",
+        summary="One document, and how far it is indexed.",
+        description="`done_chunks` of `chunks` are indexed. One that is `failed` says why in `error`.",
+        right="knowledge.read",
+        answers={200: Answer(summary="The document.", schema=DOCUMENT, example=DOCUMENT_EXAMPLE)},
+        errors=("not_found", "knowledge_unavailable"),
+    )
     async def get(self, request: Request) -> Response:
         found = await self._library.document(*self._named(request))
         return JsonAnswer(document_shown(found))
 
+    @operation(
+        f"GET {_DOCUMENT}/content",
+        name="getKnowledgeDocumentContent",
+        summary="A document as it was given.",
+        description="Always a download, never a page.",
+        right="knowledge.ask",
+        answers={
+            200: Answer(
+                summary="The content.",
+                schema=_BINARY,
+                example="# Leave",
+                media_type=_BYTES,
+                headers={"ETag": "The digest of the content.", "Content-Disposition": "Its name."},
+            ),
+            304: Answer(summary="The reader has it already."),
+        },
+        errors=("not_found", "knowledge_unavailable"),
+    )
     async def content(self, request: Request) -> Response:
         where = self._named(request)
         found = await self._library.document(*where)
@@ -104,12 +150,56 @@ class KnowledgeDocuments:
         content = await self._library.content(*where)
         return Response(content, headers=headers, media_type=_BYTES)
 
+    @operation(
+        f"POST {_DOCUMENTS}",
+        name="addKnowledgeDocument",
+        summary="Give a document to a base: as a file, or as text within JSON.",
+        description="On disk when it is answered; indexing goes on behind it. As a file, its media type says what "
+        "it is, and `name`, `source` and `metadata` are in the query. With an `Idempotency-Key` the length of a "
+        "file is compared, not its content.",
+        right="knowledge.write",
+        query=_QUERY,
+        body=WrittenDocument,
+        body_example=_BODY,
+        body_media=(_JSON, *FILES),
+        other_bodies=_FILE_BODIES,
+        repeat="head",
+        answers={202: _KEPT},
+        errors=_PUT_ERRORS,
+    )
     async def add(self, request: Request) -> Response:
         return await self._taken(request, None)
 
+    @operation(
+        f"PUT {_DOCUMENT}",
+        name="putKnowledgeDocument",
+        summary="The same under an id: a document that has it already is replaced.",
+        right="knowledge.write",
+        query=_QUERY,
+        body=WrittenDocument,
+        body_example=_BODY,
+        body_media=(_JSON, *FILES),
+        other_bodies=_FILE_BODIES,
+        answers={202: _KEPT},
+        errors=_PUT_ERRORS,
+    )
     async def put(self, request: Request) -> Response:
         return await self._taken(request, document_id_in(request.path_params["document_id"]))
 
+    @operation(
+        f"DELETE {_DOCUMENT}",
+        name="deleteKnowledgeDocument",
+        summary="Delete a document, with all that was made of it.",
+        right="knowledge.write",
+        answers={
+            200: Answer(
+                summary="It is gone.",
+                schema=fields(kb_id=TEXT, document_id=TEXT, deleted=FLAG),
+                example={"kb_id": "handbook", "document_id": "leave.md", "deleted": True},
+            )
+        },
+        errors=("not_found", "knowledge_unavailable"),
+    )
     async def delete(self, request: Request) -> Response:
         workspace, kb_id, document_id = self._named(request)
         await self._library.drop(workspace, kb_id, document_id, by=caller_of(request).name)
@@ -205,123 +295,6 @@ def _metadata(text: str | None) -> JsonObject:
             "metadata is not an object", reason="metadata_object", hint="send one JSON object", field="metadata"
         )
     return value
-
-
-def _reading() -> list[Operation]:
-    return [
-        Operation(
-            method="GET",
-            path=_DOCUMENTS,
-            handler=KnowledgeDocuments.list,
-            name="listKnowledgeDocuments",
-            tag="knowledge",
-            summary="The documents of a base, by id, and how far each is indexed.",
-            right="knowledge.read",
-            query=PAGE,
-            answers={
-                200: Answer(
-                    summary="A page of documents.", schema=page_of(DOCUMENT), example=page_example(DOCUMENT_EXAMPLE)
-                )
-            },
-            errors=("not_found", "knowledge_unavailable"),
-        ),
-        Operation(
-            method="GET",
-            path=_DOCUMENT,
-            handler=KnowledgeDocuments.get,
-            name="getKnowledgeDocument",
-            tag="knowledge",
-            summary="One document, and how far it is indexed.",
-            description="`done_chunks` of `chunks` are indexed. One that is `failed` says why in `error`.",
-            right="knowledge.read",
-            answers={200: Answer(summary="The document.", schema=DOCUMENT, example=DOCUMENT_EXAMPLE)},
-            errors=("not_found", "knowledge_unavailable"),
-        ),
-        Operation(
-            method="GET",
-            path=f"{_DOCUMENT}/content",
-            handler=KnowledgeDocuments.content,
-            name="getKnowledgeDocumentContent",
-            tag="knowledge",
-            summary="A document as it was given.",
-            description="Always a download, never a page.",
-            right="knowledge.ask",
-            answers={
-                200: Answer(
-                    summary="The content.",
-                    schema=_BINARY,
-                    example="# Leave",
-                    media_type=_BYTES,
-                    headers={"ETag": "The digest of the content.", "Content-Disposition": "Its name."},
-                ),
-                304: Answer(summary="The reader has it already."),
-            },
-            errors=("not_found", "knowledge_unavailable"),
-        ),
-    ]
-
-
-def _writing() -> list[Operation]:
-    kept = Answer(
-        summary="It is kept, and being indexed.",
-        schema=DOCUMENT,
-        example=DOCUMENT_EXAMPLE,
-    )
-    return [
-        Operation(
-            method="POST",
-            path=_DOCUMENTS,
-            handler=KnowledgeDocuments.add,
-            name="addKnowledgeDocument",
-            tag="knowledge",
-            summary="Give a document to a base: as a file, or as text within JSON.",
-            description="On disk when it is answered; indexing goes on behind it. As a file, its media type says what "
-            "it is, and `name`, `source` and `metadata` are in the query. With an `Idempotency-Key` the length of a "
-            "file is compared, not its content.",
-            right="knowledge.write",
-            query=_QUERY,
-            body=WrittenDocument,
-            body_example=_BODY,
-            body_media=(_JSON, *FILES),
-            other_bodies=_FILE_BODIES,
-            repeat="head",
-            answers={202: kept},
-            errors=_PUT_ERRORS,
-        ),
-        Operation(
-            method="PUT",
-            path=_DOCUMENT,
-            handler=KnowledgeDocuments.put,
-            name="putKnowledgeDocument",
-            tag="knowledge",
-            summary="The same under an id: a document that has it already is replaced.",
-            right="knowledge.write",
-            query=_QUERY,
-            body=WrittenDocument,
-            body_example=_BODY,
-            body_media=(_JSON, *FILES),
-            other_bodies=_FILE_BODIES,
-            answers={202: kept},
-            errors=_PUT_ERRORS,
-        ),
-        Operation(
-            method="DELETE",
-            path=_DOCUMENT,
-            handler=KnowledgeDocuments.delete,
-            name="deleteKnowledgeDocument",
-            tag="knowledge",
-            summary="Delete a document, with all that was made of it.",
-            right="knowledge.write",
-            answers={
-                200: Answer(
-                    summary="It is gone.",
-                    schema=fields(kb_id=TEXT, document_id=TEXT, deleted=FLAG),
-                    example={"kb_id": "handbook", "document_id": "leave.md", "deleted": True},
-                )
-            },
-            errors=("not_found", "knowledge_unavailable"),
-        ),
-    ]
 
 
 KNOWLEDGE_RESOURCES: Final[tuple[type[Resource], ...]] = (Knowledge, KnowledgeDocuments)

@@ -10,8 +10,9 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import TEXT, TIME, fields
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import operation
 from bollard.host.http.resources.mcp_shapes import (
     MCP_SERVER_EXAMPLE,
     MCP_SERVER_SCHEMA,
@@ -71,11 +72,6 @@ class McpServers(SavedRoutes[ServerRecord]):
         super().__init__(source.repository, pages)
         self._source = source
 
-    @classmethod
-    def operations(cls) -> list[Operation]:
-        whole = Answer(summary="The server.", schema=MCP_SERVER_WHOLE, example=MCP_WHOLE_EXAMPLE)
-        return [*super().operations(), *_deeds(whole), *_logins(whole)]
-
     def answer(self, request: Request, saved: Saved[ServerRecord], body: JsonObject) -> Response:
         del request
         # The state of a connection changes without a new revision, so no reader gets a 304.
@@ -86,6 +82,18 @@ class McpServers(SavedRoutes[ServerRecord]):
     ) -> tuple[Saved[ServerRecord], JsonObject]:
         return await self._source.save(body, caller.workspace, resource_id, by=caller.name, edited=edited), {}
 
+    @operation(
+        f"POST {_SERVER}/consent",
+        name="consentMcpTools",
+        summary="Say yes to tools as they are defined now, and withdraw the yes to others.",
+        description="A yes is to the definition with this digest; one that changed needs another. What is left out "
+        "of risk, flow, effects and approval is taken as it is shown.",
+        right="mcp.write",
+        body=ConsentMcpTools,
+        body_example={"tools": [{"name": "create_issue", "definition_sha256": "0" * 64, "risk": "medium"}]},
+        answers={200: _RESOURCE.answer},
+        errors=("not_found", "conflict"),
+    )
     async def consent(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         self._repository.get(caller.workspace, name)
@@ -93,11 +101,41 @@ class McpServers(SavedRoutes[ServerRecord]):
         saved = await self._source.consent(caller.workspace, name, given, caller.name)
         return revised(request, await self.show(saved), saved.revision)
 
+    @operation(
+        f"POST {_SERVER}/refresh",
+        name="refreshMcpServer",
+        summary="Connect now, or ask a connected server for its tools again, and wait for what comes of it.",
+        right="mcp.write",
+        answers={200: _RESOURCE.answer},
+        errors=("not_found", "conflict"),
+    )
     async def refresh(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         await self._source.refresh(caller.workspace, name)
         return JsonAnswer(await self.show(self._repository.get(caller.workspace, name)))
 
+    @operation(
+        f"POST {_SERVER}/login",
+        name="beginMcpLogin",
+        summary="Begin a login for a server with `auth: oauth`, and learn where a browser must go.",
+        description="The browser comes back to `redirect_uri` with `code` and `state`, which whoever began the "
+        "login gives to `…/login/complete` within ten minutes, once. Only loopback addresses are taken.",
+        right="mcp.write",
+        body=BeginMcpLogin,
+        body_example={"redirect_uri": "http://127.0.0.1:53682/callback"},
+        answers={
+            200: Answer(
+                summary="Where to go.",
+                schema=fields(authorization_url=TEXT, state=TEXT, expires_at=TIME),
+                example={
+                    "authorization_url": "https://login.example.org/authorize?response_type=code&state=Zq0…",
+                    "state": "Zq0…",
+                    "expires_at": 1767226200.0,
+                },
+            )
+        },
+        errors=("not_found", "conflict"),
+    )
     async def login(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         self._repository.get(caller.workspace, name)
@@ -108,6 +146,16 @@ class McpServers(SavedRoutes[ServerRecord]):
             headers={"cache-control": "no-store"},
         )
 
+    @operation(
+        f"POST {_SERVER}/login/complete",
+        name="completeMcpLogin",
+        summary="Complete a login with what the browser came back with. The server is connected anew.",
+        right="mcp.write",
+        body=CompleteMcpLogin,
+        body_example={"code": "SplxlOBeZQQYbYS6WxSbIA", "state": "Zq0"},
+        answers={200: _RESOURCE.answer},
+        errors=("not_found", "conflict"),
+    )
     async def complete_login(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         self._repository.get(caller.workspace, name)
@@ -115,6 +163,14 @@ class McpServers(SavedRoutes[ServerRecord]):
         saved = await self._source.complete_login(caller.workspace, name, given, caller.name)
         return JsonAnswer(await self.show(saved))
 
+    @operation(
+        f"POST {_SERVER}/logout",
+        name="logoutMcpServer",
+        summary="Forget the tokens of a server. Its tools are gone until somebody logs in again.",
+        right="mcp.write",
+        answers={200: _RESOURCE.answer},
+        errors=("not_found", "conflict"),
+    )
     async def logout(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         return JsonAnswer(await self.show(await self._source.logout(caller.workspace, name, caller.name)))
@@ -140,88 +196,3 @@ class McpServers(SavedRoutes[ServerRecord]):
         connection = self._source.connection(saved.workspace, saved.id)
         tools = [] if connection is None else [tool_shown(tool) for tool in connection.tools]
         return {**self.show_item(saved), "tools": [*tools], "log": [] if connection is None else [*connection.log]}
-
-
-def _deeds(whole: Answer) -> list[Operation]:
-    return [
-        Operation(
-            method="POST",
-            path=f"{_SERVER}/consent",
-            handler=McpServers.consent,
-            name="consentMcpTools",
-            tag="mcp",
-            summary="Say yes to tools as they are defined now, and withdraw the yes to others.",
-            description="A yes is to the definition with this digest; one that changed needs another. What is left out "
-            "of risk, flow, effects and approval is taken as it is shown.",
-            right="mcp.write",
-            body=ConsentMcpTools,
-            body_example={"tools": [{"name": "create_issue", "definition_sha256": "0" * 64, "risk": "medium"}]},
-            answers={200: whole},
-            errors=("not_found", "conflict"),
-        ),
-        Operation(
-            method="POST",
-            path=f"{_SERVER}/refresh",
-            handler=McpServers.refresh,
-            name="refreshMcpServer",
-            tag="mcp",
-            summary="Connect now, or ask a connected server for its tools again, and wait for what comes of it.",
-            right="mcp.write",
-            answers={200: whole},
-            errors=("not_found", "conflict"),
-        ),
-    ]
-
-
-def _logins(whole: Answer) -> list[Operation]:
-    return [
-        Operation(
-            method="POST",
-            path=f"{_SERVER}/login",
-            handler=McpServers.login,
-            name="beginMcpLogin",
-            tag="mcp",
-            summary="Begin a login for a server with `auth: oauth`, and learn where a browser must go.",
-            description="The browser comes back to `redirect_uri` with `code` and `state`, which whoever began the "
-            "login gives to `…/login/complete` within ten minutes, once. Only loopback addresses are taken.",
-            right="mcp.write",
-            body=BeginMcpLogin,
-            body_example={"redirect_uri": "http://127.0.0.1:53682/callback"},
-            answers={
-                200: Answer(
-                    summary="Where to go.",
-                    schema=fields(authorization_url=TEXT, state=TEXT, expires_at=TIME),
-                    example={
-                        "authorization_url": "https://login.example.org/authorize?response_type=code&state=Zq0…",
-                        "state": "Zq0…",
-                        "expires_at": 1767226200.0,
-                    },
-                )
-            },
-            errors=("not_found", "conflict"),
-        ),
-        Operation(
-            method="POST",
-            path=f"{_SERVER}/login/complete",
-            handler=McpServers.complete_login,
-            name="completeMcpLogin",
-            tag="mcp",
-            summary="Complete a login with what the browser came back with. The server is connected anew.",
-            right="mcp.write",
-            body=CompleteMcpLogin,
-            body_example={"code": "SplxlOBeZQQYbYS6WxSbIA", "state": "Zq0"},
-            answers={200: whole},
-            errors=("not_found", "conflict"),
-        ),
-        Operation(
-            method="POST",
-            path=f"{_SERVER}/logout",
-            handler=McpServers.logout,
-            name="logoutMcpServer",
-            tag="mcp",
-            summary="Forget the tokens of a server. Its tools are gone until somebody logs in again.",
-            right="mcp.write",
-            answers={200: whole},
-            errors=("not_found", "conflict"),
-        ),
-    ]

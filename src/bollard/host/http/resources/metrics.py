@@ -17,7 +17,8 @@ from bollard.host.delivery.outbox import Delivery
 from bollard.host.delivery.sender import Counts
 from bollard.host.errors import HostError
 from bollard.host.http.auth.callers import Authenticator
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, Caller
 from bollard.host.log.journal import Journal
 from bollard.host.telemetry.counts import HostCounts
@@ -241,34 +242,28 @@ _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
 """What a proxy says of whom it speaks for: then nobody knows where the request began."""
 
 
-class Metrics:
+class Metrics(DeclaredResource):
     """Reads the numbers when it is asked."""
+
+    tag = "host"
 
     def __init__(self, vitals: Vitals) -> None:
         self._vitals = vitals
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="GET",
-                path=PATH,
-                handler=Metrics.read,
-                name="readMetrics",
-                tag="host",
-                summary="The host's numbers, in the text format of Prometheus.",
-                right="metrics.read",
-                answers={
-                    200: Answer(
-                        summary="Every metric; see docs/reference/metrics.md.",
-                        schema={"type": "string"},
-                        example="# TYPE bollard_queue_runs gauge\nbollard_queue_runs 0\n",
-                        media_type="text/plain",
-                    )
-                },
+    @operation(
+        f"GET {PATH}",
+        name="readMetrics",
+        summary="The host's numbers, in the text format of Prometheus.",
+        right="metrics.read",
+        answers={
+            200: Answer(
+                summary="Every metric; see docs/reference/metrics.md.",
+                schema={"type": "string"},
+                example="# TYPE bollard_queue_runs gauge\nbollard_queue_runs 0\n",
+                media_type="text/plain",
             )
-        ]
-
+        },
+    )
     async def read(self, request: Request) -> Response:
         del request
         process = await asyncio.to_thread(process_numbers)  # it lists files: not on the loop

@@ -10,8 +10,9 @@ from bollard.host.clock import Clock
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, choice, fields, named
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.http.revisions import revised
 from bollard.host.identity.caller import Caller
@@ -110,10 +111,6 @@ class Models(SavedRoutes[RegisteredModel]):
         self._pages = pages
         self._clock = clock
 
-    @classmethod
-    def operations(cls) -> list[Operation]:
-        return [*super().operations(), _try()]
-
     def all(self, caller: Caller) -> list[Saved[RegisteredModel]]:
         return [_saved(caller, model) for model in self._registry.all(caller.workspace)]
 
@@ -146,24 +143,9 @@ class Models(SavedRoutes[RegisteredModel]):
         await self._registry.delete(caller.workspace, resource_id, by=caller.name, edited=edited)
         return {}
 
-    async def try_one(self, request: Request) -> Response:
-        caller, model_id = caller_of(request), request.path_params["model_id"]
-        # By name, because only a host that asks a model needs it.
-        trying = importlib.import_module("bollard.host.models.trial")
-        return JsonAnswer(await trying.try_model(self._gateway, self._clock, caller, model_id))
-
-
-def _saved(caller: Caller, model: RegisteredModel) -> Saved[RegisteredModel]:
-    return Saved(workspace=caller.workspace, id=model.model_id, revision=model.revision, thing=model)
-
-
-def _try() -> Operation:
-    return Operation(
-        method="POST",
-        path=f"{_MODEL}/test",
-        handler=Models.try_one,
+    @operation(
+        f"POST {_MODEL}/test",
         name="testModel",
-        tag="models",
         summary="Ask a model one tiny question, and say what came of it.",
         description="A real call, which may cost a few tokens: it counts in the workspace's budget and leaves "
         "`model.called` in its log. `ok` is false where it failed: `reason`, `message` and `hint` say why. One that "
@@ -179,3 +161,12 @@ def _try() -> Operation:
         },
         errors=("not_found",),
     )
+    async def try_one(self, request: Request) -> Response:
+        caller, model_id = caller_of(request), request.path_params["model_id"]
+        # By name, because only a host that asks a model needs it.
+        trying = importlib.import_module("bollard.host.models.trial")
+        return JsonAnswer(await trying.try_model(self._gateway, self._clock, caller, model_id))
+
+
+def _saved(caller: Caller, model: RegisteredModel) -> Saved[RegisteredModel]:
+    return Saved(workspace=caller.workspace, id=model.model_id, revision=model.revision, thing=model)

@@ -13,8 +13,9 @@ from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, SSE, STREAM, TEXT, array_of, fields, named
-from bollard.host.http.operations import Answer, HeaderField, Operation, QueryField
+from bollard.host.http.operations import Answer, HeaderField, QueryField
 from bollard.host.http.queries import whole_number
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.plugins import ARCHIVE, CONSENT, PLUGIN_PATH, check_archive, plugin_id_of
 from bollard.host.http.streams.sse import EventStream
 from bollard.host.limits import KEEP_ALIVE_S, PLUGIN_LOG_LINES
@@ -27,82 +28,45 @@ from bollard.host.runs.hub import StreamRecord
 from bollard.protocol import JsonObject
 from bollard.wire import encode
 
+_DEV: Final = f"{PLUGIN_PATH}/dev"
+_CHANGE: Final = fields(added=array_of(TEXT), removed=array_of(TEXT))
+_PUT: Final = fields(plugin_id=TEXT, version=TEXT, digest=TEXT, change=_CHANGE, took_ms=NUMBER)
 
-class PluginDev:
+
+class PluginDev(DeclaredResource):
     """The workbench of a workspace."""
+
+    tag = "plugins"
 
     def __init__(self, *, taking: PluginUploads, workbench: Workbench) -> None:
         self._taking = taking
         self._workbench = workbench
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        dev = f"{PLUGIN_PATH}/dev"
-        change = fields(added=array_of(TEXT), removed=array_of(TEXT))
-        put = fields(plugin_id=TEXT, version=TEXT, digest=TEXT, change=change, took_ms=NUMBER)
-        return [
-            Operation(
-                method="PUT",
-                path=dev,
-                handler=PluginDev.put,
-                name="developPlugin",
-                tag="plugins",
-                summary="Put code that is not installed in use, until it is taken away or nobody keeps it.",
-                description="It covers what is installed and is not saved. It is taken away when it is deleted, "
-                "when the host stops, or when nobody said for 60 s that the developer is there.",
-                right="plugins.write",
-                query=(CONSENT,),
-                body={"type": "string", "format": "binary"},
-                body_media=(ARCHIVE,),
-                answers={
-                    200: Answer(
-                        summary="It is in use.",
-                        schema=put,
-                        example={
-                            "plugin_id": "acme/parrot",
-                            "version": "1.2.0",
-                            "digest": "9f2c1e" + "0" * 58,
-                            "change": {"added": ["history.page"], "removed": []},
-                            "took_ms": 41,
-                        },
-                    )
+    @operation(
+        f"PUT {_DEV}",
+        name="developPlugin",
+        summary="Put code that is not installed in use, until it is taken away or nobody keeps it.",
+        description="It covers what is installed and is not saved. It is taken away when it is deleted, "
+        "when the host stops, or when nobody said for 60 s that the developer is there.",
+        right="plugins.write",
+        query=(CONSENT,),
+        body={"type": "string", "format": "binary"},
+        body_media=(ARCHIVE,),
+        answers={
+            200: Answer(
+                summary="It is in use.",
+                schema=_PUT,
+                example={
+                    "plugin_id": "acme/parrot",
+                    "version": "1.2.0",
+                    "digest": "9f2c1e" + "0" * 58,
+                    "change": {"added": ["history.page"], "removed": []},
+                    "took_ms": 41,
                 },
-                errors=("consent_needed", "plugin_unusable", "conflict", "payload_too_large"),
-            ),
-            Operation(
-                method="POST",
-                path=dev,
-                handler=PluginDev.keep,
-                name="keepPluginDev",
-                tag="plugins",
-                summary="Say that the developer is still there.",
-                right="plugins.write",
-                answers={
-                    200: Answer(
-                        summary="It stays.", schema=fields(plugin_id=TEXT), example={"plugin_id": "acme/parrot"}
-                    )
-                },
-                errors=("not_found",),
-            ),
-            Operation(
-                method="DELETE",
-                path=dev,
-                handler=PluginDev.remove,
-                name="endPluginDev",
-                tag="plugins",
-                summary="Take code under development away; what it covered is in use again.",
-                right="plugins.write",
-                answers={
-                    200: Answer(
-                        summary="It is gone.",
-                        schema=fields(plugin_id=TEXT, deleted=FLAG),
-                        example={"plugin_id": "acme/parrot", "deleted": True},
-                    )
-                },
-                errors=("not_found",),
-            ),
-        ]
-
+            )
+        },
+        errors=("consent_needed", "plugin_unusable", "conflict", "payload_too_large"),
+    )
     async def put(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         check_archive(request)
@@ -131,11 +95,33 @@ class PluginDev:
             }
         )
 
+    @operation(
+        f"POST {_DEV}",
+        name="keepPluginDev",
+        summary="Say that the developer is still there.",
+        right="plugins.write",
+        answers={200: Answer(summary="It stays.", schema=fields(plugin_id=TEXT), example={"plugin_id": "acme/parrot"})},
+        errors=("not_found",),
+    )
     async def keep(self, request: Request) -> Response:
         plugin_id = plugin_id_of(request)
         self._workbench.touch(caller_of(request).workspace, plugin_id)
         return JsonAnswer({"plugin_id": plugin_id})
 
+    @operation(
+        f"DELETE {_DEV}",
+        name="endPluginDev",
+        summary="Take code under development away; what it covered is in use again.",
+        right="plugins.write",
+        answers={
+            200: Answer(
+                summary="It is gone.",
+                schema=fields(plugin_id=TEXT, deleted=FLAG),
+                example={"plugin_id": "acme/parrot", "deleted": True},
+            )
+        },
+        errors=("not_found",),
+    )
     async def remove(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         await self._workbench.remove(caller.workspace, plugin_id, caller.name)
@@ -160,54 +146,27 @@ _LIMIT: Final = QueryField(
 LAST_LINE: Final = HeaderField(name="Last-Event-ID", summary="The last id that was seen.", example="1.1")
 
 
-class PluginLogs:
+_EXAMPLE: Final[JsonObject] = {"number": 1, "at_ms": 0, "kind": "stdout", "level": "info", "text": "hello", "pid": 4711}
+
+
+class PluginLogs(DeclaredResource):
     """The logs of a workspace's plugins."""
+
+    tag = "plugins"
 
     def __init__(self, *, fleet: PluginFleet, repository: PluginRepository) -> None:
         self._fleet = fleet
         self._repository = repository
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        example: JsonObject = {"number": 1, "at_ms": 0, "kind": "stdout", "level": "info", "text": "hello", "pid": 4711}
-        return [
-            Operation(
-                method="GET",
-                path=f"{PLUGIN_PATH}/logs",
-                handler=PluginLogs.read,
-                name="getPluginLogs",
-                tag="plugins",
-                summary="The newest lines of a plugin's workers, or those behind a number; oldest first.",
-                right="plugins.read",
-                query=(_LIMIT, _AFTER),
-                answers={
-                    200: Answer(summary="Lines.", schema=fields(items=array_of(_LINE)), example={"items": [example]})
-                },
-                errors=("not_found",),
-            ),
-            Operation(
-                method="GET",
-                path=f"{PLUGIN_PATH}/logs/stream",
-                handler=PluginLogs.stream,
-                name="streamPluginLogs",
-                tag="plugins",
-                summary="The lines of a plugin's workers as they come, behind `Last-Event-ID` or `after`.",
-                right="plugins.read",
-                ticket=True,
-                query=(_AFTER,),
-                headers=(LAST_LINE,),
-                answers={
-                    200: Answer(
-                        summary="Events of type `line`.",
-                        schema=SSE,
-                        example=f"id: 1.1\nevent: line\ndata: {encode(example).decode()}\n\n",
-                        media_type=STREAM,
-                    )
-                },
-                errors=("not_found", "rate_limited"),
-            ),
-        ]
-
+    @operation(
+        f"GET {PLUGIN_PATH}/logs",
+        name="getPluginLogs",
+        summary="The newest lines of a plugin's workers, or those behind a number; oldest first.",
+        right="plugins.read",
+        query=(_LIMIT, _AFTER),
+        answers={200: Answer(summary="Lines.", schema=fields(items=array_of(_LINE)), example={"items": [_EXAMPLE]})},
+        errors=("not_found",),
+    )
     async def read(self, request: Request) -> Response:
         log = self._log(request)
         limit = whole_number(request, "limit", "send a number of lines") or _AT_ONCE
@@ -215,6 +174,24 @@ class PluginLogs:
         lines = log.last(limit) if after is None else log.after(after, limit)
         return JsonAnswer({"items": [line.to_wire() for line in lines]})
 
+    @operation(
+        f"GET {PLUGIN_PATH}/logs/stream",
+        name="streamPluginLogs",
+        summary="The lines of a plugin's workers as they come, behind `Last-Event-ID` or `after`.",
+        right="plugins.read",
+        ticket=True,
+        query=(_AFTER,),
+        headers=(LAST_LINE,),
+        answers={
+            200: Answer(
+                summary="Events of type `line`.",
+                schema=SSE,
+                example=f"id: 1.1\nevent: line\ndata: {encode(_EXAMPLE).decode()}\n\n",
+                media_type=STREAM,
+            )
+        },
+        errors=("not_found", "rate_limited"),
+    )
     async def stream(self, request: Request) -> ASGIApp:
         log = self._log(request)
         after = _last_id(request)

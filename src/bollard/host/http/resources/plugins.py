@@ -18,8 +18,9 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
-from bollard.host.http.operations import PAGE, Answer, Operation, OtherBody, QueryField, page_of
+from bollard.host.http.operations import PAGE, Answer, OtherBody, QueryField, page_of
 from bollard.host.http.queries import Pages, whole_number
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.plugin_shapes import (
     LISTED,
     LISTED_EXAMPLE,
@@ -62,89 +63,31 @@ class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
 
 
-class Plugins:
+_PLUGINS: Final = "/api/v1/plugins"
+_PLUGIN: Final = PLUGIN_PATH
+_WHOLE: Final = Answer(summary="The plugin as it is now.", schema=PLUGIN, example=PLUGIN_EXAMPLE)
+
+
+class Plugins(DeclaredResource):
     """The plugins of a workspace."""
+
+    tag = "plugins"
 
     def __init__(self, *, fleet: PluginFleet, repository: PluginRepository, pages: Pages) -> None:
         self._fleet = fleet
         self._repository = repository
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        plugins, plugin = "/api/v1/plugins", PLUGIN_PATH
-        whole = Answer(summary="The plugin as it is now.", schema=PLUGIN, example=PLUGIN_EXAMPLE)
-        return [
-            Operation(
-                method="GET",
-                path=plugins,
-                handler=Plugins.list,
-                name="listPlugins",
-                tag="plugins",
-                summary="The plugins of the workspace, with those that every workspace has.",
-                right="plugins.read",
-                query=PAGE,
-                answers={
-                    200: Answer(
-                        summary="A page of plugins.", schema=page_of(LISTED), example=page_example(LISTED_EXAMPLE)
-                    )
-                },
-            ),
-            Operation(
-                method="POST",
-                path=plugins,
-                handler=Plugins.install,
-                name="installPlugin",
-                tag="plugins",
-                summary="Install a plugin: a zip, a wheel, or a Python package of the host's environment.",
-                description="As an archive or as the name of a package. Without the right `consent` it is refused "
-                "with what to consent to, and `details.consent` is the yes to send. Answered when the "
-                "first worker is there. With an `Idempotency-Key` the length of an archive is "
-                "compared, not its content.",
-                right="plugins.write",
-                query=(CONSENT, _SOURCE, _WORKERS),
-                body=InstallPackage,
-                body_example={"package": "acme-parrot"},
-                body_media=("application/json", ARCHIVE),
-                other_bodies=ARCHIVE_BODY,
-                repeat="head",
-                answers={201: Answer(summary="It is installed.", schema=PLUGIN, example=PLUGIN_EXAMPLE)},
-                errors=(*_TAKEN, "not_found"),
-            ),
-            Operation(
-                method="GET",
-                path=plugin,
-                handler=Plugins.get,
-                name="getPlugin",
-                tag="plugins",
-                summary="One plugin: what it may do, its versions, its workers and their health.",
-                right="plugins.read",
-                editable=True,
-                answers={200: whole},
-                errors=("not_found",),
-            ),
-            Operation(
-                method="PUT",
-                path=plugin,
-                handler=Plugins.update,
-                name="updatePlugin",
-                tag="plugins",
-                summary="Another version of an installed plugin; needs consent where it asks for more.",
-                description="New runs get the new code, active ones keep theirs. Consent is needed only where the "
-                "version asks for more than the one before.",
-                right="plugins.write",
-                query=(CONSENT, _SOURCE, _REVISION),
-                body=InstallPackage,
-                body_example={"package": "acme-parrot"},
-                body_media=("application/json", ARCHIVE),
-                other_bodies=ARCHIVE_BODY,
-                editable=True,
-                answers={200: whole},
-                errors=(*_TAKEN, "not_found", "precondition_failed"),
-            ),
-            *_operations_on_one(plugin, whole),
-        ]
-
+    @operation(
+        f"GET {_PLUGINS}",
+        name="listPlugins",
+        summary="The plugins of the workspace, with those that every workspace has.",
+        right="plugins.read",
+        query=PAGE,
+        answers={
+            200: Answer(summary="A page of plugins.", schema=page_of(LISTED), example=page_example(LISTED_EXAMPLE))
+        },
+    )
     async def list(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
         installed = {each.plugin_id: each for each in self._repository.of(workspace)}
@@ -156,11 +99,38 @@ class Plugins:
 
         return self._pages.of_all(request, "plugins.list", names, lambda name: name, item)
 
+    @operation(
+        f"GET {_PLUGIN}",
+        name="getPlugin",
+        summary="One plugin: what it may do, its versions, its workers and their health.",
+        right="plugins.read",
+        editable=True,
+        answers={200: _WHOLE},
+        errors=("not_found",),
+    )
     async def get(self, request: Request) -> Response:
         workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
         installed = self._repository.find(workspace, plugin_id)
         return revised(request, self._shown(workspace, plugin_id), 0 if installed is None else installed.revision)
 
+    @operation(
+        f"POST {_PLUGINS}",
+        name="installPlugin",
+        summary="Install a plugin: a zip, a wheel, or a Python package of the host's environment.",
+        description="As an archive or as the name of a package. Without the right `consent` it is refused "
+        "with what to consent to, and `details.consent` is the yes to send. Answered when the "
+        "first worker is there. With an `Idempotency-Key` the length of an archive is "
+        "compared, not its content.",
+        right="plugins.write",
+        query=(CONSENT, _SOURCE, _WORKERS),
+        body=InstallPackage,
+        body_example={"package": "acme-parrot"},
+        body_media=("application/json", ARCHIVE),
+        other_bodies=ARCHIVE_BODY,
+        repeat="head",
+        answers={201: Answer(summary="It is installed.", schema=PLUGIN, example=PLUGIN_EXAMPLE)},
+        errors=(*_TAKEN, "not_found"),
+    )
     async def install(self, request: Request) -> Response:
         caller = caller_of(request)
         async with _arrival(request, self._repository.uploads) as came:
@@ -176,6 +146,22 @@ class Plugins:
         body = self._shown(caller.workspace, installed.plugin_id)
         return revised(request, body, installed.revision, status_code=201)
 
+    @operation(
+        f"PUT {_PLUGIN}",
+        name="updatePlugin",
+        summary="Another version of an installed plugin; needs consent where it asks for more.",
+        description="New runs get the new code, active ones keep theirs. Consent is needed only where the "
+        "version asks for more than the one before.",
+        right="plugins.write",
+        query=(CONSENT, _SOURCE, _REVISION),
+        body=InstallPackage,
+        body_example={"package": "acme-parrot"},
+        body_media=("application/json", ARCHIVE),
+        other_bodies=ARCHIVE_BODY,
+        editable=True,
+        answers={200: _WHOLE},
+        errors=(*_TAKEN, "not_found", "precondition_failed"),
+    )
     async def update(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         before = self._repository.get(caller.workspace, plugin_id)
@@ -194,6 +180,17 @@ class Plugins:
                 )
         return revised(request, self._shown(caller.workspace, plugin_id), installed.revision)
 
+    @operation(
+        f"PATCH {_PLUGIN}",
+        name="changePlugin",
+        summary="Switch a plugin on or off, or set how many workers it has.",
+        right="plugins.write",
+        body=ChangePlugin,
+        body_example={"enabled": False},
+        editable=True,
+        answers={200: _WHOLE},
+        errors=("not_found", "conflict", "precondition_failed", "plugin_unusable"),
+    )
     async def change(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         raw = await read_body(request)
@@ -210,6 +207,22 @@ class Plugins:
             )
         return revised(request, self._shown(caller.workspace, plugin_id), installed.revision)
 
+    @operation(
+        f"DELETE {_PLUGIN}",
+        name="removePlugin",
+        summary="Remove a plugin that nothing saved needs. What runs on it may end.",
+        right="plugins.write",
+        query=(_REVISION,),
+        editable=True,
+        answers={
+            200: Answer(
+                summary="It is gone.",
+                schema=fields(plugin_id=TEXT, deleted=FLAG),
+                example={"plugin_id": "acme/parrot", "deleted": True},
+            )
+        },
+        errors=("not_found", "conflict", "precondition_failed"),
+    )
     async def remove(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         revision = edited_revision(request, self._repository.get(caller.workspace, plugin_id).revision)
@@ -217,12 +230,30 @@ class Plugins:
             await self._repository.remove(caller.workspace, plugin_id, caller.name, revision)
         return JsonAnswer({"plugin_id": plugin_id, "deleted": True})
 
+    @operation(
+        f"POST {_PLUGIN}/rollback",
+        name="rollbackPlugin",
+        summary="Go back to an earlier version, which was consented to before.",
+        right="plugins.write",
+        body=RollbackPlugin,
+        body_example={},
+        answers={200: _WHOLE},
+        errors=("not_found", "conflict", "plugin_unusable"),
+    )
     async def rollback(self, request: Request) -> Response:
         caller, plugin_id = caller_of(request), plugin_id_of(request)
         body = parsed(RollbackPlugin, await read_body(request))
         installed = await self._repository.rollback(caller.workspace, plugin_id, body.digest, caller.name)
         return revised(request, self._shown(caller.workspace, plugin_id), installed.revision)
 
+    @operation(
+        f"POST {_PLUGIN}/restart",
+        name="restartPlugin",
+        summary="Replace the workers of a plugin, and end its quarantine.",
+        right="plugins.write",
+        answers={202: Answer(summary="The new workers are being started.", schema=PLUGIN, example=PLUGIN_EXAMPLE)},
+        errors=("not_found", "conflict"),
+    )
     async def restart(self, request: Request) -> Response:
         workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
         fitting = self._fleet.find(workspace, plugin_id)
@@ -240,68 +271,6 @@ class Plugins:
             raise NotFound("there is no such plugin", reason="no_plugin", hint="`bollard plugin list` lists them")
         leaving, unusable = self._fleet.leaving(workspace, plugin_id), self._repository.unusable(workspace, plugin_id)
         return shown(plugin_id, installed, fitting, leaving, unusable)
-
-
-def _operations_on_one(plugin: str, whole: Answer) -> list[Operation]:
-    return [
-        Operation(
-            method="PATCH",
-            path=plugin,
-            handler=Plugins.change,
-            name="changePlugin",
-            tag="plugins",
-            summary="Switch a plugin on or off, or set how many workers it has.",
-            right="plugins.write",
-            body=ChangePlugin,
-            body_example={"enabled": False},
-            editable=True,
-            answers={200: whole},
-            errors=("not_found", "conflict", "precondition_failed", "plugin_unusable"),
-        ),
-        Operation(
-            method="DELETE",
-            path=plugin,
-            handler=Plugins.remove,
-            name="removePlugin",
-            tag="plugins",
-            summary="Remove a plugin that nothing saved needs. What runs on it may end.",
-            right="plugins.write",
-            query=(_REVISION,),
-            editable=True,
-            answers={
-                200: Answer(
-                    summary="It is gone.",
-                    schema=fields(plugin_id=TEXT, deleted=FLAG),
-                    example={"plugin_id": "acme/parrot", "deleted": True},
-                )
-            },
-            errors=("not_found", "conflict", "precondition_failed"),
-        ),
-        Operation(
-            method="POST",
-            path=f"{plugin}/rollback",
-            handler=Plugins.rollback,
-            name="rollbackPlugin",
-            tag="plugins",
-            summary="Go back to an earlier version, which was consented to before.",
-            right="plugins.write",
-            body=RollbackPlugin,
-            body_example={},
-            answers={200: whole},
-            errors=("not_found", "conflict", "plugin_unusable"),
-        ),
-        Operation(
-            method="POST",
-            path=f"{plugin}/restart",
-            handler=Plugins.restart,
-            name="restartPlugin",
-            tag="plugins",
-            summary="Replace the workers of a plugin, and end its quarantine.",
-            right="plugins.write",
-            answers={202: Answer(summary="The new workers are being started.", schema=PLUGIN, example=PLUGIN_EXAMPLE)},
-            errors=("not_found", "conflict"),
-        ),
-    ]
 
 
 def plugin_id_of(request: Request) -> str:

@@ -12,8 +12,9 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import FLAG, TEXT, TIME, array_of, fields, named
-from bollard.host.http.operations import PAGE, Answer, Operation, page_of
+from bollard.host.http.operations import PAGE, Answer, page_of
 from bollard.host.http.queries import Pages, page_limit
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.limits import ANSWER_CHARACTERS
 from bollard.protocol import JsonObject, Strict
@@ -36,58 +37,30 @@ class AnswerQuestion(Strict):
     answer: Annotated[str, Field(min_length=1, max_length=ANSWER_CHARACTERS)]
 
 
-class Questions:
+_PATH: Final = "/api/v1/runs/{run_id}/questions"
+
+
+class Questions(DeclaredResource):
     """Shows and answers, for whoever may steer the run."""
+
+    tag = "runs"
 
     def __init__(self, registry: QuestionRegistry, rows: RunRows, pages: Pages) -> None:
         self._registry = registry
         self._rows = rows
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        path = "/api/v1/runs/{run_id}/questions"
-        return [
-            Operation(
-                method="GET",
-                path=path,
-                handler=Questions.list,
-                name="listRunQuestions",
-                tag="runs",
-                summary="What a run waits to be told: its open questions, oldest first.",
-                right="runs.read",
-                query=PAGE,
-                answers={
-                    200: Answer(
-                        summary="A page of questions.", schema=page_of(_QUESTION), example=page_example(_EXAMPLE)
-                    )
-                },
-                errors=("not_found",),
-            ),
-            Operation(
-                method="POST",
-                path=f"{path}/{{question_id}}/answer",
-                handler=Questions.answer,
-                name="answerRunQuestion",
-                tag="runs",
-                summary="Answer a question of a run, which then goes on.",
-                description="Where there are choices, the answer is one of them. An answer allows nothing: what needs "
-                "a yes is an approval. A message to a run that takes messages while it works answers its oldest "
-                "question too.",
-                right="runs.control",
-                body=AnswerQuestion,
-                body_example={"answer": "2024-18"},
-                answers={
-                    200: Answer(
-                        summary="The answer is on disk.",
-                        schema=fields(run_id=TEXT, question_id=TEXT, answered=FLAG),
-                        example={"run_id": "run_01", "question_id": "qst_01", "answered": True},
-                    )
-                },
-                errors=("not_found", "conflict"),
-            ),
-        ]
-
+    @operation(
+        f"GET {_PATH}",
+        name="listRunQuestions",
+        summary="What a run waits to be told: its open questions, oldest first.",
+        right="runs.read",
+        query=PAGE,
+        answers={
+            200: Answer(summary="A page of questions.", schema=page_of(_QUESTION), example=page_example(_EXAMPLE))
+        },
+        errors=("not_found",),
+    )
     async def list(self, request: Request) -> Response:
         row = await self._rows.of(request)
         purpose = f"runs.questions/{row.run_id}"
@@ -97,6 +70,25 @@ class Questions:
         ]
         return self._pages.of_rows(request, purpose, later[: limit + 1], _body, lambda asked: asked.question_id)
 
+    @operation(
+        f"POST {_PATH}/{{question_id}}/answer",
+        name="answerRunQuestion",
+        summary="Answer a question of a run, which then goes on.",
+        description="Where there are choices, the answer is one of them. An answer allows nothing: what needs "
+        "a yes is an approval. A message to a run that takes messages while it works answers its oldest "
+        "question too.",
+        right="runs.control",
+        body=AnswerQuestion,
+        body_example={"answer": "2024-18"},
+        answers={
+            200: Answer(
+                summary="The answer is on disk.",
+                schema=fields(run_id=TEXT, question_id=TEXT, answered=FLAG),
+                example={"run_id": "run_01", "question_id": "qst_01", "answered": True},
+            )
+        },
+        errors=("not_found", "conflict"),
+    )
     async def answer(self, request: Request) -> Response:
         body = parsed(AnswerQuestion, await read_body(request))
         row, caller = await self._rows.of(request), caller_of(request)

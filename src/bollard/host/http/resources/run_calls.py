@@ -9,8 +9,9 @@ from starlette.responses import Response
 
 from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, named
-from bollard.host.http.operations import PAGE, Answer, Operation, page_of
+from bollard.host.http.operations import PAGE, Answer, page_of
 from bollard.host.http.queries import Pages, page_limit
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.store.action_rows import ToolCallRow
 from bollard.host.store.store import Store
@@ -62,36 +63,28 @@ _TOLD: Final = (
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class RunCalls:
+class RunCalls(DeclaredResource):
     """Reads the book of calls, for whoever may see the run."""
+
+    tag = "runs"
 
     def __init__(self, store: Store, rows: RunRows, pages: Pages) -> None:
         self._store = store
         self._rows = rows
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/runs/{run_id}/calls",
-                handler=RunCalls.list,
-                name="listRunCalls",
-                tag="runs",
-                summary="What a run did: its calls of capabilities, oldest first.",
-                description="As the host observed them; secrets are taken out. `unknown` was begun, and nobody can say "
-                "what came of it. `flow` is what the run had touched by then: 1 private data, 2 content from outside, "
-                "4 data sent out.",
-                right="runs.read",
-                query=PAGE,
-                answers={
-                    200: Answer(summary="A page of calls.", schema=page_of(_CALL), example=page_example(_EXAMPLE))
-                },
-                errors=("not_found",),
-            )
-        ]
-
+    @operation(
+        "GET /api/v1/runs/{run_id}/calls",
+        name="listRunCalls",
+        summary="What a run did: its calls of capabilities, oldest first.",
+        description="As the host observed them; secrets are taken out. `unknown` was begun, and nobody can say "
+        "what came of it. `flow` is what the run had touched by then: 1 private data, 2 content from outside, "
+        "4 data sent out.",
+        right="runs.read",
+        query=PAGE,
+        answers={200: Answer(summary="A page of calls.", schema=page_of(_CALL), example=page_example(_EXAMPLE))},
+        errors=("not_found",),
+    )
     async def list(self, request: Request) -> Response:
         row = await self._rows.of(request)
         purpose = f"runs.calls/{row.run_id}"

@@ -19,7 +19,8 @@ from bollard.host.http.events.attachments import Attachments
 from bollard.host.http.idempotency import KEY_HEADER, key_of, refuse_other
 from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, EXPLAINED_EXAMPLE, GRANT_EXAMPLE
 from bollard.host.http.openapi.schemas import ACCEPTED, ANY, FLAG, TEXT, array_of, fields, named
-from bollard.host.http.operations import Answer, Operation, QueryField
+from bollard.host.http.operations import Answer, QueryField
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.run_rows import RunRows, accepted_body
 from bollard.host.http.resources.runs import EVENT_ERRORS
 from bollard.host.identity.caller import Caller
@@ -37,8 +38,18 @@ _EXPLAINED: Final = named(
 )
 
 
-class Control:
+_RUN: Final = "/api/v1/runs/{run_id}"
+_ACCEPTED: Final = Answer(
+    summary="The message is on disk.",
+    schema=ACCEPTED,
+    example={**ACCEPTED_EXAMPLE, "steering": {"status": "queued", "claimed_by_run_id": "run_01"}},
+)
+
+
+class Control(DeclaredResource):
     """What an operator may do with a run."""
+
+    tag = "grants"
 
     def __init__(
         self, *, core: Core, control: RunControl, rows: RunRows, store: Store, attachments: Attachments
@@ -51,123 +62,27 @@ class Control:
         self._store = store
         self._attachments = attachments
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        run = "/api/v1/runs/{run_id}"
-        accepted = Answer(
-            summary="The message is on disk.",
-            schema=ACCEPTED,
-            example={**ACCEPTED_EXAMPLE, "steering": {"status": "queued", "claimed_by_run_id": "run_01"}},
-        )
-        return [
-            Operation(
-                method="POST",
-                path=f"{run}/cancel",
-                handler=Control.cancel,
-                name="cancelRun",
-                tag="runs",
-                summary="Stop a run.",
-                description="The runner has 5 s to say its last words. The stream says when the run has ended. That it "
-                "was stopped is on disk before the answer, unless the store takes nothing for 2 s.",
-                right="runs.control",
-                answers={
-                    202: Answer(
-                        summary="It is being stopped.",
-                        schema=fields(run_id=TEXT, cancelling=FLAG),
-                        example={"run_id": "run_01", "cancelling": True},
-                    )
-                },
-                errors=("not_found", "conflict"),
-            ),
-            Operation(
-                method="POST",
-                path=f"{run}/steer",
-                handler=Control.steer,
-                name="steerRun",
-                tag="runs",
-                summary="A message for a run that is active.",
-                description="Which run takes the message is decided as for every message of the conversation: with"
-                " `steering` it went into the run that `claimed_by_run_id` names, without it got a run"
-                " of its own.",
-                right="runs.control",
-                body=SteerRun,
-                body_example={"input": {"text": "Shorter, please"}},
-                repeat="own",
-                answers={202: accepted, 200: accepted},
-                errors=(*EVENT_ERRORS, "idempotency_mismatch"),
-            ),
-            Operation(
-                method="GET",
-                path=f"{run}/grant",
-                handler=Control.grant,
-                name="getRunGrant",
-                tag="grants",
-                summary="What a run was granted, and what was taken away since.",
-                description="`grant_sha256` is the digest of `grant` as canonical JSON.",
-                right="grants.read",
-                answers={
-                    200: Answer(
-                        summary="The grant.",
-                        schema=fields(grant=ANY, grant_sha256=TEXT, revoked=ANY),
-                        example=GRANT_EXAMPLE,
-                    ),
-                },
-                errors=("not_found",),
-            ),
-            Operation(
-                method="GET",
-                path=f"{run}/explain",
-                handler=Control.explain,
-                name="explainRunGrant",
-                tag="grants",
-                summary="Why a run may or may not do something.",
-                description="For a yes these are all the layers that had to agree, for a no those that said no.",
-                right="grants.read",
-                query=(
-                    QueryField(
-                        name="action",
-                        summary="One action of the run API; all of them if absent.",
-                        example="history.page",
-                    ),
-                    QueryField(name="thing", summary="What the action is about.", example="support-7"),
-                    QueryField(name="locale", summary="Of the reasons.", choices=LANGUAGES, default="en_US"),
-                ),
-                answers={
-                    200: Answer(
-                        summary="The reasons.",
-                        schema=fields(items=array_of(_EXPLAINED)),
-                        example={"items": [EXPLAINED_EXAMPLE]},
-                    )
-                },
-                errors=("not_found",),
-            ),
-            Operation(
-                method="POST",
-                path=f"{run}/revoke",
-                handler=Control.revoke,
-                name="revokeRunGrant",
-                tag="grants",
-                summary="Take something away from a run that is active.",
-                description="`operations`, `resources` by kind, or `everything`, which also stops the run. The "
-                "next call of the run is refused. Nothing gives a right back.",
-                right="grants.revoke",
-                body=RevokeGrant,
-                body_example={"operations": ["history.page"]},
-                answers={
-                    200: Answer(
-                        summary="All that was taken so far.",
-                        schema=fields(run_id=TEXT, revoked=ANY),
-                        example={"run_id": "run_01", "revoked": {"operations": ["history.page"]}},
-                    )
-                },
-                errors=("not_found", "conflict"),
-            ),
-        ]
-
     @property
     def _live(self) -> Mapping[str, LiveRun]:
         return self._dispatcher.live
 
+    @operation(
+        f"POST {_RUN}/cancel",
+        name="cancelRun",
+        summary="Stop a run.",
+        tag="runs",
+        description="The runner has 5 s to say its last words. The stream says when the run has ended. That it "
+        "was stopped is on disk before the answer, unless the store takes nothing for 2 s.",
+        right="runs.control",
+        answers={
+            202: Answer(
+                summary="It is being stopped.",
+                schema=fields(run_id=TEXT, cancelling=FLAG),
+                example={"run_id": "run_01", "cancelling": True},
+            )
+        },
+        errors=("not_found", "conflict"),
+    )
     async def cancel(self, request: Request) -> Response:
         row = await self._rows.of(request)
         await self.stop(row, caller_of(request))
@@ -192,6 +107,21 @@ class Control:
                 status=row.status,
             )
 
+    @operation(
+        f"POST {_RUN}/steer",
+        name="steerRun",
+        summary="A message for a run that is active.",
+        tag="runs",
+        description="Which run takes the message is decided as for every message of the conversation: with"
+        " `steering` it went into the run that `claimed_by_run_id` names, without it got a run"
+        " of its own.",
+        right="runs.control",
+        body=SteerRun,
+        body_example={"input": {"text": "Shorter, please"}},
+        repeat="own",
+        answers={202: _ACCEPTED, 200: _ACCEPTED},
+        errors=(*EVENT_ERRORS, "idempotency_mismatch"),
+    )
     async def steer(self, request: Request) -> Response:
         """A message into the run's conversation. Which run takes it is decided as for every message there."""
         body = parsed(SteerRun, await read_body(request))
@@ -242,12 +172,51 @@ class Control:
             hint = "the runner must declare steering, a worker must execute the run, and its concurrency must be steer"
             raise _not_steered("the run takes no messages", "steer_unsupported", hint, row)
 
+    @operation(
+        f"GET {_RUN}/grant",
+        name="getRunGrant",
+        summary="What a run was granted, and what was taken away since.",
+        description="`grant_sha256` is the digest of `grant` as canonical JSON.",
+        right="grants.read",
+        answers={
+            200: Answer(
+                summary="The grant.",
+                schema=fields(grant=ANY, grant_sha256=TEXT, revoked=ANY),
+                example=GRANT_EXAMPLE,
+            ),
+        },
+        errors=("not_found",),
+    )
     async def grant(self, request: Request) -> Response:
         row = await self._rows.of(request)
         grant, revoked = await self._control.grant_of(row.run_id)
         body = {"grant": msgspec.json.decode(grant.json), "grant_sha256": grant.sha256, "revoked": revoked.data()}
         return JsonAnswer(body)
 
+    @operation(
+        f"GET {_RUN}/explain",
+        name="explainRunGrant",
+        summary="Why a run may or may not do something.",
+        description="For a yes these are all the layers that had to agree, for a no those that said no.",
+        right="grants.read",
+        query=(
+            QueryField(
+                name="action",
+                summary="One action of the run API; all of them if absent.",
+                example="history.page",
+            ),
+            QueryField(name="thing", summary="What the action is about.", example="support-7"),
+            QueryField(name="locale", summary="Of the reasons.", choices=LANGUAGES, default="en_US"),
+        ),
+        answers={
+            200: Answer(
+                summary="The reasons.",
+                schema=fields(items=array_of(_EXPLAINED)),
+                example={"items": [EXPLAINED_EXAMPLE]},
+            )
+        },
+        errors=("not_found",),
+    )
     async def explain(self, request: Request) -> Response:
         query = request.query_params
         action, thing, locale = query.get("action"), query.get("thing"), query.get("locale", "en_US")
@@ -259,6 +228,24 @@ class Control:
         found = await self._control.explain(row.run_id, action, thing)
         return JsonAnswer({"items": [_explained(each, locale) for each in found]})
 
+    @operation(
+        f"POST {_RUN}/revoke",
+        name="revokeRunGrant",
+        summary="Take something away from a run that is active.",
+        description="`operations`, `resources` by kind, or `everything`, which also stops the run. The "
+        "next call of the run is refused. Nothing gives a right back.",
+        right="grants.revoke",
+        body=RevokeGrant,
+        body_example={"operations": ["history.page"]},
+        answers={
+            200: Answer(
+                summary="All that was taken so far.",
+                schema=fields(run_id=TEXT, revoked=ANY),
+                example={"run_id": "run_01", "revoked": {"operations": ["history.page"]}},
+            )
+        },
+        errors=("not_found", "conflict"),
+    )
     async def revoke(self, request: Request) -> Response:
         body = parsed(RevokeGrant, await read_body(request))
         row = await self._rows.of(request)

@@ -26,9 +26,10 @@ from bollard.host.http.openapi.examples import (
     page_example,
 )
 from bollard.host.http.openapi.schemas import ACCEPTED, SSE, STREAM
-from bollard.host.http.operations import PAGE, Answer, HeaderField, Operation, QueryField, leads_to
+from bollard.host.http.operations import PAGE, Answer, HeaderField, QueryField, leads_to
 from bollard.host.http.queries import Pages, page_limit, whole_number
 from bollard.host.http.request_log import traceparent_of
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.external_runs import ExternalExecution
 from bollard.host.http.resources.run_rows import RunRows, accepted_body, record_of, run_of
 from bollard.host.http.streams.sse import EventStream
@@ -70,8 +71,23 @@ EVENT_ERRORS: Final = (
 """What an event may be refused with."""
 
 
-class Runs:
+_RUN: Final = "/api/v1/runs/{run_id}"
+_ACCEPTED: Final = Answer(
+    summary="The event is on disk; `run_id` is its run.", schema=ACCEPTED, example=ACCEPTED_EXAMPLE
+)
+_STREAM: Final = Answer(
+    summary="The run as server-sent events, each a record.",
+    schema=SSE,
+    example=RUN_STREAM_EXAMPLE,
+    media_type=STREAM,
+    headers={"Bollard-Run-Id": "The run."},
+)
+
+
+class Runs(DeclaredResource):
     """What can be asked about runs."""
+
+    tag = "runs"
 
     def __init__(
         self,
@@ -92,111 +108,30 @@ class Runs:
         self._pages = pages
         self._attachments = attachments
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        run = "/api/v1/runs/{run_id}"
-        accepted = Answer(
-            summary="The event is on disk; `run_id` is its run.", schema=ACCEPTED, example=ACCEPTED_EXAMPLE
-        )
-        stream = Answer(
-            summary="The run as server-sent events, each a record.",
-            schema=SSE,
-            example=RUN_STREAM_EXAMPLE,
-            media_type=STREAM,
-            headers={"Bollard-Run-Id": "The run."},
-        )
-        return [
-            Operation(
-                method="POST",
-                path="/api/v1/runs",
-                handler=Runs.create,
-                name="createRun",
-                tag="runs",
-                summary="Say something to an agent.",
-                description="The event, the run and its grant are on disk before the answer is sent. `id`, or "
-                "`Idempotency-Key`, names the message: the same again gets the first run, and never a "
-                "second one. With `Accept: text/event-stream` the answer is the run as a stream. With "
-                '`"execution": "external"` a program of yours executes the run, and the answer has its'
-                " `run_token`; while the run waits it has the `id` under which to ask again.",
-                right="runs.create",
-                body=CreateRun,
-                body_example={"agent": "parrot", "input": {"text": "Hello"}},
-                repeat="own",
-                answers={
-                    202: replace(accepted, links=_NEXT),
-                    200: replace(
-                        accepted,
-                        summary="It was known: its first outcome. Or the run's stream, where it was asked for.",
-                        stream_example=RUN_STREAM_EXAMPLE,
-                        headers={"Bollard-Run-Id": "Of a stream: the run."},
-                    ),
-                },
-                errors=(*EVENT_ERRORS, "idempotency_mismatch"),
+    @operation(
+        "POST /api/v1/runs",
+        name="createRun",
+        summary="Say something to an agent.",
+        description="The event, the run and its grant are on disk before the answer is sent. `id`, or "
+        "`Idempotency-Key`, names the message: the same again gets the first run, and never a "
+        "second one. With `Accept: text/event-stream` the answer is the run as a stream. With "
+        '`"execution": "external"` a program of yours executes the run, and the answer has its'
+        " `run_token`; while the run waits it has the `id` under which to ask again.",
+        right="runs.create",
+        body=CreateRun,
+        body_example={"agent": "parrot", "input": {"text": "Hello"}},
+        repeat="own",
+        answers={
+            202: replace(_ACCEPTED, links=_NEXT),
+            200: replace(
+                _ACCEPTED,
+                summary="It was known: its first outcome. Or the run's stream, where it was asked for.",
+                stream_example=RUN_STREAM_EXAMPLE,
+                headers={"Bollard-Run-Id": "Of a stream: the run."},
             ),
-            Operation(
-                method="GET",
-                path="/api/v1/runs",
-                handler=Runs.list,
-                name="listRuns",
-                tag="runs",
-                summary="Runs, the newest first.",
-                right="runs.read",
-                query=(
-                    *PAGE,
-                    QueryField(name="status", summary="Only runs that stand so.", choices=RUN_STATUSES),
-                    QueryField(name="agent", summary="Only runs of this agent.", example="parrot"),
-                    QueryField(name="conversation", summary="Only runs of this conversation.", example="support-7"),
-                    QueryField(name="parent", summary="Only runs that this run called.", example="run_01"),
-                ),
-                answers={200: Answer(summary="A page of runs.", items=AgentRun, example=page_example(RUN_EXAMPLE))},
-            ),
-            Operation(
-                method="GET",
-                path=run,
-                handler=Runs.get,
-                name="getRun",
-                tag="runs",
-                summary="One run.",
-                description="Messages that were given to the run while it was active are in `metadata.steering`.",
-                right="runs.read",
-                answers={200: Answer(summary="The run.", schema=AgentRun, example=RUN_EXAMPLE)},
-                errors=("not_found",),
-            ),
-            Operation(
-                method="GET",
-                path=f"{run}/records",
-                handler=Runs.records,
-                name="listRunRecords",
-                tag="runs",
-                summary="The records of a run that are on disk and are not deltas, oldest first.",
-                description="What happened in the run, as the log has it; deltas are in the stream alone.",
-                right="runs.read",
-                query=(*PAGE, QueryField(name="after", summary="A `seq`, exclusive.", kind="number", example=2)),
-                answers={
-                    200: Answer(
-                        summary="A page of records.", items=AgentRunRecord, example=page_example(RECORD_EXAMPLE)
-                    )
-                },
-                errors=("not_found",),
-            ),
-            Operation(
-                method="GET",
-                path=f"{run}/stream",
-                handler=Runs.stream,
-                name="streamRun",
-                tag="runs",
-                summary="A run as a stream, from its beginning or behind `Last-Event-ID`.",
-                description="Server-sent events, one for each record, in the order of `seq` and without holes; the"
-                " last one is `run.ended`. Where a record cannot be given, an event `gap` says so.",
-                right="runs.read",
-                ticket=True,
-                query=(AFTER,),
-                headers=(LAST_EVENT,),
-                answers={200: stream},
-                errors=("not_found",),
-            ),
-        ]
-
+        },
+        errors=(*EVENT_ERRORS, "idempotency_mismatch"),
+    )
     async def create(self, request: Request) -> Response:
         body, caller = parsed(CreateRun, await read_body(request)), caller_of(request)
         outside = body.execution == "external"
@@ -237,6 +172,20 @@ class Runs:
         place = None if accepted.place is None else StreamPosition(*accepted.place)
         return _Stream(run_id, self._reader.read(run_id, place), behind=0 if place is None else place.seq)
 
+    @operation(
+        "GET /api/v1/runs",
+        name="listRuns",
+        summary="Runs, the newest first.",
+        right="runs.read",
+        query=(
+            *PAGE,
+            QueryField(name="status", summary="Only runs that stand so.", choices=RUN_STATUSES),
+            QueryField(name="agent", summary="Only runs of this agent.", example="parrot"),
+            QueryField(name="conversation", summary="Only runs of this conversation.", example="support-7"),
+            QueryField(name="parent", summary="Only runs that this run called.", example="run_01"),
+        ),
+        answers={200: Answer(summary="A page of runs.", items=AgentRun, example=page_example(RUN_EXAMPLE))},
+    )
     async def list(self, request: Request) -> Response:
         limit = page_limit(request)
         status = request.query_params.get("status")
@@ -263,10 +212,29 @@ class Runs:
             lambda row: row.run_id not in hidden,
         )
 
+    @operation(
+        f"GET {_RUN}",
+        name="getRun",
+        summary="One run.",
+        description="Messages that were given to the run while it was active are in `metadata.steering`.",
+        right="runs.read",
+        answers={200: Answer(summary="The run.", schema=AgentRun, example=RUN_EXAMPLE)},
+        errors=("not_found",),
+    )
     async def get(self, request: Request) -> Response:
         row = await self._rows.of(request)
         return JsonAnswer(run_of(row, await self._rows.steering_of(row)).to_wire())
 
+    @operation(
+        f"GET {_RUN}/records",
+        name="listRunRecords",
+        summary="The records of a run that are on disk and are not deltas, oldest first.",
+        description="What happened in the run, as the log has it; deltas are in the stream alone.",
+        right="runs.read",
+        query=(*PAGE, QueryField(name="after", summary="A `seq`, exclusive.", kind="number", example=2)),
+        answers={200: Answer(summary="A page of records.", items=AgentRunRecord, example=page_example(RECORD_EXAMPLE))},
+        errors=("not_found",),
+    )
     async def records(self, request: Request) -> Response:
         row = await self._rows.of(request)
         limit = page_limit(request)
@@ -287,6 +255,19 @@ class Runs:
             cut=sum(len(found.data or b"") for found in rows) >= RECORDS_PAGE_BYTES,
         )
 
+    @operation(
+        f"GET {_RUN}/stream",
+        name="streamRun",
+        summary="A run as a stream, from its beginning or behind `Last-Event-ID`.",
+        description="Server-sent events, one for each record, in the order of `seq` and without holes; the"
+        " last one is `run.ended`. Where a record cannot be given, an event `gap` says so.",
+        right="runs.read",
+        ticket=True,
+        query=(AFTER,),
+        headers=(LAST_EVENT,),
+        answers={200: _STREAM},
+        errors=("not_found",),
+    )
     async def stream(self, request: Request) -> Response:
         last = request.headers.get("last-event-id") or request.query_params.get("after")
         after = parse_place(last) if last else None

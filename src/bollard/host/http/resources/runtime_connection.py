@@ -17,7 +17,8 @@ from bollard.host.http.bodies import parsed
 from bollard.host.http.errors import ForbiddenOrigin, UpgradeRequired
 from bollard.host.http.guard import Rates
 from bollard.host.http.openapi.schemas import TEXT, TIME, fields
-from bollard.host.http.operations import Answer, HeaderField, Operation
+from bollard.host.http.operations import Answer, HeaderField
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.streams.socket_transport import SocketTransport
 from bollard.host.runtimes.connections import Connection, Connections
 from bollard.host.runtimes.enrolment import Challenges
@@ -44,8 +45,13 @@ class EnrolRuntime(Strict):
     proof: str = Field(pattern=r"^[0-9a-f]{128}$", description="The key's signature over the code and itself, as hex.")
 
 
-class RuntimeEntrance:
+_EXAMPLE: Final[JsonObject] = {"nonce": "19c0…", "host_id": "0f1e2d3c4b5a6978", "expires_at": 1767225630.0}
+
+
+class RuntimeEntrance(DeclaredResource):
     """Where runtimes knock."""
+
+    tag = "runtimes"
 
     def __init__(
         self, *, repository: RuntimeRepository, challenges: Challenges, connections: Connections, strangers: Rates
@@ -55,82 +61,48 @@ class RuntimeEntrance:
         self._connections = connections
         self._strangers = strangers
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        example: JsonObject = {"nonce": "19c0…", "host_id": "0f1e2d3c4b5a6978", "expires_at": 1767225630.0}
-        return [
-            Operation(
-                method="GET",
-                path=CHALLENGE_PATH,
-                handler=RuntimeEntrance.challenge,
-                name="getRuntimeChallenge",
-                tag="runtimes",
-                summary="Something to sign, good once and for seconds.",
-                open=True,
-                answers={
-                    200: Answer(
-                        summary="The challenge.",
-                        schema=fields(nonce=TEXT, host_id=TEXT, expires_at=TIME),
-                        example=example,
-                    )
-                },
-                errors=("rate_limited",),
-            ),
-            Operation(
-                method="POST",
-                path=ENROLMENT_PATH,
-                handler=RuntimeEntrance.enrol,
-                name="enrolRuntime",
-                tag="runtimes",
-                summary="Enrol a runtime with a one-time code and the public half of its key.",
-                open=True,
-                body=EnrolRuntime,
-                body_example={"code": "blr_…", "public_key": "0" * 64, "proof": "0" * 128},
-                answers={
-                    201: Answer(
-                        summary="Its key opens the door from here on.",
-                        schema=fields(name=TEXT, host_id=TEXT),
-                        example={"name": "gpu-box", "host_id": "0f1e2d3c4b5a6978"},
-                    )
-                },
-                errors=("unauthenticated", "conflict", "rate_limited"),
-            ),
-            Operation(
-                method="GET",
-                path=CHANNEL_PATH,
-                handler=RuntimeEntrance.upgrade,
-                socket=RuntimeEntrance.open,
-                name="openRuntimeChannel",
-                tag="runtimes",
-                summary="The channel of an enrolled runtime, as a WebSocket; its head holds a signed challenge.",
-                open=True,
-                headers=(
-                    HeaderField(name=KEY_HEADER, summary="The public key, as hex.", example="0" * 64),
-                    HeaderField(name=NONCE_HEADER, summary="The challenge.", example="19c0"),
-                    HeaderField(name=SIGNATURE_HEADER, summary="The key's signature over it.", example="0" * 128),
-                ),
-                answers={101: Answer(summary="Frames of the channel, one in each text message.")},
-                errors=("unauthenticated", "forbidden_origin", "conflict", "rate_limited", "upgrade_required"),
-            ),
-        ]
-
+    @operation(
+        f"GET {CHALLENGE_PATH}",
+        name="getRuntimeChallenge",
+        summary="Something to sign, good once and for seconds.",
+        open=True,
+        answers={
+            200: Answer(
+                summary="The challenge.",
+                schema=fields(nonce=TEXT, host_id=TEXT, expires_at=TIME),
+                example=_EXAMPLE,
+            )
+        },
+        errors=("rate_limited",),
+    )
     async def challenge(self, request: Request) -> Response:
         self._slow_down(request)
         nonce, expires_ms = self._challenges.issue()
         return JsonAnswer({"nonce": nonce, "host_id": self._challenges.host_id, "expires_at": expires_ms / 1000})
 
+    @operation(
+        f"POST {ENROLMENT_PATH}",
+        name="enrolRuntime",
+        summary="Enrol a runtime with a one-time code and the public half of its key.",
+        open=True,
+        body=EnrolRuntime,
+        body_example={"code": "blr_…", "public_key": "0" * 64, "proof": "0" * 128},
+        answers={
+            201: Answer(
+                summary="Its key opens the door from here on.",
+                schema=fields(name=TEXT, host_id=TEXT),
+                example={"name": "gpu-box", "host_id": "0f1e2d3c4b5a6978"},
+            )
+        },
+        errors=("unauthenticated", "conflict", "rate_limited"),
+    )
     async def enrol(self, request: Request) -> Response:
         self._slow_down(request)
         body = parsed(EnrolRuntime, await read_body(request))
         saved = await self._repository.enrol(body.code, body.public_key, body.proof)
         return JsonAnswer({"name": saved.thing.name, "host_id": self._challenges.host_id}, status_code=201)
 
-    async def upgrade(self, request: Request) -> Response:
-        """A plain request."""
-        del request
-        raise UpgradeRequired("this path needs a WebSocket", reason="runtime_websocket", hint=_HINT)
-
-    async def open(self, socket: WebSocket) -> None:
+    async def connect(self, socket: WebSocket) -> None:
         if "origin" in socket.headers:
             raise ForbiddenOrigin("browsers cannot connect here", reason="runtime_browser", hint=_HINT)
         if CHANNEL_SUBPROTOCOL not in socket.scope["subprotocols"]:
@@ -151,6 +123,25 @@ class RuntimeEntrance:
                 await self._carry(socket, connection)
         except Unauthenticated as error:
             raise self._strangers.take(_address(socket)) or error from error
+
+    @operation(
+        f"GET {CHANNEL_PATH}",
+        socket=connect,
+        name="openRuntimeChannel",
+        summary="The channel of an enrolled runtime, as a WebSocket; its head holds a signed challenge.",
+        open=True,
+        headers=(
+            HeaderField(name=KEY_HEADER, summary="The public key, as hex.", example="0" * 64),
+            HeaderField(name=NONCE_HEADER, summary="The challenge.", example="19c0"),
+            HeaderField(name=SIGNATURE_HEADER, summary="The key's signature over it.", example="0" * 128),
+        ),
+        answers={101: Answer(summary="Frames of the channel, one in each text message.")},
+        errors=("unauthenticated", "forbidden_origin", "conflict", "rate_limited", "upgrade_required"),
+    )
+    async def upgrade(self, request: Request) -> Response:
+        """A plain request."""
+        del request
+        raise UpgradeRequired("this path needs a WebSocket", reason="runtime_websocket", hint=_HINT)
 
     async def _carry(self, socket: WebSocket, connection: Connection) -> None:
         await socket.accept(subprotocol=CHANNEL_SUBPROTOCOL)

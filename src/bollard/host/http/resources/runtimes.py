@@ -14,9 +14,10 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, Operation, Resource, page_of
+from bollard.host.http.operations import PAGE, Answer, Resource, page_of
 from bollard.host.http.queries import Pages
 from bollard.host.http.rates import stranger_rates
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.plugin_shapes import ASKS
 from bollard.host.http.resources.runtime_connection import RuntimeEntrance
 from bollard.host.http.resources.saved_routes import REVISION
@@ -93,74 +94,61 @@ class ConsentRuntime(Strict):
     consent: str | None = Field(default=None, max_length=64, description="`details.consent` of the refusal.")
 
 
-class Runtimes:
+_WHOLE: Final = Answer(summary="The runtime as it is now.", schema=RUNTIME, example=_EXAMPLE)
+
+
+class Runtimes(DeclaredResource):
     """The runtimes of a workspace."""
+
+    tag = "runtimes"
 
     def __init__(self, *, repository: RuntimeRepository, connections: Connections, pages: Pages) -> None:
         self._repository = repository
         self._connections = connections
         self._pages = pages
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        whole = Answer(summary="The runtime as it is now.", schema=RUNTIME, example=_EXAMPLE)
-        return [
-            Operation(
-                method="GET",
-                path="/api/v1/runtimes",
-                handler=Runtimes.list,
-                name="listRuntimes",
-                tag="runtimes",
-                summary="The enrolled runtimes of the workspace, and whether they are connected.",
-                right="plugins.read",
-                query=PAGE,
-                answers={
-                    200: Answer(summary="A page of runtimes.", schema=page_of(RUNTIME), example=page_example(_EXAMPLE))
-                },
-            ),
-            Operation(
-                method="POST",
-                path="/api/v1/runtimes",
-                handler=Runtimes.invite,
-                name="inviteRuntime",
-                tag="runtimes",
-                summary="A one-time code that enrols a runtime of this name. It is told here and never again.",
-                right="plugins.write",
-                body=InviteRuntime,
-                body_example={"name": "gpu-box"},
-                answers={
-                    201: Answer(
-                        summary="The code.",
-                        schema=fields(runtime_id=TEXT, code=TEXT, expires_at=TIME),
-                        example={"runtime_id": "gpu-box", "code": "blr_…", "expires_at": 1767226500.0},
-                    )
-                },
-                errors=("conflict", "rate_limited"),
-            ),
-            Operation(
-                method="GET",
-                path=_RUNTIME,
-                handler=Runtimes.get,
-                name="getRuntime",
-                tag="runtimes",
-                summary="One runtime: since when it is connected, what it brings, and what that asks for.",
-                right="plugins.read",
-                editable=True,
-                answers={200: whole},
-                errors=("not_found",),
-            ),
-            *_changes(whole),
-        ]
-
+    @operation(
+        "GET /api/v1/runtimes",
+        name="listRuntimes",
+        summary="The enrolled runtimes of the workspace, and whether they are connected.",
+        right="plugins.read",
+        query=PAGE,
+        answers={200: Answer(summary="A page of runtimes.", schema=page_of(RUNTIME), example=page_example(_EXAMPLE))},
+    )
     async def list(self, request: Request) -> Response:
         found = self._repository.all(caller_of(request).workspace)
         return self._pages.of_all(request, "runtimes.list", found, _saved_id, self._shown)
 
+    @operation(
+        f"GET {_RUNTIME}",
+        name="getRuntime",
+        summary="One runtime: since when it is connected, what it brings, and what that asks for.",
+        right="plugins.read",
+        editable=True,
+        answers={200: _WHOLE},
+        errors=("not_found",),
+    )
     async def get(self, request: Request) -> Response:
         saved = self._repository.get(caller_of(request).workspace, request.path_params["runtime_id"])
         # What is shown changes without anybody saving it, so no reader is told that it has this already.
         return JsonAnswer(self._shown(saved), headers={"etag": tag_of(saved.revision)})
 
+    @operation(
+        "POST /api/v1/runtimes",
+        name="inviteRuntime",
+        summary="A one-time code that enrols a runtime of this name. It is told here and never again.",
+        right="plugins.write",
+        body=InviteRuntime,
+        body_example={"name": "gpu-box"},
+        answers={
+            201: Answer(
+                summary="The code.",
+                schema=fields(runtime_id=TEXT, code=TEXT, expires_at=TIME),
+                example={"runtime_id": "gpu-box", "code": "blr_…", "expires_at": 1767226500.0},
+            )
+        },
+        errors=("conflict", "rate_limited"),
+    )
     async def invite(self, request: Request) -> Response:
         caller = caller_of(request)
         body = parsed(InviteRuntime, await read_body(request))
@@ -168,6 +156,17 @@ class Runtimes:
         shown: JsonObject = {"runtime_id": made.name, "code": code, "expires_at": made.expires_ms / 1000}
         return JsonAnswer(shown, status_code=201)
 
+    @operation(
+        f"PATCH {_RUNTIME}",
+        name="changeRuntime",
+        summary="Switch a runtime on or off. One that is switched off is cut, with its runs.",
+        right="plugins.write",
+        body=ChangeRuntime,
+        body_example={"enabled": False},
+        editable=True,
+        answers={200: _WHOLE},
+        errors=("not_found", "conflict", "precondition_failed"),
+    )
     async def change(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["runtime_id"]
         raw = await read_body(request)
@@ -183,12 +182,38 @@ class Runtimes:
             )
         return revised(request, self._shown(saved), saved.revision)
 
+    @operation(
+        f"POST {_RUNTIME}/consent",
+        name="consentRuntime",
+        summary="Say yes to what the connected runtime brings: to this code, with these wishes.",
+        right="plugins.write",
+        body=ConsentRuntime,
+        body_example={},
+        answers={200: _WHOLE},
+        errors=("not_found", "conflict", "consent_needed"),
+    )
     async def consent(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["runtime_id"]
         body = parsed(ConsentRuntime, await read_body(request))
         saved = await self._connections.consent(caller.workspace, name, body.consent, caller.name)
         return revised(request, self._shown(saved), saved.revision)
 
+    @operation(
+        f"DELETE {_RUNTIME}",
+        name="revokeRuntime",
+        summary="Forget a runtime's key. It is cut at once, with its runs, and refused from then on.",
+        right="plugins.write",
+        query=(REVISION,),
+        editable=True,
+        answers={
+            200: Answer(
+                summary="It is gone.",
+                schema=fields(runtime_id=TEXT, deleted=FLAG),
+                example={"runtime_id": "gpu-box", "deleted": True},
+            )
+        },
+        errors=("not_found", "conflict", "precondition_failed"),
+    )
     async def revoke(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["runtime_id"]
         revision = edited_revision(request, self._repository.get(caller.workspace, name).revision)
@@ -248,57 +273,6 @@ class Runtimes:
             "consent": introduced.consent,
         }
         return shown | known
-
-
-def _changes(whole: Answer) -> list[Operation]:
-    return [
-        Operation(
-            method="PATCH",
-            path=_RUNTIME,
-            handler=Runtimes.change,
-            name="changeRuntime",
-            tag="runtimes",
-            summary="Switch a runtime on or off. One that is switched off is cut, with its runs.",
-            right="plugins.write",
-            body=ChangeRuntime,
-            body_example={"enabled": False},
-            editable=True,
-            answers={200: whole},
-            errors=("not_found", "conflict", "precondition_failed"),
-        ),
-        Operation(
-            method="POST",
-            path=f"{_RUNTIME}/consent",
-            handler=Runtimes.consent,
-            name="consentRuntime",
-            tag="runtimes",
-            summary="Say yes to what the connected runtime brings: to this code, with these wishes.",
-            right="plugins.write",
-            body=ConsentRuntime,
-            body_example={},
-            answers={200: whole},
-            errors=("not_found", "conflict", "consent_needed"),
-        ),
-        Operation(
-            method="DELETE",
-            path=_RUNTIME,
-            handler=Runtimes.revoke,
-            name="revokeRuntime",
-            tag="runtimes",
-            summary="Forget a runtime's key. It is cut at once, with its runs, and refused from then on.",
-            right="plugins.write",
-            query=(REVISION,),
-            editable=True,
-            answers={
-                200: Answer(
-                    summary="It is gone.",
-                    schema=fields(runtime_id=TEXT, deleted=FLAG),
-                    example={"runtime_id": "gpu-box", "deleted": True},
-                )
-            },
-            errors=("not_found", "conflict", "precondition_failed"),
-        ),
-    ]
 
 
 def _saved_id(saved: Saved[Enrolled]) -> str:

@@ -17,6 +17,7 @@ from bollard.host.http.openapi.examples import page_example
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, fields, named
 from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, leads_to, page_of
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import declared_operations
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.identity.caller import Caller, Right
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved
@@ -65,7 +66,8 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
         return [makers[verb](routes) for verb in verbs]
 
     @property
-    def _answer(self) -> Answer:
+    def answer(self) -> Answer:
+        """The answer with one resource."""
         return Answer(summary=f"The {self.kind.noun}.", schema=self.schema, example=self.example)
 
     def _operation(self, verb: Verb, **more: Any) -> Operation:
@@ -103,7 +105,7 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
             name=f"get{self.names[0]}",
             summary=self.summaries.get("get", f"Show one {self.kind.noun}."),
             editable=True,
-            answers={200: self._answer},
+            answers={200: self.answer},
             errors=self.get_errors,
         )
 
@@ -125,7 +127,7 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
             body_example=self.body_example,
             editable=True,
             answers={
-                200: self._answer,
+                200: self.answer,
                 201: Answer(
                     summary=f"The {noun} is new.",
                     links=leads_to(self.id, **links),
@@ -170,7 +172,9 @@ class SavedRoutes(Generic[T]):
 
     @classmethod
     def operations(cls) -> list[Operation]:
-        return cls.resource.operations(cls, cls.verbs)
+        """The derived operations, then those that are declared at a handler."""
+        tag = cls.resource.tag or cls.resource.right
+        return [*cls.resource.operations(cls, cls.verbs), *declared_operations(cls, tag)]
 
     async def list(self, request: Request) -> Response:
         purpose = f"{self.resource.path.rpartition('/')[2]}.list"

@@ -10,8 +10,9 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, fields, named
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.limits import SECRET_CHARACTERS
@@ -90,33 +91,6 @@ class Secrets(SavedRoutes[SecretNote]):
         super().__init__(vault, pages)
         self._vault = vault
 
-    @classmethod
-    def operations(cls) -> list[Operation]:
-        return [
-            *super().operations(),
-            Operation(
-                method="POST",
-                path="/api/v1/fingerprints",
-                handler=cls.fingerprint,
-                name="fingerprintValue",
-                tag="secrets",
-                summary="The fingerprint that a value has in the records of the workspace.",
-                description="HMAC-SHA256 under a key of the workspace. Records say it instead of a value, so that one "
-                "can look for a value without storing it.",
-                right="audit.read",
-                body=Fingerprinted,
-                body_example={"value": "ghp_0123456789abcdef"},
-                answers={
-                    200: Answer(
-                        summary="The fingerprint.",
-                        schema=fields(fingerprint=TEXT),
-                        example={"fingerprint": "hmac-sha256:5f…"},
-                    )
-                },
-                errors=("conflict",),
-            ),
-        ]
-
     async def put(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["secret_name"]
         document, before = await read_body(request), self._vault.find(caller.workspace, name)
@@ -129,6 +103,24 @@ class Secrets(SavedRoutes[SecretNote]):
         shown = {**self.show_item(saved), "masked": is_masked(body.value)}
         return revised(request, shown, saved.revision, status_code=201 if saved.revision == 1 else 200)
 
+    @operation(
+        "POST /api/v1/fingerprints",
+        name="fingerprintValue",
+        summary="The fingerprint that a value has in the records of the workspace.",
+        description="HMAC-SHA256 under a key of the workspace. Records say it instead of a value, so that one "
+        "can look for a value without storing it.",
+        right="audit.read",
+        body=Fingerprinted,
+        body_example={"value": "ghp_0123456789abcdef"},
+        answers={
+            200: Answer(
+                summary="The fingerprint.",
+                schema=fields(fingerprint=TEXT),
+                example={"fingerprint": "hmac-sha256:5f…"},
+            )
+        },
+        errors=("conflict",),
+    )
     async def fingerprint(self, request: Request) -> Response:
         body = parsed(Fingerprinted, await read_body(request))
         return JsonAnswer({"fingerprint": await self._vault.fingerprints.of(caller_of(request).workspace, body.value)})

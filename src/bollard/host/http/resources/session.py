@@ -15,7 +15,8 @@ from bollard.host.http.auth.authentication import SECURE_COOKIE, cookie_name, to
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, TEXT, TIME, array_of, choice, fields, named
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, RIGHTS, ROLES, Caller, rights_of
 from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.sessions import digest_of
@@ -71,80 +72,40 @@ _EXAMPLE: Final[JsonObject] = {
 }
 
 
-class SessionRoutes:
+_SESSION: Final = "/api/v1/session"
+
+
+class SessionRoutes(DeclaredResource):
     """The session of whoever asks."""
+
+    tag = _TAG
 
     def __init__(self, book: IdentityDirectory) -> None:
         self._book = book
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        session = "/api/v1/session"
-        return [
-            Operation(
-                method="POST",
-                path=session,
-                handler=SessionRoutes.begin,
-                name="beginSession",
-                tag=_TAG,
-                summary="Log in with a password.",
-                description="The same answer in the same time for whatever is wrong. With `cookie` the token is "
-                "set as a cookie that no script can read, and not told.",
-                open=True,
-                repeat="own",
-                body=BeginSession,
-                body_example={"user": "ann", "password": "correct horse battery"},
-                answers={
-                    201: Answer(
-                        summary="The session, and its token unless a cookie was asked for.",
-                        schema=_BEGUN,
-                        example={
-                            **{
-                                name: _EXAMPLE[name]
-                                for name in ("workspace", "user_id", "role", "rights", "expires_at")
-                            },
-                            "token": "bls_…",
-                        },
-                        headers={"Set-Cookie": "Where a cookie was asked for."},
-                    )
+    @operation(
+        f"POST {_SESSION}",
+        name="beginSession",
+        summary="Log in with a password.",
+        description="The same answer in the same time for whatever is wrong. With `cookie` the token is "
+        "set as a cookie that no script can read, and not told.",
+        open=True,
+        repeat="own",
+        body=BeginSession,
+        body_example={"user": "ann", "password": "correct horse battery"},
+        answers={
+            201: Answer(
+                summary="The session, and its token unless a cookie was asked for.",
+                schema=_BEGUN,
+                example={
+                    **{name: _EXAMPLE[name] for name in ("workspace", "user_id", "role", "rights", "expires_at")},
+                    "token": "bls_…",
                 },
-                errors=("unauthenticated", "rate_limited", "storage_full", "storage_unavailable"),
-            ),
-            Operation(
-                method="GET",
-                path=session,
-                handler=SessionRoutes.show,
-                name="showSession",
-                tag=_TAG,
-                summary="Who you are and what you may do.",
-                answers={200: Answer(summary="The caller.", schema=_CALLER, example=_EXAMPLE)},
-            ),
-            Operation(
-                method="DELETE",
-                path=session,
-                handler=SessionRoutes.end,
-                name="endSession",
-                tag=_TAG,
-                summary="Log out.",
-                answers={
-                    200: Answer(summary="The session is over.", schema=fields(ended=FLAG), example={"ended": True})
-                },
-                errors=("conflict",),
-            ),
-            Operation(
-                method="POST",
-                path=f"{session}/password",
-                handler=SessionRoutes.change_password,
-                name="changePassword",
-                tag=_TAG,
-                summary="Change your own password. Your other sessions end.",
-                body=ChangePassword,
-                body_example={"old": "correct horse battery", "new": "staple paper clip"},
-                answers={200: Answer(summary="It is changed.", schema=fields(changed=FLAG), example={"changed": True})},
-                errors=("unauthenticated", "rate_limited"),
-            ),
-        ]
-
+                headers={"Set-Cookie": "Where a cookie was asked for."},
+            )
+        },
+        errors=("unauthenticated", "rate_limited", "storage_full", "storage_unavailable"),
+    )
     async def begin(self, request: Request) -> Response:
         body = parsed(BeginSession, await read_body(request))
         session = await self._book.sessions.begin(body.workspace, body.user, body.password, _address(request))
@@ -162,6 +123,12 @@ class SessionRoutes:
         _set_cookie(request, made, session.token, round(SESSION_S))
         return made
 
+    @operation(
+        f"GET {_SESSION}",
+        name="showSession",
+        summary="Who you are and what you may do.",
+        answers={200: Answer(summary="The caller.", schema=_CALLER, example=_EXAMPLE)},
+    )
     async def show(self, request: Request) -> Response:
         return JsonAnswer(self._shown(caller_of(request), token_of(request)))
 
@@ -179,6 +146,13 @@ class SessionRoutes:
         expires_ms = None if token is None else self._book.callers.expiry_of(digest_of(token))
         return body if expires_ms is None else {**body, "expires_at": expires_ms / 1000}
 
+    @operation(
+        f"DELETE {_SESSION}",
+        name="endSession",
+        summary="Log out.",
+        answers={200: Answer(summary="The session is over.", schema=fields(ended=FLAG), example={"ended": True})},
+        errors=("conflict",),
+    )
     async def end(self, request: Request) -> Response:
         caller, token = caller_of(request), token_of(request)
         if caller.kind != "session" or caller.user_id is None or token is None:
@@ -193,6 +167,15 @@ class SessionRoutes:
             _set_cookie(request, answer, "", 0)
         return answer
 
+    @operation(
+        f"POST {_SESSION}/password",
+        name="changePassword",
+        summary="Change your own password. Your other sessions end.",
+        body=ChangePassword,
+        body_example={"old": "correct horse battery", "new": "staple paper clip"},
+        answers={200: Answer(summary="It is changed.", schema=fields(changed=FLAG), example={"changed": True})},
+        errors=("unauthenticated", "rate_limited"),
+    )
     async def change_password(self, request: Request) -> Response:
         body, token = parsed(ChangePassword, await read_body(request)), token_of(request)
         here = None if token is None else digest_of(token)

@@ -11,7 +11,8 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, fields, named
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Answer
+from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.limits import PURGED_STATE_LISTED
 from bollard.host.log.removal import FoundState, StatePurge, StatePurger, WriterQuery
 from bollard.host.scope import Actor
@@ -57,52 +58,46 @@ class PurgeState(Strict):
         return WriterQuery(run_id=self.run_id, agent_id=self.agent_id, actor=actor, source=self.source)
 
 
-class StateControl:
+class StateControl(DeclaredResource):
     """What an operator does about state that should not have been written."""
+
+    tag = "state"
 
     def __init__(self, purger: StatePurger) -> None:
         self._purger = purger
 
-    @staticmethod
-    def operations() -> list[Operation]:
-        return [
-            Operation(
-                method="POST",
-                path="/api/v1/state/purge",
-                handler=StateControl.purge,
-                name="purgeState",
-                tag="state",
-                summary="Delete the state values whose last writer was a run, an agent, an actor or a source.",
-                description="All that is named must be true of the run that wrote a value last, or of one that called "
-                "it. What somebody else has overwritten stays. With `dry_run` nothing is deleted. "
-                f"`items` are the first {PURGED_STATE_LISTED} values that match; all are counted.",
-                right="state.write",
-                body=PurgeState,
-                body_example={"source": "guestbook", "dry_run": True},
-                answers={
-                    200: Answer(
-                        summary="How many values match, what became of them, and of how many nobody knows the writer.",
-                        schema=fields(
-                            dry_run=FLAG,
-                            matched=NUMBER,
-                            deleted=NUMBER,
-                            kept=NUMBER,
-                            unknown=NUMBER,
-                            items=array_of(_VALUE),
-                        ),
-                        example={
-                            "dry_run": True,
-                            "matched": 1,
-                            "deleted": 0,
-                            "kept": 0,
-                            "unknown": 0,
-                            "items": [{"scope": "conversation", "key": "mood", "run_id": "run_01"}],
-                        },
-                    )
+    @operation(
+        "POST /api/v1/state/purge",
+        name="purgeState",
+        summary="Delete the state values whose last writer was a run, an agent, an actor or a source.",
+        description="All that is named must be true of the run that wrote a value last, or of one that called "
+        "it. What somebody else has overwritten stays. With `dry_run` nothing is deleted. "
+        f"`items` are the first {PURGED_STATE_LISTED} values that match; all are counted.",
+        right="state.write",
+        body=PurgeState,
+        body_example={"source": "guestbook", "dry_run": True},
+        answers={
+            200: Answer(
+                summary="How many values match, what became of them, and of how many nobody knows the writer.",
+                schema=fields(
+                    dry_run=FLAG,
+                    matched=NUMBER,
+                    deleted=NUMBER,
+                    kept=NUMBER,
+                    unknown=NUMBER,
+                    items=array_of(_VALUE),
+                ),
+                example={
+                    "dry_run": True,
+                    "matched": 1,
+                    "deleted": 0,
+                    "kept": 0,
+                    "unknown": 0,
+                    "items": [{"scope": "conversation", "key": "mood", "run_id": "run_01"}],
                 },
             )
-        ]
-
+        },
+    )
     async def purge(self, request: Request) -> Response:
         asked = parsed(PurgeState, await read_body(request))
         query, caller = asked.query(), caller_of(request)

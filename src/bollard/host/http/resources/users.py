@@ -11,8 +11,9 @@ from bollard.host.http.answers import read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, TEXT
-from bollard.host.http.operations import Answer, Operation
+from bollard.host.http.operations import Operation
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.http.revisions import revised
 from bollard.host.identity.caller import Caller
@@ -117,25 +118,19 @@ class ActorLinks(SavedRoutes[ActorLink]):
 
     @classmethod
     def operations(cls) -> list[Operation]:
-        answer = Answer(summary="The link.", schema=_LINK.schema, example=_LINK_EXAMPLE)
         [delete] = _LINK.operations(cls, ("delete",))
-        return [
-            *super().operations(),
-            Operation(
-                method="POST",
-                path=_LINK.path,
-                handler=cls.link,
-                name="linkActor",
-                tag="users",
-                summary="Link an actor of a channel to a user. A linked actor gets the new user.",
-                right="users.write",
-                body=ActorLink,
-                body_example=_LINK.body_example,
-                answers={201: answer, 200: answer},
-            ),
-            msgspec.structs.replace(delete, name="unlinkActor", summary="Delete the link of an actor."),
-        ]
+        unlink = msgspec.structs.replace(delete, name="unlinkActor", summary="Delete the link of an actor.")
+        return [*super().operations(), unlink]
 
+    @operation(
+        f"POST {_LINK.path}",
+        name="linkActor",
+        summary="Link an actor of a channel to a user. A linked actor gets the new user.",
+        right="users.write",
+        body=ActorLink,
+        body_example=_LINK.body_example,
+        answers={201: _LINK.answer, 200: _LINK.answer},
+    )
     async def link(self, request: Request) -> Response:
         saved = await self._links.save(await read_body(request), caller_of(request))
         status = 201 if saved.revision == 1 else 200
