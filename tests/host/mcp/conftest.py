@@ -100,7 +100,7 @@ class Servers:
             if tool.capability is not None and tool.state != "refused"
         ]
         given = ConsentMcpTools.from_wire({"tools": yes})
-        await self.source.consent(connection.workspace, connection.server.name, given, "ann")
+        await self.source.consent(connection.workspace, connection.server.server_id, given, "ann")
 
     def offered(self, server: str, workspace: str = "w") -> list[str]:
         """The tools of one server that are offered now."""

@@ -5,7 +5,7 @@ A consent is to one definition, by its digest. A tool whose definition changed n
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from pydantic import Field
@@ -36,7 +36,7 @@ class ToolConsent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The consent of a person to one definition of a tool, on these terms. The log holds it as it is."""
 
     definition_sha256: str
-    definition: JsonObject
+    definition: dict[str, Any]  # JSON; the decoder does not know `JsonValue`
     """The consented description and schemas, to show later what changed."""
     terms: Terms
     by: str
