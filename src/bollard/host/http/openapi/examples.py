@@ -17,12 +17,8 @@ EVENT_EXAMPLE: Final[JsonObject] = _EXAMPLES["event"]
 GRANT_EXAMPLE: Final[JsonObject] = _EXAMPLES["grant"]
 EXPLAINED_EXAMPLE: Final[JsonObject] = _EXAMPLES["explained"]
 RESOLVED_EXAMPLE: Final[JsonObject] = _EXAMPLES["resolved"]
-AGENT_EXAMPLE: Final[JsonObject] = _EXAMPLES["agent"]
-LISTED_AGENT_EXAMPLE: Final[JsonObject] = _EXAMPLES["listed_agent"]
-RUNNER_EXAMPLE: Final[JsonObject] = _EXAMPLES["runner"]
 BINDING_EXAMPLE: Final[JsonObject] = _EXAMPLES["binding"]
 CHANNEL_EXAMPLE: Final[JsonObject] = _EXAMPLES["channel"]
-DELIVERY_EXAMPLE: Final[JsonObject] = _EXAMPLES["delivery"]
 ARTIFACT_EXAMPLE: Final[JsonObject] = _EXAMPLES["artifact"]
 
 

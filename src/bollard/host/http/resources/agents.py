@@ -10,11 +10,10 @@ from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.agent_document import SavedAgent, agent_to_wire
 from bollard.host.agents.agent_repository import AGENT, AgentRepository
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.openapi.examples import AGENT_EXAMPLE, LISTED_AGENT_EXAMPLE, RUNNER_EXAMPLE, page_example
-from bollard.host.http.openapi.schemas import ANY, FLAG, LABEL, NUMBER, TEXT, array_of, fields, named
-from bollard.host.http.operations import PAGE, Answer, page_of
+from bollard.host.http.openapi.schemas import ANY, LABEL, TEXT, array_of
+from bollard.host.http.operations import PAGE
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import operation
+from bollard.host.http.resources.declaration import answer_body, operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
 from bollard.host.http.revisions import with_revision
 from bollard.host.identity.caller import Caller
@@ -22,47 +21,59 @@ from bollard.host.log.saved_resources import Saved
 from bollard.protocol import AgentRunnerDiscovery, JsonObject
 
 _SECONDS: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
-_LISTED: Final = named(
+_LISTED: Final = answer_body(
     "ListedAgent",
-    fields(
-        agent_id=TEXT,
-        runner_id=TEXT,
-        label=LABEL,
-        deadline_s=_SECONDS,
-        concurrency=TEXT,
-        revision=NUMBER,
-        available=FLAG,
-    ),
+    {
+        "agent_id": "polly",
+        "runner_id": "plugin:local/parrot/default",
+        "label": {"en_US": "Polly"},
+        "deadline_s": 300.0,
+        "concurrency": "queue",
+        "revision": 1,
+        "available": True,
+    },
+    label=LABEL,
+    deadline_s=_SECONDS,
 )
-_AGENT: Final = named(
+_AGENT: Final = answer_body(
     "Agent",
-    fields(
-        {"description": LABEL},
-        agent_id=TEXT,
-        runner_id=TEXT,
-        label=LABEL,
-        config=ANY,
-        policy=ANY,
-        deadline_s=_SECONDS,
-        idle_s=_SECONDS,
-        repeatable=FLAG,
-        revision=NUMBER,
-    ),
+    {
+        "agent_id": "polly",
+        "runner_id": "plugin:local/parrot/default",
+        "label": {"en_US": "Polly"},
+        "config": {},
+        "policy": {"concurrency": {"mode": "queue", "steer_from": "same_actor"}, "gate": {"talk": "everyone"}},
+        "deadline_s": 300.0,
+        "idle_s": 120.0,
+        "repeatable": False,
+        "revision": 1,
+    },
+    {"description": LABEL},
+    label=LABEL,
+    config=ANY,
+    policy=ANY,
+    deadline_s=_SECONDS,
+    idle_s=_SECONDS,
 )
-_RUNNER: Final = named(
+_RUNNER: Final = answer_body(
     "Runner",
-    fields(
-        {"description": LABEL},
-        runner_id=TEXT,
-        plugin=TEXT,
-        plugin_version=TEXT,
-        name=TEXT,
-        label=LABEL,
-        capabilities=ANY,
-        permissions={"type": "object", "additionalProperties": array_of(TEXT)},
-        config_schema=array_of(ANY),
-        metadata=ANY,
-    ),
+    {
+        "runner_id": "plugin:local/parrot/default",
+        "plugin": "local/parrot",
+        "plugin_version": "0.0.0",
+        "name": "default",
+        "label": {"en_US": "Parrot"},
+        "capabilities": {"streaming": True, "steering": False},
+        "permissions": {"history": ["page"]},
+        "config_schema": [],
+        "metadata": {},
+    },
+    {"description": LABEL},
+    label=LABEL,
+    capabilities=ANY,
+    permissions={"type": "object", "additionalProperties": array_of(TEXT)},
+    config_schema=array_of(ANY),
+    metadata=ANY,
 )
 _RESOURCE: Final = SavedResource(
     kind=AGENT,
@@ -72,9 +83,8 @@ _RESOURCE: Final = SavedResource(
     right="agents",
     body=SavedAgent,
     body_example={"runner_id": "plugin:local/parrot/default", "label": {"en_US": "Polly"}},
-    schema=_AGENT,
-    example=AGENT_EXAMPLE,
-    listed=(_LISTED, LISTED_AGENT_EXAMPLE),
+    shown=_AGENT,
+    listed=_LISTED,
     summaries={"delete": "Delete a saved agent."},
     descriptions={
         "get": "A secret of the configuration is shown as `__kept__`.",
@@ -145,9 +155,7 @@ class Agents(SavedRoutes[Agent]):
         summary="List the runners that plugins offer.",
         right="runners.read",
         query=PAGE,
-        answers={
-            200: Answer(summary="A page of runners.", schema=page_of(_RUNNER), example=page_example(RUNNER_EXAMPLE))
-        },
+        answers={200: _RUNNER.page("runners")},
     )
     async def list_runners(self, request: Request) -> Response:
         workspace = caller_of(request).workspace

@@ -6,7 +6,6 @@ from pydantic import Field
 
 from bollard.host.agents.agent_repository import BINDING, BindingRepository
 from bollard.host.agents.binding import Binding, SavedBinding, binding_to_wire
-from bollard.host.http.openapi.examples import BINDING_EXAMPLE
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.identity.caller import Caller
@@ -20,6 +19,11 @@ class SaveBinding(SavedBinding):
     revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
 
 
+_BODY: Final[JsonObject] = {
+    "agent_id": "polly",
+    "scope": {"channel": "ci"},
+    "filters": [{"field": "event_type", "values": ["build.failed"]}],
+}
 _BINDING: Final = SavedResource(
     kind=BINDING,
     path="/api/v1/bindings",
@@ -27,13 +31,8 @@ _BINDING: Final = SavedResource(
     names=("Binding", "Bindings"),
     right="bindings",
     body=SaveBinding,
-    body_example={
-        "agent_id": "polly",
-        "scope": {"channel": "ci"},
-        "filters": [{"field": "event_type", "values": ["build.failed"]}],
-    },
-    schema=shown_as("Binding", SavedBinding),
-    example=BINDING_EXAMPLE,
+    body_example=_BODY,
+    shown=shown_as("Binding", SavedBinding, {"binding_id": "builds", **_BODY}),
     descriptions={
         "save": "Of several bindings that match, the one with the more specific scope wins, then the one with more "
         "filters, then the one with the higher priority. Two bindings that match equally are refused."

@@ -21,12 +21,11 @@ from bollard.host.http.events.incoming import ChannelEvent, Sender, caller_name,
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception, single_answer
 from bollard.host.http.guard import Rates, Unlimited
-from bollard.host.http.openapi.examples import CHANNEL_EXAMPLE, DELIVERY_EXAMPLE, page_example
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, HeaderField, QueryField, page_of
+from bollard.host.http.openapi.schemas import TEXT, choice, maybe
+from bollard.host.http.operations import PAGE, HeaderField, QueryField
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.request_log import traceparent_of
-from bollard.host.http.resources.declaration import operation
+from bollard.host.http.resources.declaration import answer_body, operation
 from bollard.host.http.resources.events import EVENT_ANSWERS
 from bollard.host.http.resources.runs import EVENT_ERRORS
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
@@ -38,6 +37,7 @@ from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 _DELIVERIES: Final = "channels.deliveries"
+_BODY: Final[JsonObject] = {"url": "https://chat.example.org/hook", "abilities": {"dedupe": "native"}}
 _CHANNEL: Final = SavedResource(
     kind=CHANNEL,
     path="/api/v1/channels",
@@ -45,32 +45,33 @@ _CHANNEL: Final = SavedResource(
     names=("Channel", "Channels"),
     right="channels",
     body=SavedChannel,
-    body_example={"url": "https://chat.example.org/hook", "abilities": {"dedupe": "native"}},
-    schema=shown_as("Channel", SavedChannel, secret=TEXT),
-    example=CHANNEL_EXAMPLE,
-    created_example={**CHANNEL_EXAMPLE, "secret": "whsec_…"},
+    body_example=_BODY,
+    shown=shown_as("Channel", SavedChannel, {"channel_id": "room", **_BODY}, secret=TEXT),
+    created={"secret": "whsec_…"},
     summaries={"delete": "Delete a channel. Messages that wait for it fail."},
     descriptions={
         "save": "A program that sends events and takes replies. Without `url` it only sends events. Without `secret` "
         "the host makes one; the answer shows a new secret once."
     },
 )
-_DELIVERY: Final = named(
+_DELIVERY: Final = answer_body(
     "Delivery",
-    fields(
-        delivery_id=TEXT,
-        channel_id=TEXT,
-        target=TEXT,
-        run_id=TEXT,
-        event_id=TEXT,
-        preview=FLAG,
-        status=choice("queued", "started", "shown", "sent", "failed", "unknown"),
-        attempts=NUMBER,
-        messages=array_of(TEXT),
-        reason=maybe(TEXT),
-        created_at=TIME,
-        updated_at=TIME,
-    ),
+    {
+        "delivery_id": "dlv_01",
+        "channel_id": "room",
+        "target": "support-7",
+        "run_id": "run_01",
+        "event_id": "evt_01",
+        "preview": False,
+        "status": "sent",
+        "attempts": 1,
+        "messages": ["m-1"],
+        "reason": None,
+        "created_at": 1794735485.1,
+        "updated_at": 1794735485.3,
+    },
+    status=choice("queued", "started", "shown", "sent", "failed", "unknown"),
+    reason=maybe(TEXT),
 )
 _SIGNATURE: Final = (
     HeaderField(name="webhook-id", summary="The message, the same for every try.", example="msg_1", required=True),
@@ -188,13 +189,7 @@ class Channels(SavedRoutes[SavedChannel]):
         summary="Messages that were sent to channels or wait for it, the newest first.",
         right="channels.read",
         query=(*PAGE, QueryField(name="channel", summary="Only of this channel.", most=64, example="room")),
-        answers={
-            200: Answer(
-                summary="A page of deliveries.",
-                schema=page_of(_DELIVERY),
-                example=page_example(DELIVERY_EXAMPLE),
-            )
-        },
+        answers={200: _DELIVERY.page("deliveries")},
     )
     async def deliveries(self, request: Request) -> Response:
         before, workspace = self._pages.numbered(request, _DELIVERIES), caller_of(request).workspace

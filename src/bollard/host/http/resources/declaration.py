@@ -95,20 +95,18 @@ class AnswerBody(msgspec.Struct, frozen=True):
         """The answer of a list."""
         return Answer(summary=f"A page of {noun}.", schema=page_of(self.schema), example=page_example(self.example))
 
-    def extended(self, name: str = "", /, optional: JsonObject | None = None, **more: JsonValue) -> "AnswerBody":
-        """The body with further fields: those of `more` by their example, as in `answer_body`."""
-        other = answer_body("", more, optional)
-        title = {"title": name} if name else {}
-        bare = {key: value for key, value in self.schema.items() if key != "title"}
-        return AnswerBody(
-            {
-                **title,
-                **bare,
-                "properties": {**_of(self.schema, "properties"), **_of(other.schema, "properties")},
-                "required": sorted({*_of(self.schema, "required"), *_of(other.schema, "required")}),
-            },
-            {**self.example, **more},
-        )
+    def extended(
+        self, name: str, more: JsonObject, optional: JsonObject | None = None, /, **stated: JsonObject
+    ) -> "AnswerBody":
+        """The body with further fields, described as in `answer_body`."""
+        mine, others = self.schema, answer_body("", more, optional, **stated).schema
+        schema: JsonObject = {
+            "type": "object",
+            "properties": {**_part(mine, "properties"), **_part(others, "properties")},
+            "required": sorted({*_part(mine, "required"), *_part(others, "required")}),
+            "additionalProperties": False,
+        }
+        return AnswerBody(named(name, schema) if name else schema, {**self.example, **more})
 
 
 def answer_body(
@@ -136,8 +134,8 @@ def answer(summary: str, /, **example: JsonValue) -> Answer:
     return answer_body("", example).answer(summary)
 
 
-def _of(schema: JsonObject, key: str) -> Any:
-    return schema[key]
+def _part(schema: JsonObject, name: str) -> Any:
+    return schema[name]
 
 
 def _type_of(field: str, value: JsonValue) -> JsonObject:

@@ -13,9 +13,9 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import AppendResults, parsed
 from bollard.host.http.guard import RunTokens
-from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, fields
+from bollard.host.http.openapi.schemas import ANY, TEXT, fields
 from bollard.host.http.operations import Answer
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.run_rows import RunRows, no_run
 from bollard.host.identity.caller import Caller, Right
 from bollard.host.limits import REPLAY_PAGE
@@ -98,13 +98,7 @@ class ExternalExecution(DeclaredResource):
                 }
             ]
         },
-        answers={
-            200: Answer(
-                summary="It is on disk.",
-                schema=fields(run_id=TEXT, last_sequence=NUMBER),
-                example={"run_id": "run_01", "last_sequence": 1},
-            )
-        },
+        answers={200: answer("It is on disk.", run_id="run_01", last_sequence=1)},
         errors=("not_found", "conflict"),
     )
     async def append(self, request: Request) -> Response:

@@ -14,11 +14,10 @@ from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.downloads import CONTENT_ANSWERS, CONTENT_HEADERS, content_of, is_media_type
 from bollard.host.http.events.payloads import Payloads
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, fields, named
-from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to, page_of
+from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
+from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
 from bollard.host.limits import FILE_BYTES, FILE_NAME_CHARACTERS
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.blobs import BlobStore
@@ -28,19 +27,19 @@ _FILES: Final = "/api/v1/files"
 _FILE: Final = "/api/v1/files/{file_id}"
 _BYTES: Final = "application/octet-stream"
 _BINARY: Final[JsonObject] = {"type": "string", "format": "binary"}
-_SHOWN: Final = named(
+_SHOWN: Final = answer_body(
     "WorkspaceFile",
-    fields(file_id=TEXT, name=TEXT, mime_type=TEXT, size_bytes=NUMBER, sha256=TEXT, created_at=TIME, created_by=TEXT),
+    {
+        "file_id": "file_01a1d1c3b2a89f2c1e7b40d5",
+        "name": "prices.csv",
+        "mime_type": "text/csv",
+        "size_bytes": 5120,
+        "sha256": "9f2c1e" + "0" * 58,
+        "created_at": 1794735484.0,
+        "created_by": "admin",
+    },
 )
-_EXAMPLE: Final[JsonObject] = {
-    "file_id": "file_01a1d1c3b2a89f2c1e7b40d5",
-    "name": "prices.csv",
-    "mime_type": "text/csv",
-    "size_bytes": 5120,
-    "sha256": "9f2c1e" + "0" * 58,
-    "created_at": 1794735484.0,
-    "created_by": "admin",
-}
+
 _NAME: Final = QueryField(
     name="name", summary="What the file is called.", most=FILE_NAME_CHARACTERS, default="file", example="prices.csv"
 )
@@ -64,7 +63,7 @@ class Files(DeclaredResource):
         summary="The files of the workspace, in the order in which they came.",
         right="files.read",
         query=PAGE,
-        answers={200: Answer(summary="A page of files.", schema=page_of(_SHOWN), example=page_example(_EXAMPLE))},
+        answers={200: _SHOWN.page("files")},
     )
     async def list(self, request: Request) -> Response:
         found = self._book.all(caller_of(request).workspace)
@@ -75,7 +74,7 @@ class Files(DeclaredResource):
         name="getFile",
         summary="What is known of a file.",
         right="files.read",
-        answers={200: Answer(summary="The file.", schema=_SHOWN, example=_EXAMPLE)},
+        answers={200: _SHOWN.answer("The file.")},
         errors=("not_found",),
     )
     async def get(self, request: Request) -> Response:
@@ -110,11 +109,8 @@ class Files(DeclaredResource):
         body_media=(_BYTES,),
         repeat="head",
         answers={
-            201: Answer(
-                summary="It is kept.",
-                links=leads_to("file_id", getFile="Read it again.", deleteFile="Forget it."),
-                schema=_SHOWN,
-                example=_EXAMPLE,
+            201: _SHOWN.answer(
+                "It is kept.", links=leads_to("file_id", getFile="Read it again.", deleteFile="Forget it.")
             )
         },
         errors=("conflict", "payload_too_large", "storage_full"),
@@ -151,7 +147,7 @@ class Files(DeclaredResource):
             200: Answer(
                 summary="It is gone.",
                 schema=fields(file_id=TEXT, deleted=FLAG),
-                example={"file_id": _EXAMPLE["file_id"], "deleted": True},
+                example={"file_id": _SHOWN.example["file_id"], "deleted": True},
             )
         },
         errors=("not_found",),

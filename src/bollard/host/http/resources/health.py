@@ -12,7 +12,7 @@ from bollard.host.http.auth.callers import Authenticator, caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, fields, map_of, maybe, named
 from bollard.host.http.operations import Answer
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.readiness import Readiness, Reason
 from bollard.host.identity.caller import Caller
 from bollard.host.runs.dispatcher import Dispatcher
@@ -44,10 +44,8 @@ class DrainControl(DeclaredResource):
         body=Drain,
         body_example={"draining": True},
         answers={
-            200: Answer(
-                summary="How it stands now: runs that go on, and runs that wait on disk.",
-                schema=fields(draining=FLAG, live=NUMBER, queued=NUMBER),
-                example={"draining": True, "live": 2, "queued": 0},
+            200: answer(
+                "How it stands now: runs that go on, and runs that wait on disk.", draining=True, live=2, queued=0
             )
         },
     )

@@ -9,41 +9,34 @@ from starlette.responses import Response
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, named
-from bollard.host.http.operations import Answer, leads_to
+from bollard.host.http.openapi.schemas import TEXT, TIME, array_of, choice
+from bollard.host.http.operations import leads_to
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import operation
-from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
+from bollard.host.http.resources.declaration import answer_body, operation
+from bollard.host.http.resources.saved_routes import ResourceRoutes, SavedResource
 from bollard.host.identity.caller import RIGHTS, Caller, Right
 from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.entities import ApiKey, ShownName
 from bollard.host.identity.keys import API_KEY, KeyRequest
 from bollard.host.limits import KEY_LIFE_MAX_S, KEY_LIFE_S
 from bollard.host.log.saved_resources import Saved
-from bollard.protocol import JsonObject, JsonValue, Number, Strict
+from bollard.protocol import JsonObject, Number, Strict
 
-_PROPERTIES: Final[dict[str, JsonValue]] = {
-    "key_id": TEXT,
-    "name": TEXT,
-    "rights": array_of(choice(*RIGHTS)),
-    "made_by": TEXT,
-    "created_at": TIME,
-    "expires_at": TIME,
-    "expired": FLAG,
-    "revision": NUMBER,
-}
-_OPTIONAL: Final[JsonObject] = {"user_id": TEXT, "last_used_at": TIME}
-_KEY: Final = named("ApiKey", fields(_OPTIONAL, **_PROPERTIES))
-_EXAMPLE: Final[JsonObject] = {
-    "key_id": "0f1e2d3c4b5a6978",
-    "name": "ci",
-    "rights": ["runs.create"],
-    "made_by": "admin-token",
-    "created_at": 1767225600.0,
-    "expires_at": 1775001600.0,
-    "expired": False,
-    "revision": 1,
-}
+_KEY: Final = answer_body(
+    "ApiKey",
+    {
+        "key_id": "0f1e2d3c4b5a6978",
+        "name": "ci",
+        "rights": ["runs.create"],
+        "made_by": "admin-token",
+        "created_at": 1767225600.0,
+        "expires_at": 1775001600.0,
+        "expired": False,
+        "revision": 1,
+    },
+    {"user_id": TEXT, "last_used_at": TIME},
+    rights=array_of(choice(*RIGHTS)),
+)
 
 
 class MakeKey(Strict):
@@ -62,8 +55,7 @@ _RESOURCE: Final = SavedResource(
     right="keys",
     body=MakeKey,
     body_example={"name": "ci", "rights": ["runs.create"]},
-    schema=_KEY,
-    example=_EXAMPLE,
+    shown=_KEY,
     summaries={
         "list": "List the API keys of the workspace.",
         "delete": "Delete a key. It opens nothing from then on.",
@@ -71,7 +63,7 @@ _RESOURCE: Final = SavedResource(
 )
 
 
-class Keys(SavedRoutes[ApiKey]):
+class Keys(ResourceRoutes[ApiKey]):
     """The API keys of programs."""
 
     resource = _RESOURCE
@@ -91,11 +83,9 @@ class Keys(SavedRoutes[ApiKey]):
         body=MakeKey,
         body_example=_RESOURCE.body_example,
         answers={
-            201: Answer(
-                summary="The key, with its token.",
+            201: _KEY.extended("", {"token": "blk_0f1e2d3c4b5a6978_…"}).answer(
+                "The key, with its token.",
                 links=leads_to("key_id", getKey="Read the key, without its token.", deleteKey="Delete it."),
-                schema=fields(_OPTIONAL, token=TEXT, **_PROPERTIES),
-                example={**_EXAMPLE, "token": "blk_0f1e2d3c4b5a6978_…"},
             )
         },
     )

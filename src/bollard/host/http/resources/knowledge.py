@@ -13,10 +13,10 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, choice, fields, maybe, named
+from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, TIME, choice, fields, maybe, named
 from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import operation
+from bollard.host.http.resources.declaration import answer, operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.identity.caller import Caller
 from bollard.host.knowledge.bases import KNOWLEDGE_BASE, SavedKnowledgeBase
@@ -55,17 +55,6 @@ _ID_PATTERN: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{DOCUMENT_ID_CHARACTERS - 
 _ID: Final = re.compile(_ID_PATTERN.replace("$", r"\Z"))
 
 DocumentId = Annotated[str, Field(pattern=_ID_PATTERN)]
-BASE_EXAMPLE: Final[JsonObject] = {
-    "kb_id": "handbook",
-    "name": "Handbook",
-    "description": "How we work: leave, travel, equipment.",
-    "embedding": "bundled",
-    "chunk_tokens": 320,
-    "overlap_tokens": 40,
-    "flow": ["private"],
-    "rerank_model": None,
-    "revision": 1,
-}
 DOCUMENT: Final = named(
     "KnowledgeDocument",
     fields(
@@ -187,6 +176,7 @@ def document_shown(document: Document) -> JsonObject:
 
 
 BASE_PATH: Final = "/api/v1/knowledge/{kb_id}"
+_BODY: Final[JsonObject] = {"name": "Handbook", "description": "How we work: leave, travel, equipment."}
 _BASE: Final = SavedResource(
     kind=KNOWLEDGE_BASE,
     path="/api/v1/knowledge",
@@ -194,10 +184,9 @@ _BASE: Final = SavedResource(
     names=("KnowledgeBase", "KnowledgeBases"),
     right="knowledge",
     body=SavedKnowledgeBase,
-    body_example={"name": "Handbook", "description": "How we work: leave, travel, equipment."},
-    schema=shown_as("KnowledgeBase", SavedKnowledgeBase, rerank_model=maybe(TEXT)),
-    example=BASE_EXAMPLE,
-    deleted={"erased": FLAG},
+    body_example=_BODY,
+    shown=shown_as("KnowledgeBase", SavedKnowledgeBase, {"kb_id": "handbook", **_BODY}, rerank_model=maybe(TEXT)),
+    deleted={"erased": True},
     summaries={"delete": "Delete a knowledge base with its documents."},
     descriptions={
         "save": "Agents get access by their configuration or policy. A change of `embedding`, `chunk_tokens` or "
@@ -253,7 +242,7 @@ class Knowledge(SavedRoutes[SavedKnowledgeBase]):
         summary="Index every document of a base anew, in the background.",
         right="knowledge.write",
         answers={
-            202: Answer(summary="It has begun.", schema=fields(kb_id=TEXT), example={"kb_id": "handbook"}),
+            202: answer("It has begun.", kb_id="handbook"),
         },
         errors=("not_found", "knowledge_unavailable"),
     )

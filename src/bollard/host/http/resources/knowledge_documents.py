@@ -13,10 +13,9 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
 from bollard.host.http.operations import PAGE, Answer, OtherBody, QueryField, Resource, page_of
 from bollard.host.http.queries import Pages, page_limit
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.knowledge import (
     BASE_PATH,
     DOCUMENT,
@@ -191,13 +190,7 @@ class KnowledgeDocuments(DeclaredResource):
         name="deleteKnowledgeDocument",
         summary="Delete a document, with all that was made of it.",
         right="knowledge.write",
-        answers={
-            200: Answer(
-                summary="It is gone.",
-                schema=fields(kb_id=TEXT, document_id=TEXT, deleted=FLAG),
-                example={"kb_id": "handbook", "document_id": "leave.md", "deleted": True},
-            )
-        },
+        answers={200: answer("It is gone.", kb_id="handbook", document_id="leave.md", deleted=True)},
         errors=("not_found", "knowledge_unavailable"),
     )
     async def delete(self, request: Request) -> Response:

@@ -9,10 +9,8 @@ from starlette.responses import Response
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import TEXT, TIME, fields
-from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import operation
+from bollard.host.http.resources.declaration import AnswerBody, answer, operation
 from bollard.host.http.resources.mcp_shapes import (
     MCP_SERVER_EXAMPLE,
     MCP_SERVER_SCHEMA,
@@ -44,9 +42,8 @@ _RESOURCE: Final = SavedResource(
         "headers": {"Authorization": "Bearer secret:github"},
         "enabled": False,
     },
-    schema=MCP_SERVER_WHOLE,
-    example=MCP_WHOLE_EXAMPLE,
-    listed=(MCP_SERVER_SCHEMA, MCP_SERVER_EXAMPLE),
+    shown=AnswerBody(MCP_SERVER_WHOLE, MCP_WHOLE_EXAMPLE),
+    listed=AnswerBody(MCP_SERVER_SCHEMA, MCP_SERVER_EXAMPLE),
     summaries={
         "list": "List the MCP servers of the workspace, with the state of each connection.",
         "get": "Show one MCP server: its state, its tools, and the last lines of its stderr.",
@@ -72,7 +69,7 @@ class McpServers(SavedRoutes[ServerRecord]):
         super().__init__(source.repository, pages)
         self._source = source
 
-    def answer(self, request: Request, saved: Saved[ServerRecord], body: JsonObject) -> Response:
+    def response(self, request: Request, saved: Saved[ServerRecord], body: JsonObject) -> Response:
         del request
         # The state of a connection changes without a new revision, so no reader gets a 304.
         return JsonAnswer(body, headers={"etag": tag_of(saved.revision)})
@@ -124,14 +121,11 @@ class McpServers(SavedRoutes[ServerRecord]):
         body=BeginMcpLogin,
         body_example={"redirect_uri": "http://127.0.0.1:53682/callback"},
         answers={
-            200: Answer(
-                summary="Where to go.",
-                schema=fields(authorization_url=TEXT, state=TEXT, expires_at=TIME),
-                example={
-                    "authorization_url": "https://login.example.org/authorize?response_type=code&state=Zq0…",
-                    "state": "Zq0…",
-                    "expires_at": 1767226200.0,
-                },
+            200: answer(
+                "Where to go.",
+                authorization_url="https://login.example.org/authorize?response_type=code&state=Zq0…",
+                state="Zq0…",
+                expires_at=1767226200.0,
             )
         },
         errors=("not_found", "conflict"),

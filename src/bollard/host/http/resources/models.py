@@ -33,23 +33,6 @@ _BODY: Final[JsonObject] = {
     "context_window": 128_000,
     "price": {"input": 0.15, "output": 0.6, "currency": "USD"},
 }
-_EXAMPLE: Final[JsonObject] = {
-    "model_id": "small",
-    "model_type": "llm",
-    "provider": "openai",
-    **_BODY,
-    "headers": {},
-    "vision": False,
-    "extra_args": {},
-    "connect_s": 10.0,
-    "first_token_s": 60.0,
-    "idle_s": 60.0,
-    "tries": 3,
-    "at_once": 16,
-    "origin": "saved",
-    "is_default": False,
-    "revision": 1,
-}
 _TRIED: Final = named(
     "TriedModel",
     fields(
@@ -78,16 +61,21 @@ _RESOURCE: Final = SavedResource(
     right="models",
     body=SavedModel,
     body_example=_BODY,
-    schema=shown_as(
+    shown=shown_as(
         "Model",
         SavedModel,
+        {
+            "model_id": "small",
+            "model_type": "llm",
+            **_BODY,
+            "provider": "openai",
+            "origin": "saved",
+            "is_default": False,
+        },
         {"alias_of": TEXT},
         model_type=choice(*get_args(ModelType)),
-        provider=TEXT,
         origin=choice("saved", "environment", "builtin"),
-        is_default=FLAG,
     ),
-    example=_EXAMPLE,
     summaries={"delete": "Delete a model. Agents that name it cannot call it any more."},
     descriptions={
         "list": "The list includes the models of the host's environment, and the built-in `demo`. `is_default` marks "
@@ -129,7 +117,7 @@ class Models(SavedRoutes[RegisteredModel]):
         }
         return shown if model.alias_of is None else {**shown, "alias_of": model.alias_of}
 
-    def answer(self, request: Request, saved: Saved[RegisteredModel], body: JsonObject) -> Response:
+    def response(self, request: Request, saved: Saved[RegisteredModel], body: JsonObject) -> Response:
         # The alias has no revision of its own: the model behind it can change without one.
         return revised(request, body, 0 if saved.thing.alias_of is not None else saved.revision)
 

@@ -12,10 +12,10 @@ from starlette.types import ASGIApp
 from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, SSE, STREAM, TEXT, array_of, fields, named
+from bollard.host.http.openapi.schemas import ANY, NUMBER, SSE, STREAM, TEXT, array_of, fields, named
 from bollard.host.http.operations import Answer, HeaderField, QueryField
 from bollard.host.http.queries import whole_number
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.plugins import ARCHIVE, CONSENT, PLUGIN_PATH, check_archive, plugin_id_of
 from bollard.host.http.streams.sse import EventStream
 from bollard.host.limits import KEEP_ALIVE_S, PLUGIN_LOG_LINES
@@ -100,7 +100,7 @@ class PluginDev(DeclaredResource):
         name="keepPluginDev",
         summary="Say that the developer is still there.",
         right="plugins.write",
-        answers={200: Answer(summary="It stays.", schema=fields(plugin_id=TEXT), example={"plugin_id": "acme/parrot"})},
+        answers={200: answer("It stays.", plugin_id="acme/parrot")},
         errors=("not_found",),
     )
     async def keep(self, request: Request) -> Response:
@@ -113,13 +113,7 @@ class PluginDev(DeclaredResource):
         name="endPluginDev",
         summary="Take code under development away; what it covered is in use again.",
         right="plugins.write",
-        answers={
-            200: Answer(
-                summary="It is gone.",
-                schema=fields(plugin_id=TEXT, deleted=FLAG),
-                example={"plugin_id": "acme/parrot", "deleted": True},
-            )
-        },
+        answers={200: answer("It is gone.", plugin_id="acme/parrot", deleted=True)},
         errors=("not_found",),
     )
     async def remove(self, request: Request) -> Response:

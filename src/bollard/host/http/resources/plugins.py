@@ -17,10 +17,9 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
 from bollard.host.http.operations import PAGE, Answer, OtherBody, QueryField, page_of
 from bollard.host.http.queries import Pages, whole_number
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.plugin_shapes import (
     LISTED,
     LISTED_EXAMPLE,
@@ -214,13 +213,7 @@ class Plugins(DeclaredResource):
         right="plugins.write",
         query=(_REVISION,),
         editable=True,
-        answers={
-            200: Answer(
-                summary="It is gone.",
-                schema=fields(plugin_id=TEXT, deleted=FLAG),
-                example={"plugin_id": "acme/parrot", "deleted": True},
-            )
-        },
+        answers={200: answer("It is gone.", plugin_id="acme/parrot", deleted=True)},
         errors=("not_found", "conflict", "precondition_failed"),
     )
     async def remove(self, request: Request) -> Response:

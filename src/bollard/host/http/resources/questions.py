@@ -10,25 +10,25 @@ from bollard.host.approvals.questions import Question, QuestionRegistry
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import FLAG, TEXT, TIME, array_of, fields, named
-from bollard.host.http.operations import PAGE, Answer, page_of
+from bollard.host.http.openapi.schemas import TEXT, array_of
+from bollard.host.http.operations import PAGE
 from bollard.host.http.queries import Pages, page_limit
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, answer_body, operation
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.limits import ANSWER_CHARACTERS
 from bollard.protocol import JsonObject, Strict
 
-_QUESTION: Final = named(
-    "Question", fields({"choices": array_of(TEXT)}, question_id=TEXT, call_id=TEXT, question=TEXT, asked_at=TIME)
+_QUESTION: Final = answer_body(
+    "Question",
+    {
+        "question_id": "qst_01",
+        "call_id": "call_01",
+        "question": "Which of the two invoices do you mean?",
+        "choices": ["2024-17", "2024-18"],
+        "asked_at": 1790000000.0,
+    },
+    {"choices": array_of(TEXT)},
 )
-_EXAMPLE: Final[JsonObject] = {
-    "question_id": "qst_01",
-    "call_id": "call_01",
-    "question": "Which of the two invoices do you mean?",
-    "choices": ["2024-17", "2024-18"],
-    "asked_at": 1790000000.0,
-}
 
 
 class AnswerQuestion(Strict):
@@ -56,9 +56,7 @@ class Questions(DeclaredResource):
         summary="What a run waits to be told: its open questions, oldest first.",
         right="runs.read",
         query=PAGE,
-        answers={
-            200: Answer(summary="A page of questions.", schema=page_of(_QUESTION), example=page_example(_EXAMPLE))
-        },
+        answers={200: _QUESTION.page("questions")},
         errors=("not_found",),
     )
     async def list(self, request: Request) -> Response:
@@ -80,13 +78,7 @@ class Questions(DeclaredResource):
         right="runs.control",
         body=AnswerQuestion,
         body_example={"answer": "2024-18"},
-        answers={
-            200: Answer(
-                summary="The answer is on disk.",
-                schema=fields(run_id=TEXT, question_id=TEXT, answered=FLAG),
-                example={"run_id": "run_01", "question_id": "qst_01", "answered": True},
-            )
-        },
+        answers={200: answer("The answer is on disk.", run_id="run_01", question_id="qst_01", answered=True)},
         errors=("not_found", "conflict"),
     )
     async def answer(self, request: Request) -> Response:

@@ -7,55 +7,46 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, named
-from bollard.host.http.operations import PAGE, Answer, page_of
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice
+from bollard.host.http.operations import PAGE
 from bollard.host.http.queries import Pages, page_limit
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.store.action_rows import ToolCallRow
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
-_CALL: Final = named(
+_CALL: Final = answer_body(
     "RunCall",
-    fields(
-        {
-            "ended_at": TIME,
-            "approval_id": TEXT,
-            "code": TEXT,
-            "message": TEXT,
-            "is_error": FLAG,
-            "duration_ms": {"type": "number"},
-            "result_sha256": TEXT,
-            "size": NUMBER,
-            "content": array_of(ANY),
-            "structured": {},
-            "artifact_refs": array_of(ANY),
-        },
-        call_id=TEXT,
-        capability=TEXT,
-        name=TEXT,
-        effects=TEXT,
-        status=choice("started", "completed", "failed", "rejected", "unknown"),
-        arguments_sha256=TEXT,
-        flow=NUMBER,
-        started_at=TIME,
-    ),
+    {
+        "call_id": "call_1",
+        "capability": "tool:builtin/now",
+        "name": "now",
+        "effects": "none",
+        "status": "completed",
+        "arguments_sha256": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+        "flow": 0,
+        "started_at": 1767225600.0,
+        "ended_at": 1767225600.0,
+        "duration_ms": 0.4,
+        "content": [{"type": "text", "text": "2026-01-01T00:00:00Z"}],
+    },
+    {
+        "ended_at": TIME,
+        "approval_id": TEXT,
+        "code": TEXT,
+        "message": TEXT,
+        "is_error": FLAG,
+        "duration_ms": {"type": "number"},
+        "result_sha256": TEXT,
+        "size": NUMBER,
+        "content": array_of(ANY),
+        "structured": {},
+        "artifact_refs": array_of(ANY),
+    },
+    status=choice("started", "completed", "failed", "rejected", "unknown"),
 )
-_EXAMPLE: Final[JsonObject] = {
-    "call_id": "call_1",
-    "capability": "tool:builtin/now",
-    "name": "now",
-    "effects": "none",
-    "status": "completed",
-    "arguments_sha256": "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
-    "flow": 0,
-    "started_at": 1767225600.0,
-    "ended_at": 1767225600.0,
-    "duration_ms": 0.4,
-    "content": [{"type": "text", "text": "2026-01-01T00:00:00Z"}],
-}
+
 _TOLD: Final = (
     *("code", "message", "is_error", "duration_ms", "result_sha256", "size"),
     *("content", "structured", "artifact_refs"),
@@ -82,7 +73,7 @@ class RunCalls(DeclaredResource):
         "4 data sent out.",
         right="runs.read",
         query=PAGE,
-        answers={200: Answer(summary="A page of calls.", schema=page_of(_CALL), example=page_example(_EXAMPLE))},
+        answers={200: _CALL.page("calls")},
         errors=("not_found",),
     )
     async def list(self, request: Request) -> Response:

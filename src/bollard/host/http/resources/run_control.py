@@ -20,7 +20,7 @@ from bollard.host.http.idempotency import KEY_HEADER, key_of, refuse_other
 from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, EXPLAINED_EXAMPLE, GRANT_EXAMPLE
 from bollard.host.http.openapi.schemas import ACCEPTED, ANY, FLAG, TEXT, array_of, fields, named
 from bollard.host.http.operations import Answer, QueryField
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.run_rows import RunRows, accepted_body
 from bollard.host.http.resources.runs import EVENT_ERRORS
 from bollard.host.identity.caller import Caller
@@ -74,13 +74,7 @@ class Control(DeclaredResource):
         description="The runner has 5 s to say its last words. The stream says when the run has ended. That it "
         "was stopped is on disk before the answer, unless the store takes nothing for 2 s.",
         right="runs.control",
-        answers={
-            202: Answer(
-                summary="It is being stopped.",
-                schema=fields(run_id=TEXT, cancelling=FLAG),
-                example={"run_id": "run_01", "cancelling": True},
-            )
-        },
+        answers={202: answer("It is being stopped.", run_id="run_01", cancelling=True)},
         errors=("not_found", "conflict"),
     )
     async def cancel(self, request: Request) -> Response:

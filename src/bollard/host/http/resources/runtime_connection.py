@@ -18,7 +18,7 @@ from bollard.host.http.errors import ForbiddenOrigin, UpgradeRequired
 from bollard.host.http.guard import Rates
 from bollard.host.http.openapi.schemas import TEXT, TIME, fields
 from bollard.host.http.operations import Answer, HeaderField
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.streams.socket_transport import SocketTransport
 from bollard.host.runtimes.connections import Connection, Connections
 from bollard.host.runtimes.enrolment import Challenges
@@ -87,13 +87,7 @@ class RuntimeEntrance(DeclaredResource):
         open=True,
         body=EnrolRuntime,
         body_example={"code": "blr_…", "public_key": "0" * 64, "proof": "0" * 128},
-        answers={
-            201: Answer(
-                summary="Its key opens the door from here on.",
-                schema=fields(name=TEXT, host_id=TEXT),
-                example={"name": "gpu-box", "host_id": "0f1e2d3c4b5a6978"},
-            )
-        },
+        answers={201: answer("Its key opens the door from here on.", name="gpu-box", host_id="0f1e2d3c4b5a6978")},
         errors=("unauthenticated", "conflict", "rate_limited"),
     )
     async def enrol(self, request: Request) -> Response:

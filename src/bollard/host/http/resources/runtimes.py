@@ -18,6 +18,10 @@ from bollard.host.http.operations import PAGE, Answer, Resource, page_of
 from bollard.host.http.queries import Pages
 from bollard.host.http.rates import stranger_rates
 from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.edge.rates import stranger_rates
+from bollard.host.http.openapi.schemas import NUMBER, TEXT, TIME, array_of, choice, fields, maybe
+from bollard.host.http.operations import PAGE, Resource
+from bollard.host.http.resources.declaration import DeclaredResource, answer, answer_body, operation
 from bollard.host.http.resources.plugin_shapes import ASKS
 from bollard.host.http.resources.runtime_connection import RuntimeEntrance
 from bollard.host.http.resources.saved_routes import REVISION
@@ -43,35 +47,27 @@ _PRESENCE: Final = fields(
     change=maybe(fields(added=array_of(TEXT), removed=array_of(TEXT))),
     consent=maybe(TEXT),
 )
-RUNTIME: Final = named(
+RUNTIME: Final = answer_body(
     "Runtime",
-    fields(
-        runtime_id=TEXT,
-        status=choice("ready", "waiting", "away", "disabled"),
-        problem=maybe(TEXT),
-        enabled=FLAG,
-        public_key=TEXT,
-        only_plugin=maybe(TEXT),
-        enrolled_by=TEXT,
-        enrolled_at=TIME,
-        consented=maybe(_CONSENTED),
-        presence=maybe(_PRESENCE),
-        revision=NUMBER,
-    ),
+    {
+        "runtime_id": "gpu-box",
+        "status": "away",
+        "problem": None,
+        "enabled": True,
+        "public_key": "9f2c1e" + "0" * 58,
+        "only_plugin": None,
+        "enrolled_by": "admin-token",
+        "enrolled_at": 1767225600.0,
+        "consented": None,
+        "presence": None,
+        "revision": 1,
+    },
+    status=choice("ready", "waiting", "away", "disabled"),
+    problem=maybe(TEXT),
+    only_plugin=maybe(TEXT),
+    consented=maybe(_CONSENTED),
+    presence=maybe(_PRESENCE),
 )
-_EXAMPLE: Final[JsonObject] = {
-    "runtime_id": "gpu-box",
-    "status": "away",
-    "problem": None,
-    "enabled": True,
-    "public_key": "9f2c1e" + "0" * 58,
-    "only_plugin": None,
-    "enrolled_by": "admin-token",
-    "enrolled_at": 1767225600.0,
-    "consented": None,
-    "presence": None,
-    "revision": 1,
-}
 
 
 class InviteRuntime(Strict):
@@ -94,7 +90,7 @@ class ConsentRuntime(Strict):
     consent: str | None = Field(default=None, max_length=64, description="`details.consent` of the refusal.")
 
 
-_WHOLE: Final = Answer(summary="The runtime as it is now.", schema=RUNTIME, example=_EXAMPLE)
+_WHOLE: Final = RUNTIME.answer("The runtime as it is now.")
 
 
 class Runtimes(DeclaredResource):
@@ -113,7 +109,7 @@ class Runtimes(DeclaredResource):
         summary="The enrolled runtimes of the workspace, and whether they are connected.",
         right="plugins.read",
         query=PAGE,
-        answers={200: Answer(summary="A page of runtimes.", schema=page_of(RUNTIME), example=page_example(_EXAMPLE))},
+        answers={200: RUNTIME.page("runtimes")},
     )
     async def list(self, request: Request) -> Response:
         found = self._repository.all(caller_of(request).workspace)
@@ -140,13 +136,7 @@ class Runtimes(DeclaredResource):
         right="plugins.write",
         body=InviteRuntime,
         body_example={"name": "gpu-box"},
-        answers={
-            201: Answer(
-                summary="The code.",
-                schema=fields(runtime_id=TEXT, code=TEXT, expires_at=TIME),
-                example={"runtime_id": "gpu-box", "code": "blr_…", "expires_at": 1767226500.0},
-            )
-        },
+        answers={201: answer("The code.", runtime_id="gpu-box", code="blr_…", expires_at=1767226500.0)},
         errors=("conflict", "rate_limited"),
     )
     async def invite(self, request: Request) -> Response:
@@ -205,13 +195,7 @@ class Runtimes(DeclaredResource):
         right="plugins.write",
         query=(REVISION,),
         editable=True,
-        answers={
-            200: Answer(
-                summary="It is gone.",
-                schema=fields(runtime_id=TEXT, deleted=FLAG),
-                example={"runtime_id": "gpu-box", "deleted": True},
-            )
-        },
+        answers={200: answer("It is gone.", runtime_id="gpu-box", deleted=True)},
         errors=("not_found", "conflict", "precondition_failed"),
     )
     async def revoke(self, request: Request) -> Response:

@@ -3,6 +3,7 @@
 CONTRIBUTING.md shows how to add a resource.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar, cast
 
@@ -13,11 +14,10 @@ from starlette.responses import Response
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, fields, named
-from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, leads_to, page_of
+from bollard.host.http.openapi.schemas import named
+from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, leads_to
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import declared_operations
+from bollard.host.http.resources.declaration import AnswerBody, answer, answer_body, declared_operations
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.identity.caller import Caller, Right
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved
@@ -44,12 +44,12 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
     """Without it the right is the tag."""
     body: type[Strict]
     body_example: JsonObject
-    schema: JsonObject
-    """Of one resource in an answer."""
-    example: JsonObject
-    listed: tuple[JsonObject, JsonObject] | None = None
-    """Schema and example of a resource in a list, where a list shows less."""
-    created_example: JsonObject | None = None
+    shown: AnswerBody
+    """One resource in an answer."""
+    listed: AnswerBody | None = None
+    """One resource in a list, where a list shows less."""
+    created: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    """Fields of the example that differ in the answer to a creation."""
     deleted: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     """Further fields of the answer to a deletion."""
     summaries: Mapping[Verb, str] = msgspec.field(default_factory=dict[Verb, str])
@@ -60,7 +60,7 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
     save_name: str = ""
 
     def operations(
-        self, routes: "type[SavedRoutes[Any]]", verbs: Sequence[Verb] = ("list", "get", "save", "delete")
+        self, routes: "type[ResourceRoutes[Any]]", verbs: Sequence[Verb] = ("list", "get", "save", "delete")
     ) -> list[Operation]:
         makers = {"list": self._list, "get": self._get, "save": self._save, "delete": self._delete}
         return [makers[verb](routes) for verb in verbs]
@@ -68,7 +68,7 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def answer(self) -> Answer:
         """The answer with one resource."""
-        return Answer(summary=f"The {self.kind.noun}.", schema=self.schema, example=self.example)
+        return self.shown.answer(f"The {self.kind.noun}.")
 
     def _operation(self, verb: Verb, **more: Any) -> Operation:
         read_only = verb in ("list", "get")
@@ -79,8 +79,7 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
             **more,
         )
 
-    def _list(self, routes: "type[SavedRoutes[Any]]") -> Operation:
-        schema, example = self.listed or (self.schema, self.example)
+    def _list(self, routes: "type[ResourceRoutes[Any]]") -> Operation:
         return self._operation(
             "list",
             method="GET",
@@ -89,14 +88,10 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
             name=f"list{self.names[1]}",
             summary=self.summaries.get("list", f"List the {self.kind.noun}s of the workspace."),
             query=PAGE,
-            answers={
-                200: Answer(
-                    summary=f"A page of {self.kind.noun}s.", schema=page_of(schema), example=page_example(example)
-                )
-            },
+            answers={200: (self.listed or self.shown).page(f"{self.kind.noun}s")},
         )
 
-    def _get(self, routes: "type[SavedRoutes[Any]]") -> Operation:
+    def _get(self, routes: "type[ResourceRoutes[Any]]") -> Operation:
         return self._operation(
             "get",
             method="GET",
@@ -109,7 +104,7 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
             errors=self.get_errors,
         )
 
-    def _save(self, routes: "type[SavedRoutes[Any]]") -> Operation:
+    def _save(self, routes: "type[ResourceRoutes[Any]]") -> Operation:
         noun = self.kind.noun
         links = {
             f"get{self.names[0]}": f"Read the {noun} again.",
@@ -120,7 +115,7 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
             "save",
             method="PUT",
             path=f"{self.path}/{{{self.id}}}",
-            handler=routes.put,
+            handler=cast("Any", routes).put,
             name=self.save_name or f"save{self.names[0]}",
             summary=self.summaries.get("save", f"Save a {noun}, or a new revision of it."),
             body=self.body,
@@ -131,15 +126,15 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
                 201: Answer(
                     summary=f"The {noun} is new.",
                     links=leads_to(self.id, **links),
-                    schema=self.schema,
-                    example=self.created_example or self.example,
+                    schema=self.shown.schema,
+                    example={**self.shown.example, **self.created},
                 ),
             },
             errors=("conflict", "precondition_failed"),
         )
 
-    def _delete(self, routes: "type[SavedRoutes[Any]]") -> Operation:
-        deleted: JsonObject = {self.id: self.example[self.id], "deleted": True, **dict.fromkeys(self.deleted, True)}
+    def _delete(self, routes: "type[ResourceRoutes[Any]]") -> Operation:
+        deleted = {self.id: self.shown.example[self.id], "deleted": True, **self.deleted}
         return self._operation(
             "delete",
             method="DELETE",
@@ -149,19 +144,13 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
             summary=self.summaries.get("delete", f"Delete a {self.kind.noun}."),
             query=(REVISION,),
             editable=True,
-            answers={
-                200: Answer(
-                    summary=f"The {self.kind.noun} is deleted.",
-                    schema=fields(**{self.id: TEXT}, deleted=FLAG, **self.deleted),
-                    example=deleted,
-                )
-            },
+            answers={200: answer(f"The {self.kind.noun} is deleted.", **deleted)},
             errors=("not_found", "conflict", "precondition_failed"),
         )
 
 
-class SavedRoutes(Generic[T]):
-    """Handles the requests for one kind of saved resource. A subclass has the declaration, and overrides the rest."""
+class ResourceRoutes(Generic[T]):
+    """Lists, shows and deletes resources of one kind. A subclass has the declaration, and overrides the rest."""
 
     resource: ClassVar[SavedResource]
     verbs: ClassVar[Sequence[Verb]] = ("list", "get", "save", "delete")
@@ -186,19 +175,7 @@ class SavedRoutes(Generic[T]):
         saved = self.find(caller_of(request), self._id(request))
         if saved is None:
             raise self.resource.kind.missing()
-        return self.answer(request, saved, await self.show(saved))
-
-    async def put(self, request: Request) -> Response:
-        caller, resource_id = caller_of(request), self._id(request)
-        before = self.find(caller, resource_id)
-        body = named_by_path(await read_body(request), self.resource.id, resource_id)
-        edited = edited_revision(request, None if before is None else before.revision, body)
-        if edited is None:
-            edited = _revision_in(body)
-        with held_to_match(request):
-            saved, more = await self.save(caller, resource_id, body, edited)
-        status = 201 if self.is_created(before, saved) else 200
-        return revised(request, {**await self.show(saved), **more}, saved.revision, status_code=status)
+        return self.response(request, saved, await self.show(saved))
 
     async def delete(self, request: Request) -> Response:
         caller, resource_id = caller_of(request), self._id(request)
@@ -228,23 +205,39 @@ class SavedRoutes(Generic[T]):
         """The resource in a list."""
         return {**cast("Shape", saved.thing).to_wire(), "revision": saved.revision}
 
-    def answer(self, request: Request, saved: Saved[T], body: JsonObject) -> Response:
+    def response(self, request: Request, saved: Saved[T], body: JsonObject) -> Response:
         return revised(request, body, saved.revision)
-
-    async def save(
-        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
-    ) -> tuple[Saved[T], JsonObject]:
-        """Save the body. Also returns further fields of the answer."""
-        raise NotImplementedError
-
-    def is_created(self, before: Saved[T] | None, saved: Saved[T]) -> bool:
-        del before
-        return saved.revision == 1
 
     async def remove(self, caller: Caller, resource_id: str, edited: int | None) -> JsonObject:
         """Delete the resource. Returns further fields of the answer."""
         await self._repository.delete(caller.workspace, resource_id, by=caller.name, edited=edited)
         return {}
+
+
+class SavedRoutes(ResourceRoutes[T], ABC):
+    """Also saves the resources."""
+
+    async def put(self, request: Request) -> Response:
+        caller, resource_id = caller_of(request), self._id(request)
+        before = self.find(caller, resource_id)
+        body = named_by_path(await read_body(request), self.resource.id, resource_id)
+        edited = edited_revision(request, None if before is None else before.revision, body)
+        if edited is None:
+            edited = _revision_in(body)
+        with held_to_match(request):
+            saved, more = await self.save(caller, resource_id, body, edited)
+        status = 201 if self.is_created(before, saved) else 200
+        return revised(request, {**await self.show(saved), **more}, saved.revision, status_code=status)
+
+    @abstractmethod
+    async def save(
+        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
+    ) -> tuple[Saved[T], JsonObject]:
+        """Save the body. Also returns further fields of the answer."""
+
+    def is_created(self, before: Saved[T] | None, saved: Saved[T]) -> bool:
+        del before
+        return saved.revision == 1
 
 
 def named_by_path(body: JsonObject, field: str, name: str) -> JsonObject:
@@ -268,21 +261,26 @@ def _revision_in(body: JsonObject) -> int | None:
 # --- schemas of answers ---
 
 
-def shown_as(name: str, model: type[Shape], optional: JsonObject | None = None, /, **more: JsonValue) -> JsonObject:
-    """The schema of an answer that shows a model: each field of the model, further fields, and the revision."""
+def shown_as(
+    name: str, model: type[Shape], example: JsonObject, optional: JsonObject | None = None, /, **stated: JsonObject
+) -> AnswerBody:
+    """The body of an answer that shows a model: its fields, the other fields of the example, and the revision. The
+    model completes the example. `stated` and `optional` are schemas, as in `answer_body`."""
     schema = model.model_json_schema()
-    shown = cast("JsonObject", _inlined(schema, schema.get("$defs", {})))
-    properties = {name: each for name, each in cast("JsonObject", shown["properties"]).items() if name != "revision"}
-    required = {*cast("list[str]", shown["required"]), *more, "revision"} - {*(optional or {})}
-    return named(
-        name,
-        {
-            "type": "object",
-            "properties": {**properties, **more, **(optional or {}), "revision": NUMBER},
-            "required": [*sorted(required)],
-            "additionalProperties": False,
-        },
-    )
+    shown = cast("dict[str, Any]", _inlined(schema, schema.get("$defs", {})))
+    fields = {field for field in shown["properties"] if field != "revision"}
+    others = {field: value for field, value in example.items() if field not in fields}
+    more = answer_body("", {**others, "revision": 1}, optional, **stated).schema
+    required = {*(field for field in shown["required"] if field in fields), *cast("list[str]", more["required"])}
+    properties = {field: shown["properties"][field] for field in fields} | cast("JsonObject", more["properties"])
+    whole: JsonObject = {
+        "type": "object",
+        "properties": {field: properties[field] for field in sorted(properties)},
+        "required": [*sorted(required)],
+        "additionalProperties": False,
+    }
+    given = model.from_wire({field: value for field, value in example.items() if field in fields})
+    return AnswerBody(named(name, whole), {**given.to_wire(), **others, "revision": 1})
 
 
 def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:

@@ -9,37 +9,29 @@ from starlette.responses import Response
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, fields, named
-from bollard.host.http.operations import Answer
+from bollard.host.http.openapi.schemas import FLAG, TIME
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import operation
-from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
+from bollard.host.http.resources.declaration import answer, answer_body, operation
+from bollard.host.http.resources.saved_routes import ResourceRoutes, SavedResource
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.limits import SECRET_CHARACTERS
 from bollard.host.log.saved_resources import Saved
 from bollard.host.secrets.vault import SECRET, SecretNote, Vault, is_masked
 from bollard.protocol import Int, JsonObject, Strict
 
-_SECRET: Final = named(
+_SECRET: Final = answer_body(
     "Secret",
-    fields(
-        {"last_used_at": TIME, "masked": FLAG},
-        secret_name=TEXT,
-        created_at=TIME,
-        set_at=TIME,
-        set_by=TEXT,
-        readable=FLAG,
-        revision=NUMBER,
-    ),
+    {
+        "secret_name": "GITHUB_TOKEN",
+        "created_at": 1767225600.0,
+        "set_at": 1767225600.0,
+        "set_by": "user:ann",
+        "readable": True,
+        "revision": 1,
+    },
+    {"last_used_at": TIME, "masked": FLAG},
 )
-_EXAMPLE: Final[JsonObject] = {
-    "secret_name": "GITHUB_TOKEN",
-    "created_at": 1767225600.0,
-    "set_at": 1767225600.0,
-    "set_by": "user:ann",
-    "readable": True,
-    "revision": 1,
-}
+
 _Value = Annotated[str, Field(min_length=1, max_length=SECRET_CHARACTERS)]
 
 
@@ -65,9 +57,8 @@ _RESOURCE: Final = SavedResource(
     right="secrets",
     body=SaveSecret,
     body_example={"value": "ghp_0123456789abcdef"},
-    schema=_SECRET,
-    example=_EXAMPLE,
-    created_example={**_EXAMPLE, "masked": True},
+    shown=_SECRET,
+    created={"masked": True},
     summaries={
         "list": "List the secrets of the workspace: names and dates, no values.",
         "get": "Show one secret, without its value.",
@@ -82,7 +73,7 @@ _RESOURCE: Final = SavedResource(
 )
 
 
-class Secrets(SavedRoutes[SecretNote]):
+class Secrets(ResourceRoutes[SecretNote]):
     """Names, dates and uses of secrets. No answer has a value."""
 
     resource = _RESOURCE
@@ -112,13 +103,7 @@ class Secrets(SavedRoutes[SecretNote]):
         right="audit.read",
         body=Fingerprinted,
         body_example={"value": "ghp_0123456789abcdef"},
-        answers={
-            200: Answer(
-                summary="The fingerprint.",
-                schema=fields(fingerprint=TEXT),
-                example={"fingerprint": "hmac-sha256:5f…"},
-            )
-        },
+        answers={200: answer("The fingerprint.", fingerprint="hmac-sha256:5f…")},
         errors=("conflict",),
     )
     async def fingerprint(self, request: Request) -> Response:

@@ -14,9 +14,9 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.authentication import SECURE_COOKIE, cookie_name, token_of
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, TEXT, TIME, array_of, choice, fields, named
+from bollard.host.http.openapi.schemas import TEXT, TIME, array_of, choice, fields
 from bollard.host.http.operations import Answer
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer, answer_body, operation
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, RIGHTS, ROLES, Caller, rights_of
 from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.sessions import digest_of
@@ -43,15 +43,21 @@ class ChangePassword(Strict):
     new: str = Field(max_length=PASSWORD_CHARACTERS)
 
 
-_CALLER: Final = named(
+_CALLER: Final = answer_body(
     "Caller",
-    fields(
-        {"user_id": TEXT, "role": choice(*ROLES), "expires_at": TIME},
-        workspace=TEXT,
-        kind=choice("installation", "key", "session"),
-        name=TEXT,
-        rights=array_of(choice(*RIGHTS)),
-    ),
+    {
+        "workspace": DEFAULT_WORKSPACE,
+        "kind": "session",
+        "name": "user:ann",
+        "user_id": "ann",
+        "role": "viewer",
+        "rights": [right for right in RIGHTS if right in rights_of("viewer")],
+        "expires_at": 1767225600.0,
+    },
+    {"user_id": TEXT, "role": choice(*ROLES), "expires_at": TIME},
+    workspace=TEXT,
+    kind=choice("installation", "key", "session"),
+    rights=array_of(choice(*RIGHTS)),
 )
 _BEGUN: Final = fields(
     {"token": TEXT},
@@ -61,15 +67,6 @@ _BEGUN: Final = fields(
     rights=array_of(choice(*RIGHTS)),
     expires_at=TIME,
 )
-_EXAMPLE: Final[JsonObject] = {
-    "workspace": DEFAULT_WORKSPACE,
-    "kind": "session",
-    "name": "user:ann",
-    "user_id": "ann",
-    "role": "viewer",
-    "rights": [right for right in RIGHTS if right in rights_of("viewer")],
-    "expires_at": 1767225600.0,
-}
 
 
 _SESSION: Final = "/api/v1/session"
@@ -98,7 +95,9 @@ class SessionRoutes(DeclaredResource):
                 summary="The session, and its token unless a cookie was asked for.",
                 schema=_BEGUN,
                 example={
-                    **{name: _EXAMPLE[name] for name in ("workspace", "user_id", "role", "rights", "expires_at")},
+                    **{
+                        name: _CALLER.example[name] for name in ("workspace", "user_id", "role", "rights", "expires_at")
+                    },
                     "token": "bls_…",
                 },
                 headers={"Set-Cookie": "Where a cookie was asked for."},
@@ -127,7 +126,7 @@ class SessionRoutes(DeclaredResource):
         f"GET {_SESSION}",
         name="showSession",
         summary="Who you are and what you may do.",
-        answers={200: Answer(summary="The caller.", schema=_CALLER, example=_EXAMPLE)},
+        answers={200: _CALLER.answer("The caller.")},
     )
     async def show(self, request: Request) -> Response:
         return JsonAnswer(self._shown(caller_of(request), token_of(request)))
@@ -150,7 +149,7 @@ class SessionRoutes(DeclaredResource):
         f"DELETE {_SESSION}",
         name="endSession",
         summary="Log out.",
-        answers={200: Answer(summary="The session is over.", schema=fields(ended=FLAG), example={"ended": True})},
+        answers={200: answer("The session is over.", ended=True)},
         errors=("conflict",),
     )
     async def end(self, request: Request) -> Response:
@@ -173,7 +172,7 @@ class SessionRoutes(DeclaredResource):
         summary="Change your own password. Your other sessions end.",
         body=ChangePassword,
         body_example={"old": "correct horse battery", "new": "staple paper clip"},
-        answers={200: Answer(summary="It is changed.", schema=fields(changed=FLAG), example={"changed": True})},
+        answers={200: answer("It is changed.", changed=True)},
         errors=("unauthenticated", "rate_limited"),
     )
     async def change_password(self, request: Request) -> Response:

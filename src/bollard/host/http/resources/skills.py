@@ -11,8 +11,9 @@ from starlette.responses import Response
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, fields, maybe, named
+from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, fields, maybe
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import answer_body
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILL_PATH_CHARACTERS
@@ -24,44 +25,38 @@ from bollard.protocol import Int, JsonObject, JsonValue, Strict
 
 _DIGEST: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _FILE: Final = fields(path=TEXT, size=NUMBER, sha256=TEXT)
-_LISTED: Final = named(
+_LISTED: Final = answer_body(
     "ListedSkill",
-    fields(skill_id=TEXT, description=TEXT, source=TEXT, version=maybe(TEXT), usable=FLAG, problem=maybe(TEXT)),
+    {
+        "skill_id": "report-writer",
+        "description": "Writes a weekly report. Use it when somebody asks for one.",
+        "source": "workspace",
+        "version": _DIGEST,
+        "usable": True,
+        "problem": None,
+    },
+    version=maybe(TEXT),
+    problem=maybe(TEXT),
 )
 _VERSION: Final = fields(version=TEXT, by=TEXT, created_at=TIME, authored=FLAG)
-_SKILL: Final = named(
+_SKILL: Final = answer_body(
     "Skill",
-    fields(
-        skill_id=TEXT,
-        description=TEXT,
-        version=TEXT,
-        authored=FLAG,
-        requested_tools=array_of(TEXT),
-        files=array_of(_FILE),
-        text=TEXT,
-        versions=array_of(_VERSION),
-        revision=NUMBER,
-    ),
+    {
+        "skill_id": "report-writer",
+        "description": "Writes a weekly report. Use it when somebody asks for one.",
+        "version": _DIGEST,
+        "authored": False,
+        "requested_tools": ["http_fetch"],
+        "files": [{"path": "SKILL.md", "size": 120, "sha256": _DIGEST}],
+        "text": "Begin with what changed.",
+        "versions": [{"version": _DIGEST, "by": "user:ann", "created_at": 1794735484.0, "authored": False}],
+        "revision": 1,
+    },
+    files=array_of(_FILE),
+    versions=array_of(_VERSION),
 )
-_LISTED_EXAMPLE: Final[JsonObject] = {
-    "skill_id": "report-writer",
-    "description": "Writes a weekly report. Use it when somebody asks for one.",
-    "source": "workspace",
-    "version": _DIGEST,
-    "usable": True,
-    "problem": None,
-}
-_EXAMPLE: Final[JsonObject] = {
-    "skill_id": "report-writer",
-    "description": "Writes a weekly report. Use it when somebody asks for one.",
-    "version": _DIGEST,
-    "authored": False,
-    "requested_tools": ["http_fetch"],
-    "files": [{"path": "SKILL.md", "size": 120, "sha256": _DIGEST}],
-    "text": "Begin with what changed.",
-    "versions": [{"version": _DIGEST, "by": "user:ann", "created_at": 1794735484.0, "authored": False}],
-    "revision": 1,
-}
+
+
 _TEXT: Final = "---\nname: report-writer\ndescription: Writes a weekly report.\n---\nBegin with what changed.\n"
 
 
@@ -89,9 +84,8 @@ _RESOURCE: Final = SavedResource(
     right="skills",
     body=SavedSkill,
     body_example={"files": [{"path": "SKILL.md", "text": _TEXT}]},
-    schema=_SKILL,
-    example=_EXAMPLE,
-    listed=(_LISTED, _LISTED_EXAMPLE),
+    shown=_SKILL,
+    listed=_LISTED,
     summaries={
         "list": "List the skills of the workspace and of its plugins.",
         "get": "Show one skill of the workspace: its text, its files, its versions.",

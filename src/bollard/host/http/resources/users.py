@@ -10,11 +10,10 @@ from starlette.responses import Response
 from bollard.host.http.answers import read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, TEXT
 from bollard.host.http.operations import Operation
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import operation
-from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
+from bollard.host.http.resources.saved_routes import ResourceRoutes, SavedResource, SavedRoutes, shown_as
 from bollard.host.http.revisions import revised
 from bollard.host.identity.caller import Caller
 from bollard.host.identity.directory import IdentityDirectory
@@ -23,21 +22,6 @@ from bollard.host.identity.users import ACTOR_LINK, USER
 from bollard.host.limits import PASSWORD_CHARACTERS
 from bollard.host.log.saved_resources import Saved
 from bollard.protocol import Int, JsonObject
-
-_EXAMPLE: Final[JsonObject] = {
-    "user_id": "ann",
-    "name": "Ann",
-    "role": "operator",
-    "disabled": False,
-    "password": True,
-    "revision": 1,
-}
-_LINK_EXAMPLE: Final[JsonObject] = {
-    "link_id": "4b1f0e2c7d8a4f9e8d7c6b5a49382716",
-    "actor": "feishu:ou_1",
-    "user_id": "ann",
-    "revision": 1,
-}
 
 
 class SaveUser(User):
@@ -58,13 +42,13 @@ _USER: Final = SavedResource(
     right="users",
     body=SaveUser,
     body_example={"name": "Ann", "role": "operator", "password": "correct horse battery"},
-    schema=shown_as("User", User, password=FLAG),
-    example=_EXAMPLE,
+    shown=shown_as("User", User, {"user_id": "ann", "name": "Ann", "role": "operator", "password": True}),
     summaries={"delete": "Delete a user with their sessions, keys and links."},
     descriptions={
         "save": "Without `password` the password stays. A new password, and `disabled`, end every session of the user."
     },
 )
+_LINK_BODY: Final[JsonObject] = {"actor": "feishu:ou_1", "user_id": "ann"}
 _LINK: Final = SavedResource(
     kind=ACTOR_LINK,
     path="/api/v1/actors",
@@ -72,9 +56,8 @@ _LINK: Final = SavedResource(
     names=("Actor", "Actors"),
     right="users",
     body=ActorLink,
-    body_example={"actor": "feishu:ou_1", "user_id": "ann"},
-    schema=shown_as("LinkedActor", ActorLink, link_id=TEXT),
-    example=_LINK_EXAMPLE,
+    body_example=_LINK_BODY,
+    shown=shown_as("LinkedActor", ActorLink, {"link_id": "4b1f0e2c7d8a4f9e8d7c6b5a49382716", **_LINK_BODY}),
     summaries={"list": "List the actors of channels that are users of the workspace."},
 )
 
@@ -106,7 +89,7 @@ class Users(SavedRoutes[User]):
         return {}
 
 
-class ActorLinks(SavedRoutes[ActorLink]):
+class ActorLinks(ResourceRoutes[ActorLink]):
     """Actors of channels that are users."""
 
     resource = _LINK

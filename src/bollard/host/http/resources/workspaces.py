@@ -5,9 +5,10 @@ from typing import Final
 from pydantic import Field
 
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import NUMBER, TEXT, fields, named
+from bollard.host.http.openapi.schemas import TEXT
 from bollard.host.http.operations import Resource
 from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import answer_body
 from bollard.host.http.resources.keys import Keys
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
 from bollard.host.http.resources.session import SessionRoutes
@@ -18,8 +19,6 @@ from bollard.host.identity.entities import ShownName, Workspace
 from bollard.host.identity.workspaces import WORKSPACE
 from bollard.host.log.saved_resources import Saved
 from bollard.protocol import Int, JsonObject, Strict
-
-_EXAMPLE: Final[JsonObject] = {"workspace_id": "north", "name": "North", "revision": 1}
 
 
 class SaveWorkspace(Strict):
@@ -38,8 +37,7 @@ _WORKSPACE: Final = SavedResource(
     right="workspaces",
     body=SaveWorkspace,
     body_example={"name": "North"},
-    schema=named("Workspace", fields({"name": TEXT}, workspace_id=TEXT, revision=NUMBER)),
-    example=_EXAMPLE,
+    shown=answer_body("Workspace", {"workspace_id": "north", "name": "North", "revision": 1}, {"name": TEXT}),
     summaries={
         "list": "List the workspaces that you can use.",
         "save": "Make a workspace, or rename one.",
