@@ -29,7 +29,7 @@ from bollard.host.log.entries import Entry
 from bollard.host.log.records import NewRecord, RunFacts, data_of, encode_data
 from bollard.host.runs.creation import QueuedRun, is_repeatable
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.machine import Fact, RunState, assembled, ending_of, settled, step
+from bollard.host.runs.machine import Fact, RunState, ending_of, last_records, step
 from bollard.host.store.action_rows import ToolCallRow
 from bollard.host.store.delta_spans import extent_of, pieces, split
 from bollard.host.store.queries import Lease
@@ -254,10 +254,7 @@ class Recovery:
         bodies: list[tuple[str, JsonObject]] = []
         if reason != "host.lost":  # a requested cancel
             bodies.append(("run.cancelled", {"reason": reason}))
-        bodies += [("message.completed", body) for body in _with_flow(state)]
-        bodies += settled(state, ending)
-        more: JsonObject = {"redispatch": True} if again and self._repeats(row, facts, state) else {}
-        bodies.append(("run.ended", ending.data() | more))
+        bodies += last_records(state, ending, redispatch=again and self._repeats(row, facts, state))
         records = [
             NewRecord(
                 workspace=facts.workspace,
@@ -272,11 +269,6 @@ class Recovery:
         ]
         lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=now_ms + round(LEASE_S * 1000))
         return Entry(records=records, lease=(facts.run_id, lease))
-
-
-def _with_flow(state: RunState) -> list[JsonObject]:
-    """The messages of the run with its flow bits."""
-    return [{**body, "flow": state.flow} if state.flow else body for body in assembled(state)]
 
 
 def _text_of(payload: bytes) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from bollard.host.log.entries import CommitResult, Committed, Entry
 from bollard.host.log.journal import Journal, passes
 from bollard.host.recovery import WENT_AWAY, Recovery, WaitingMessage, facts_of
 from bollard.host.runs.backlog import Backlog
-from bollard.host.runs.hub import Hub, stream_record
+from bollard.host.runs.hub import Hub, stream_records
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.machine import RunState
 from bollard.host.store.rows import RunRow
@@ -88,7 +88,7 @@ class LostRuns:
         if isinstance(outcome, Committed):
             ended = msgspec.json.decode(entry.records[-1].data, type=_Ended)
             self._counts.end(ended.status, ended.code)
-            self._hub.publish(row.run_id, [stream_record(record) for record in entry.records])
+            self._hub.publish(row.run_id, stream_records(entry.records))
         self._hub.end(row.run_id)
 
     async def _try_to_end(

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bollard.host.runs.recorder import RunScrubber
+from bollard.host.runs.scrubber import RunScrubber
 from bollard.host.secrets.redactor import MARK, Scrubber
 from bollard.protocol import JsonObject, MessageDelta
 from bollard.wire import WorkerResult

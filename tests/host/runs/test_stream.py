@@ -16,7 +16,7 @@ from bollard.host.clock import ManualClock
 from bollard.host.errors import InvalidRequest, StorageUnavailable
 from bollard.host.limits import REPLAY_PAGE, STREAM_PAGE_BYTES, SUBSCRIBER_FRAMES
 from bollard.host.log.entries import Entry
-from bollard.host.runs.hub import Hub, StreamRecord, delta_records, delta_records_from_row, stream_record
+from bollard.host.runs.hub import Hub, StreamRecord, delta_records, delta_records_from_row, stream_records
 from bollard.host.runs.stream import RunReader, StreamPosition, parse_place
 from bollard.host.store.delta_spans import extent_of, merge, pieces
 from bollard.host.store.queries import Lease
@@ -50,7 +50,7 @@ class Ledger:
     async def begin(self) -> None:
         entry = self.scribe.first(self.facts)
         await self.journal.commit(entry)
-        self.records = [stream_record(record) for record in entry.records[1:]]
+        self.records = stream_records(entry.records[1:])
 
     def make(self, kinds: str) -> tuple[Entry, list[StreamRecord]]:
         """`r` is a record, `d` a delta; deltas side by side share a row."""
@@ -70,7 +70,7 @@ class Ledger:
                 data = {"status": "completed"} if kinds[at] == "e" else {"n": self.seq}
                 record = self.scribe.record(self.facts, kind, data, self.seq, epoch=self.epoch)
                 records.append(record)
-                shown.append(stream_record(record))
+                shown.extend(stream_records([record]))
                 at += 1
         ended = "e" in kinds
         entry = Entry(

@@ -31,8 +31,8 @@ from bollard.host.limits import ACTION_ARGUMENTS_BYTES, AUDIT_S
 from bollard.host.log.entries import CommitResult, Entry, ExpectationResult
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import DeliverTo, NewRecord, encode_data
-from bollard.host.runs.batches import into
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.runs.recorder import into
 from bollard.protocol import JsonObject
 
 _log = structlog.get_logger("bollard.actions")

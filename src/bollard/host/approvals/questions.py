@@ -15,10 +15,10 @@ from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded, ToolFailed
 from bollard.host.limits import ANSWER_CHARACTERS, QUESTIONS_OF_RUN
 from bollard.host.log.entries import ExpectationResult
-from bollard.host.runs.batches import into
 from bollard.host.runs.control import WaitingRuns
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.runs.recorder import into
 from bollard.protocol import JsonObject
 
 

@@ -22,7 +22,7 @@ from bollard.host.events.intake import Intake
 from bollard.host.grants.check import NOT_FOUND
 from bollard.host.limits import INPUT_TEXT_BYTES, REPLAY_PAGE
 from bollard.host.log.kill_points import kill_point
-from bollard.host.log.records import data_of, flow_told
+from bollard.host.log.records import data_of, flow_of_run
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.run_api.tools import ToolCalls
 from bollard.host.runs.control import hand_down
@@ -115,7 +115,7 @@ class ChildCalls:
         while not ended and (rows := self._store.records_of_run(run_id, after, REPLAY_PAGE)):
             for row in rows:
                 data = data_of(row)
-                flow |= flow_told(row.type, data)
+                flow |= flow_of_run(row.type, data)
                 if row.type == "message.completed":
                     messages.append(data.get("message"))
                 elif row.type == "run.ended":

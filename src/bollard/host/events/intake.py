@@ -31,7 +31,7 @@ from bollard.host.runs.backlog import RunLimits
 from bollard.host.runs.creation import QueuedRun, RunMaker
 from bollard.host.runs.dispatcher import Dispatcher, Prepared
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.hub import Hub, stream_record
+from bollard.host.runs.hub import Hub, stream_records
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.machine import RunState
 from bollard.host.store.store import Store
@@ -258,7 +258,7 @@ class Intake:
         kill_point("dispatcher.after_accept")
         facts = run.facts
         self._gates.count(facts.agent_id, self._clock.now_ms(), workspace=facts.workspace)
-        self._hub.publish(facts.run_id, [stream_record(record) for record in records if record.seq is not None])
+        self._hub.publish(facts.run_id, stream_records(record for record in records if record.seq is not None))
         if self._replies is not None:
             self._replies.follow(facts)
         if run.epoch:

@@ -22,11 +22,11 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.api_call import ConditionalAnswer
-from bollard.host.runs.batches import into
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.runs.recorder import into
 from bollard.host.runs.start_request import event_context
 from bollard.host.store.rows import EventRow
 from bollard.protocol import JsonObject, SteeringPull, SteeringPullResult, limits

@@ -124,15 +124,15 @@ PRIVATE_BIT: Final = 1
 UNTRUSTED_BIT: Final = 2
 _ALL_BITS: Final = 7
 
-_LASTING: Final = frozenset({"message.completed", "state.updated", "storage.updated", "artifact.created"})
+LASTING_RECORDS: Final = frozenset({"message.completed", "state.updated", "storage.updated", "artifact.created"})
 """Records whose content others read later."""
-_INPUT: Final = frozenset({"run.started", "api.called", "steering.injected"})
+INPUT_RECORDS: Final = frozenset({"run.started", "api.called", "steering.injected"})
 """Records that the host writes when a run has received input."""
 _OTHERS: Final = frozenset(
     {"run.created", "action.started", "action.completed", "action.failed", "action.rejected", "action.unknown"}
 )
 """Records whose writers add the flow themselves."""
-_ALL: Final = _LASTING | _INPUT | _OTHERS
+FLOW_RECORDS: Final = LASTING_RECORDS | INPUT_RECORDS | _OTHERS
 
 
 def flow_in(data: JsonObject) -> int:
@@ -141,11 +141,6 @@ def flow_in(data: JsonObject) -> int:
     return bits & _ALL_BITS if isinstance(bits, int) else NO_BITS
 
 
-def flow_told(kind: str, data: JsonObject) -> int:
+def flow_of_run(kind: str, data: JsonObject) -> int:
     """The flow of the run according to one of its records. Records that a runner may write itself do not count."""
-    return flow_in(data) if kind in _ALL else NO_BITS
-
-
-def says_flow(kind: str, touched: int, told: int) -> bool:
-    """Whether a new record must hold the flow `touched` of its run; `told` is the flow in earlier records."""
-    return (kind in _LASTING and touched != NO_BITS) or (kind in _INPUT and touched != told)
+    return flow_in(data) if kind in FLOW_RECORDS else NO_BITS

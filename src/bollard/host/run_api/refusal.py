@@ -4,8 +4,8 @@ import asyncio
 
 from bollard.host.errors import HostError, ModelFailed
 from bollard.host.log.entries import ExpectationResult, StateExpectation
-from bollard.host.runs.batches import into
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.runs.recorder import into
 from bollard.host.store.artifact_terms import ArtifactTerms, name_problem
 from bollard.host.store.keys import key_problem
 from bollard.protocol import AgentAPIError, ErrorCode, JsonObject

@@ -86,33 +86,3 @@ class RequestedAction:
         if self.on_given_up is not None:
             self.on_given_up()
         self._ended(self)
-
-
-class RequestedActions:
-    """The requested actions of one run that have not ended. The run stays open until all of them have ended."""
-
-    def __init__(self, ask: Callable[[RequestedAction], None], over: Callable[[], None]) -> None:
-        """`ask` passes an action to the gate. `over` is called when the last action has ended."""
-        self._ask = ask
-        self._over = over
-        self._open: set[RequestedAction] = set()
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def begin(self, data: JsonObject) -> None:
-        """Pass an action to the gate. `data` is the data of the result, which has the shape of the parameters."""
-        action = RequestedAction(data, self._ended)
-        self._open.add(action)
-        self._ask(action)
-
-    def give_up(self) -> None:
-        """Cancel every open action, because the run stops or is over."""
-        for action in tuple(self._open):
-            action.give_up()
-
-    def _ended(self, action: RequestedAction) -> None:
-        if action in self._open:
-            self._open.discard(action)
-            if not self._open:
-                self._over()

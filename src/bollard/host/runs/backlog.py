@@ -25,7 +25,7 @@ from bollard.host.limits import (
 from bollard.host.log.records import NewRecord, RunFacts, encode_data
 from bollard.host.runs.creation import QueuedRun, claimed
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.hub import Hub, stream_record
+from bollard.host.runs.hub import Hub, stream_records
 from bollard.host.runs.ids import made_ms
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.telemetry.counts import RunCounts
@@ -274,7 +274,7 @@ class Backlog:
             self._room.coming -= 1
         claiming = self._claiming.pop(run_id)
         if won:
-            self._hub.publish(run_id, [stream_record(one) for one in record])
+            self._hub.publish(run_id, stream_records(record))
             self._owner.claimed(mine)
             if claiming.stop is not None:
                 self._engine.signal(run_id, Cancel(claiming.stop))
@@ -362,6 +362,6 @@ class Backlog:
             del self._stopped[run_id]
         if won:
             self._counts.end(status_of_failure(reason), reason)
-            self._hub.publish(run_id, [stream_record(record) for record in records])
+            self._hub.publish(run_id, stream_records(records))
             self._hub.end(run_id)
         self._owner.not_claimed(queued.facts)

@@ -11,8 +11,8 @@ from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, handed_d
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.entries import ExpectationResult
 from bollard.host.log.records import data_of
-from bollard.host.runs.batches import into
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.runs.recorder import into
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 

@@ -174,42 +174,35 @@ class Hub:
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def _json(
-    run_id: str, seq: int, epoch: int, kind: str, data: bytes, observed: bool, created_ms: int, source_seq: int | None
-) -> bytes:
-    source = b"" if source_seq is None else b',"source_seq":%d' % source_seq
+def _json(record: NewRecord | RecordRow, data: bytes) -> bytes:
+    source = b"" if record.source_seq is None else b',"source_seq":%d' % record.source_seq
     return (
         b'{"run_id":%b,"seq":%d,"epoch":%d%b,"type":%b,"data":%b,"observed":%b,"created_at":%d.%03d,'
         b'"artifact_refs":[],"metadata":{}}'
     ) % (
-        _encode(run_id),
-        seq,
-        epoch,
+        _encode(record.run_id or ""),
+        record.seq or 0,
+        record.epoch or 0,
         source,
-        _encode(kind),
+        _encode(record.type),
         data,
-        b"true" if observed else b"false",
-        created_ms // 1000,
-        created_ms % 1000,
+        b"true" if record.observed else b"false",
+        record.created_ms // 1000,
+        record.created_ms % 1000,
     )
 
 
-def stream_record(record: NewRecord) -> StreamRecord:
-    """The stream record of a new record."""
-    run_id, seq, epoch = record.run_id or "", record.seq or 0, record.epoch or 0
-    body = _json(run_id, seq, epoch, record.type, record.data, record.observed, record.created_ms, record.source_seq)
-    return StreamRecord(epoch, seq, record.type, body)
+def stream_records(records: Iterable[NewRecord]) -> list[StreamRecord]:
+    """The stream records of new records of runs."""
+    return [StreamRecord(new.epoch or 0, new.seq or 0, new.type, _json(new, new.data)) for new in records]
 
 
 def stream_record_from_row(row: RecordRow) -> StreamRecord:
     """The stream record of a stored row. Byte for byte equal to the live one."""
-    run_id, seq, epoch = row.run_id or "", row.seq or 0, row.epoch or 0
+    body = _json(row, b"{}" if row.data is None else row.data)
     if row.data is None:
-        body = _json(run_id, seq, epoch, row.type, b"{}", row.observed, row.created_ms, row.source_seq)
         body = body.replace(b'"metadata":{}', b'"metadata":{"data_dropped":true}')
-    else:
-        body = _json(run_id, seq, epoch, row.type, row.data, row.observed, row.created_ms, row.source_seq)
-    return StreamRecord(epoch, seq, row.type, body)
+    return StreamRecord(row.epoch or 0, row.seq or 0, row.type, body)
 
 
 def delta_records(run_id: str, epoch: int, created_ms: int, deltas: Iterable[tuple[int, bytes]]) -> list[StreamRecord]:

@@ -19,8 +19,7 @@ from bollard.host.limits import MIB, RUN_OUTPUT_MIB
 from bollard.host.log.entries import StateExpectation
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import RunFacts
-from bollard.host.runs.api_call import ApiCall, RequestedActions
-from bollard.host.runs.batches import BatchWriter, Landed, PendingBatch
+from bollard.host.runs.api_call import ApiCall, RequestedAction
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.machine import (
     AwaitStart,
@@ -34,13 +33,12 @@ from bollard.host.runs.machine import (
     StartTimers,
     StartWorker,
     StopWorker,
-    assembled,
     ending_of,
-    settled,
+    last_records,
     step,
 )
-from bollard.host.runs.recorder import RunRecorder, RunScrubber
-from bollard.host.runs.timers import RunTimers
+from bollard.host.runs.recorder import Landed, PendingBatch, RunRecorder
+from bollard.host.runs.scrubber import RunScrubber
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.telemetry.counts import RunCounts
@@ -163,13 +161,24 @@ class LiveRun:
         self.environment = environment
         self.output_mib = min(environment.run_output_mib, grant.limits.run_output_mib or environment.run_output_mib)
         """MiB that the run may record."""
-        self.writer = BatchWriter(facts.run_id, epoch, environment.journal, environment.hub, self)
-        scrub = RunScrubber(environment.redactor.scrubber(facts.workspace))
-        self.recorder = RunRecorder(self, seq, scrub, environment.clock, environment.terms)
-        self.timers = RunTimers(facts.deadline_s, facts.idle_s, overdue=self._overdue)
-        self.actions = RequestedActions(self._request_action, self._actions_ended)
+        self.recorder = RunRecorder(
+            self,
+            seq,
+            RunScrubber(environment.redactor.scrubber(facts.workspace)),
+            journal=environment.journal,
+            hub=environment.hub,
+            clock=environment.clock,
+            terms=environment.terms,
+        )
         self._owner = owner
         self._loop = asyncio.get_running_loop()
+        self._left_s = facts.deadline_s
+        """The active time that was left when the clock of the deadline last stopped."""
+        self._running_since: float | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._grace: asyncio.TimerHandle | None = None
+        self._actions: set[RequestedAction] = set()
+        """Requested actions that have not ended. A completed run stays open until all of them have."""
         self._concluding = False
         self._waits_for_actions = False
         self._repeats = False
@@ -193,8 +202,9 @@ class LiveRun:
 
     @property
     def left_s(self) -> float:
-        """The active time that is left."""
-        return self.timers.left_s
+        """The active time that is left. It stands still while the run waits for a person."""
+        since = self._running_since
+        return self._left_s if since is None else self._left_s - (self._loop.time() - since)
 
     @property
     def disk_full(self) -> bool:
@@ -203,7 +213,7 @@ class LiveRun:
 
     def uncommitted(self) -> list[StreamRecord]:
         """The records that readers have seen and that are not on disk yet."""
-        return self.writer.uncommitted()
+        return self.recorder.uncommitted()
 
     def begin(self, start: Starter, replay: Starter | None = None) -> None:
         """Start the run on its worker, record `run.started`, then `replay` what the runner sent before the run was on
@@ -239,7 +249,7 @@ class LiveRun:
         """Cancel the run if its runner is silent for too long. Called about once a second."""
         if self.calls_in_flight or self.state.status != "running":
             self._active_at = now
-        elif self.timers.idle(now - self._active_at):
+        elif now - self._active_at > self.facts.idle_s:
             self.cancel("runner.timeout")
 
     @property
@@ -269,7 +279,7 @@ class LiveRun:
             return False
         self.touch()
         self.recorder.observe(kind, data, expects, pressing=pressing)
-        batch = self.writer.batch
+        batch = self.recorder.batch
         if blob is not None:
             self.recorder.attach(blob)
             batch.size += len(blob)
@@ -283,8 +293,21 @@ class LiveRun:
         self.touch()
         self.environment.api.called(self, call)
 
-    def _request_action(self, action: ApiCall) -> None:
+    def request_action(self, params: JsonObject) -> None:
+        """Pass an action that the runner requested in a result to the run API."""
+        action = RequestedAction(params, self._action_ended)
+        self._actions.add(action)
         self.environment.api.called(self, action)
+
+    def _action_ended(self, action: RequestedAction) -> None:
+        if action in self._actions:
+            self._actions.discard(action)
+            if not self._actions and self._waits_for_actions:
+                self.give_up("answered", "")
+
+    def _give_up_actions(self) -> None:
+        for action in tuple(self._actions):
+            action.give_up()
 
     def say_limited(self) -> None:
         """Record how many consecutive calls came too fast. The first of them has its own record."""
@@ -294,7 +317,7 @@ class LiveRun:
 
     async def written(self) -> bool:
         """Wait until everything that the run sent so far is on disk. Returns False if it never will be."""
-        return await self.writer.written(over=self.done.done())
+        return await self.recorder.written(over=self.done.done())
 
     def revoke(self, revoked: Revocation, by: str, landed: Landed) -> bool:
         """Narrow the grant. New calls see it at once; it is on disk before `landed` is called."""
@@ -316,7 +339,7 @@ class LiveRun:
             self._active_at = self.environment.clock.monotonic()
             if self._touched is not None:
                 self._touched(self)
-        return self.writer.batch
+        return self.recorder.batch
 
     def record(self, kind: str, data: JsonObject, *, pressing: bool = True) -> None:
         if self.state.over:
@@ -339,7 +362,7 @@ class LiveRun:
             self.cancel("runner.protocol")
         elif self.output_spent and not self._concluding:
             self.cancel("runner.output_too_large")
-        self.writer.flush()
+        self.recorder.flush()
 
     def landed(self, batch: PendingBatch) -> None:
         """A batch is on disk: return credit to the worker, or release the run after its last batch."""
@@ -371,39 +394,55 @@ class LiveRun:
 
     # --- effects of the machine ---
 
-    def step(self, fact: Fact) -> None:
-        """Feed a record to the machine and carry out the effects."""
-        self.state, effects = step(self.state, fact)
-        for effect in effects:
-            self._carry_out(effect)
+    def step(self, *facts: Fact) -> None:
+        """Feed records to the machine and carry out the effects."""
+        for fact in facts:
+            self.state, effects = step(self.state, fact)
+            for effect in effects:
+                self._carry_out(effect)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case StartTimers():
-                self.timers.run()
+                if self._running_since is None:
+                    self._running_since = self._loop.time()
+                    self._deadline = self._loop.call_later(max(0.0, self._left_s), self._overdue)
             case PauseTimers():
-                self.timers.pause()
+                self._left_s, self._running_since = self.left_s, None
+                if self._deadline is not None:
+                    self._deadline.cancel()
             case StopWorker(reason):
                 self._stop_worker(reason)
             case AwaitStart():
-                self.timers.grace(_ANSWER_WAIT_S, self._answer_overdue)
+                self._start_grace(_ANSWER_WAIT_S, self._answer_overdue)
             case Release():
-                self.timers.stop()
+                self._stop_timers()
             case StartWorker():
                 pass  # the dispatcher starts the worker
+
+    def _start_grace(self, seconds: float, over: Callable[[], None]) -> None:
+        """Call `over` when the grace has passed. A new grace replaces the one before."""
+        if self._grace is not None:
+            self._grace.cancel()
+        self._grace = self._loop.call_later(seconds, over)
+
+    def _stop_timers(self) -> None:
+        for timer in (self._deadline, self._grace):
+            if timer is not None:
+                timer.cancel()
 
     def _overdue(self) -> None:
         self.cancel("runner.timeout")
 
     def _stop_worker(self, reason: str) -> None:
         self._owner.stopping(self)
-        self.actions.give_up()
+        self._give_up_actions()
         worker = self.working
         if worker is None:
             self.give_up("answered", "")  # no worker has the run, so nobody answers
             return
         worker.cancel(reason)
-        self.timers.grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, self._grace_over)
+        self._start_grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, self._grace_over)
 
     def _answer_overdue(self) -> None:
         """End the run after its terminal result, and stop the code that goes on."""
@@ -427,46 +466,33 @@ class LiveRun:
         if self.ending:
             return
         completed = self.state.terminal == "run.completed" and self.state.cancel is None
-        if self.actions and cause == "answered" and completed:
+        if self._actions and cause == "answered" and completed:
             self._waits_for_actions = True
             return
         self._concluding = True
-        self._say_last()
-        self.ending = True
-        for message in assembled(self.state):
-            self.record("message.completed", message)
-        self.outcome = ending = ending_of(self.state, cause, detail)
-        for kind, data in settled(self.state, ending):
-            self.record(kind, data)
-        again: JsonObject = {"redispatch": True} if self._repeats and ending.code == "host.lost" else {}
-        self.record("run.ended", ending.data() | again)
-        self.writer.batch.last = True
-        self.flush()
-
-    def _actions_ended(self) -> None:
-        if self._waits_for_actions:
-            self.give_up("answered", "")
-
-    def _say_last(self) -> None:
-        """Record what was held back, and the outcome of everything under way."""
-        self.recorder.say_rest()
+        self.recorder.close_texts()
         self.recorder.close_deltas()
-        self.say_limited()
+        if self.calls_limited:
+            self.say_limited()
         for close in tuple(self.closing):
             close()
+        self.ending = True
+        self.outcome = ending = ending_of(self.state, cause, detail)
+        redispatch = self._repeats and ending.code == "host.lost"
+        self.recorder.add_last(last_records(self.state, ending, redispatch=redispatch))
 
     def _forsake(self) -> None:
         """Stop the worker and drop what is not written."""
         if (worker := self.working) is not None:
             worker.cancel("host.lost")
         self.ending, self.outcome = True, None
-        self.writer.forsake()
+        self.recorder.forsake()
 
     def _release(self) -> None:
         self.reassign = None
-        self.actions.give_up()
-        self.timers.stop()
-        self.writer.close()
+        self._give_up_actions()
+        self._stop_timers()
+        self.recorder.close()
         if not self.done.done():
             self.done.set_result(None)
             self.environment.hub.end(self.facts.run_id)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS, DRAFTS_OF_RUN
-from bollard.host.log.records import flow_told
+from bollard.host.log.records import FLOW_RECORDS, flow_in
 from bollard.protocol import TERMINAL_STATUSES, JsonObject, JsonValue, RunStatus, status_of_failure
 
 Claim = Literal["queued", "injected"]
@@ -139,7 +139,7 @@ def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
     """The state after a record, and its effects. A run that is over does not change."""
     if state.over:
         return state, ()
-    after = replace(state, seq=fact.seq, flow=state.flow | flow_told(fact.type, fact.data))
+    after = replace(state, seq=fact.seq, flow=_flow_after(state, fact))
     match fact.type:
         case "message.delta":
             return _spoken(after, fact), ()
@@ -163,6 +163,11 @@ def step(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
             return _ended(after, fact)
         case _:
             return _acted(after, fact), ()
+
+
+def _flow_after(state: RunState, fact: Fact) -> int:
+    has_flow = fact.type in FLOW_RECORDS and "flow" in fact.data
+    return state.flow | flow_in(fact.data) if has_flow else state.flow
 
 
 def _spoken(state: RunState, fact: Fact) -> RunState:
@@ -362,3 +367,12 @@ def assembled(state: RunState) -> list[JsonObject]:
             message["message_id"] = message_id
         messages.append(message)
     return messages
+
+
+def last_records(state: RunState, ending: Ending, *, redispatch: bool) -> list[tuple[str, JsonObject]]:
+    """The records that end a run, as type and data: its messages, the ends of what is open, and `run.ended`. With
+    `redispatch` the event gets another run."""
+    flow: JsonObject = {"flow": state.flow} if state.flow else {}
+    again: JsonObject = {"redispatch": True} if redispatch else {}
+    records = [("message.completed", message | flow) for message in assembled(state)]
+    return [*records, *settled(state, ending), ("run.ended", ending.data() | again)]

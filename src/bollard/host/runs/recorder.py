@@ -1,141 +1,111 @@
-"""The recorder of one live run: numbers its records, removes the workspace's secrets, and collects them into batches.
+"""The recorder of one live run: numbers its records, removes secrets, writes the records in batches and publishes them.
 
-The recorder decides nothing. It feeds every numbered record to the run's machine; the `BatchWriter` writes the batches.
+What arrives while a commit is under way becomes the next journal entry. Deltas and records without effect are published
+before their commit; every other record is on disk first. The recorder decides nothing: it feeds every numbered record
+to the run's machine.
 """
 
-from typing import Final, Literal, Protocol, get_args, get_origin
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.capabilities.capability import KINDS, RISKS, Effects
 from bollard.host.clock import Clock
+from bollard.host.errors import HostError
 from bollard.host.limits import DELTA_ROW_BYTES
-from bollard.host.log.entries import StateExpectation
-from bollard.host.log.records import NewRecord, RunFacts, encode_data, says_flow
-from bollard.host.runs.batches import BatchWriter, joined
+from bollard.host.log.entries import CommitResult, Committed, Entry, ExpectationResult, StateExpectation
+from bollard.host.log.journal import Journal, passes
+from bollard.host.log.kill_points import kill_point
+from bollard.host.log.records import (
+    INPUT_RECORDS,
+    LASTING_RECORDS,
+    NO_BITS,
+    NewRecord,
+    RunFacts,
+    encode_data,
+    with_version,
+)
+from bollard.host.runs.hub import Hub, StreamRecord, delta_records, stream_records
 from bollard.host.runs.machine import Fact, RunState
 from bollard.host.runs.results import CheckedResult
-from bollard.host.secrets.redactor import Scrubber, StreamScrubber
+from bollard.host.runs.scrubber import RunScrubber
 from bollard.host.store.artifact_terms import ArtifactTerms
-from bollard.protocol import RESULT_PAYLOADS, JsonObject, JsonValue, front_door
+from bollard.host.store.delta_spans import DeltaFold, Piece, extent_of, pack
+from bollard.host.store.rows import DeltaRow
+from bollard.protocol import JsonObject, limits
 from bollard.wire import Delta, WorkerResult
 
+Landed = Callable[["ExpectationResult | None"], None]
+"""Called once the batch is on disk, with the result of its expectation. Called with `None` if it never will be."""
 
-def protocol_words() -> frozenset[str]:
-    """Every enumerated value of the protocol."""
-    closed = [get_args(each) for each in vars(front_door).values() if get_origin(each) is Literal]
-    return frozenset({word for words in closed for word in words if isinstance(word, str)} | set(RESULT_PAYLOADS))
-
-
-_STREAMS: Final = 64
-"""Texts of one run that may be held back at once. Beyond that the oldest is no longer tracked."""
-_WHOLE: Final = frozenset({"message.completed", "run.completed", "run.failed"})
-_PIECES: Final = ("content", "reasoning")
-_CALL: Final = "tool_calls."
-"""Prefix of the stream of a tool call's arguments, before its index."""
-_WORDS: Final = protocol_words() | frozenset(KINDS) | frozenset(RISKS) | frozenset(get_args(Effects))
-"""Values that the host interprets. They are never redacted."""
-Key = tuple[str, str]
-"""A message, and one of its texts."""
-
-
-class RunScrubber:
-    """Removes the secrets of a workspace from the output of one run, from whole records and from streamed texts.
-
-    The end of a streamed text that may be the start of a secret is held back until the next piece, the end of the
-    message or the end of the run. Check `active` first: most workspaces have no secrets.
-    """
-
-    def __init__(self, scrubber: Scrubber) -> None:
-        self._scrubber = scrubber
-        self._streams: dict[Key, StreamScrubber] = {}
-
-    @property
-    def active(self) -> bool:
-        return self._scrubber.active
-
-    def text(self, message_id: str, text: str, which: str = "content") -> str:
-        """The part of a streamed text that may be published now."""
-        stream = self._streams.get((message_id, which))
-        if stream is None:
-            if len(self._streams) >= _STREAMS:
-                self._streams.pop(next(iter(self._streams)))
-            stream = self._streams[message_id, which] = self._scrubber.stream()
-        return stream.feed(text)
-
-    def delta(self, result: WorkerResult) -> WorkerResult:
-        """Scrub the streamed texts of one delta."""
-        chunk = result.data.get("chunk")
-        if not isinstance(chunk, dict):
-            return result
-        message_id = result.data.get("message_id")
-        name = message_id if isinstance(message_id, str) else ""
-        pieces: JsonObject = {
-            which: self.text(name, text, which) for which in _PIECES if isinstance(text := chunk.get(which), str)
-        }
-        others: JsonObject = {field: value for field, value in chunk.items() if field not in pieces}
-        if isinstance(content := others.get("content"), list):
-            others["content"] = [self._element(name, each) for each in content]
-        if isinstance(calls := others.get("tool_calls"), list):
-            others["tool_calls"] = [self._tool_call(name, each) for each in calls]
-        cleaned = self._scrubber.kept(others, _WORDS)
-        shown = {**chunk, **(cleaned if isinstance(cleaned, dict) else {}), **pieces}
-        return replace(result, data={**result.data, "chunk": shown})
-
-    def _element(self, message_id: str, element: JsonValue) -> JsonValue:
-        """Scrub a text element. It continues the text of the element before it."""
-        if isinstance(element, dict) and isinstance(text := element.get("text"), str):
-            return {**element, "text": self.text(message_id, text)}
-        return element
-
-    def _tool_call(self, message_id: str, call: JsonValue) -> JsonValue:
-        """Scrub the streamed arguments of a tool call, each call as its own stream."""
-        if not isinstance(call, dict) or not isinstance(function := call.get("function"), dict):
-            return call
-        index, arguments = call.get("index"), function.get("arguments")
-        if not isinstance(index, int) or not isinstance(arguments, str):
-            return call
-        shown = self.text(message_id, arguments, f"{_CALL}{index}")
-        return {**call, "function": {**function, "arguments": shown}}
-
-    def record(self, data: bytes, *, observed: bool) -> bytes:
-        """Scrub a whole record. Ids in records of the host (`observed`) stay."""
-        return self._scrubber.record(data, _WORDS, ids=observed)
-
-    def holds(self, content: bytes) -> bool:
-        """Whether the content contains a secret."""
-        return self._scrubber.holds(content.decode("utf-8", "replace"))
-
-    @property
-    def longest_bytes(self) -> int:
-        """The length of the longest form of a secret. A secret may span pieces of a content."""
-        return self._scrubber.matcher.reach
-
-    def completes(self, kind: str) -> bool:
-        """Whether a record of this type completes the streamed texts."""
-        return bool(self._streams) and kind in _WHOLE
-
-    def rest(self) -> list[tuple[str, str, bytes]]:
-        """The texts that were held back: message, text, and the delta that carries it."""
-        streams, self._streams = self._streams, {}
-        rest: list[tuple[str, str, bytes]] = []
-        for (message_id, which), stream in streams.items():
-            if text := stream.end():
-                chunk: JsonObject = {"role": "assistant", "content": "", **_piece(which, text)}
-                data: JsonObject = {"chunk": chunk, "message_id": message_id} if message_id else {"chunk": chunk}
-                rest.append((message_id, text if which == "content" else "", encode_data(data)))
-        return rest
-
-
-def _piece(which: str, text: str) -> JsonObject:
-    """The field of a chunk that holds this text."""
-    if not which.startswith(_CALL):
-        return {which: text}
-    return {"tool_calls": [{"index": int(which.removeprefix(_CALL)), "function": {"arguments": text}}]}
-
-
+_MET = ExpectationResult(0)
+_HOLD_S: Final = 0.02
+"""How long a batch without waiters is held for more records, so that a short run takes two commits instead of three."""
+_URGENT_RECORDS: Final = limits.WINDOW_RESULTS // 4
+"""Records in one entry above which the commit is urgent, because the worker will soon run out of credit."""
+_LIVE_TYPES: Final = frozenset({"message.delta", "run.started", "tool.call.started", "tool.call.completed"})
+"""Types that are published before their commit: they have no effect and end nothing."""
+_RETRY_S: Final = 1.0
+"""Time before a write that the store refused is retried."""
 _encode: Final = msgspec.json.Encoder().encode
+
+
+def into(future: "asyncio.Future[ExpectationResult | None]") -> Landed:
+    """A callback that sets the result of this future, unless it is done."""
+    return lambda result: None if future.done() else future.set_result(result)
+
+
+@dataclass(slots=True)
+class PendingBatch:
+    """The next entry of one run."""
+
+    records: list[NewRecord] = field(default_factory=list[NewRecord])
+    rows: list[DeltaRow] = field(default_factory=list[DeltaRow])
+    deltas: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
+    delta_bytes: int = 0
+    """Size of `deltas`, which will become one row."""
+    texts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The texts of `deltas`, by message."""
+    blobs: list[bytes] = field(default_factory=list[bytes])
+    expects: list[StateExpectation] = field(default_factory=list[StateExpectation])
+    stream: list[StreamRecord] = field(default_factory=list[StreamRecord])
+    published: int = 0
+    """How many records of `stream` are published."""
+    waiters: list[tuple[Landed, int | None]] = field(default_factory=list[tuple[Landed, int | None]])
+    """Callbacks, each with the index of its expectation."""
+    pressing: bool = False
+    """Whether a caller waits for a record of it."""
+    size: int = 0
+    source_seq: int = 0
+    last: bool = False
+    """Whether it contains the end of the run."""
+
+    @property
+    def empty(self) -> bool:
+        return not self.records and not self.rows and not self.deltas
+
+    @property
+    def urgent(self) -> bool:
+        """Whether a caller waits for this batch, or the worker will soon wait for credit."""
+        return self.pressing or len(self.stream) >= _URGENT_RECORDS
+
+    def settle(self, results: tuple[ExpectationResult, ...]) -> None:
+        """The batch is on disk: adapt the stream to what was written, and call the waiters."""
+        for expectation, result in zip(self.expects, results, strict=True):
+            record = self.records[expectation.record]
+            if result.unmet:
+                self._replace(record, *expectation.otherwise)
+            elif result.version:
+                self._replace(record, record.type, with_version(record.data, result.version))
+        for landed, index in self.waiters:
+            landed(_MET if index is None else results[index])
+
+    def _replace(self, record: NewRecord, kind: str, data: bytes) -> None:
+        index = next(index for index, published in enumerate(self.stream) if published.seq == record.seq)
+        self.stream[index : index + 1] = stream_records([replace(record, type=kind, data=data)])
 
 
 class RecordedRun(Protocol):
@@ -145,26 +115,62 @@ class RecordedRun(Protocol):
     epoch: int
     state: RunState
     flow: int
-    writer: BatchWriter
 
-    def step(self, fact: Fact) -> None:
-        """A record has its number and is in a batch."""
+    def step(self, *facts: Fact) -> None:
+        """Records have their numbers and are in a batch."""
         ...
 
     def spoke(self) -> None:
         """Text of the runner is about to be published."""
         ...
 
+    def landed(self, batch: PendingBatch) -> None:
+        """The batch is on disk, and readers have seen all of it."""
+        ...
+
+    def fenced(self) -> None:
+        """The run has another owner. Nothing more is written."""
+        ...
+
+    def refused(self) -> None:
+        """The store refused the batch for a reason that passes. The recorder retries until the store takes it."""
+        ...
+
+    def rejected(self, error: HostError) -> None:
+        """The store refused the batch for good. Nothing more is written."""
+        ...
+
 
 class RunRecorder:
-    """Numbers the records of one live run, removes secrets, and collects the records into batches."""
+    """Writes the records of one live run, one journal entry at a time."""
 
-    def __init__(self, run: RecordedRun, seq: int, scrub: RunScrubber, clock: Clock, terms: ArtifactTerms) -> None:
+    def __init__(
+        self,
+        run: RecordedRun,
+        seq: int,
+        scrub: RunScrubber,
+        *,
+        journal: Journal,
+        hub: Hub,
+        clock: Clock,
+        terms: ArtifactTerms,
+    ) -> None:
         self._run = run
-        self._writer = run.writer
+        self._run_id = run.facts.run_id
         self._scrub = scrub
+        self._journal = journal
+        self._hub = hub
         self._clock = clock
         self._terms = terms
+        self._loop = asyncio.get_running_loop()
+        self._in_flight: PendingBatch | None = None
+        self._merges: list[Piece] = []
+        """Delta rows of the run that the commit in flight merges into one, including rows of its batch."""
+        self._held: asyncio.TimerHandle | None = None
+        self._fold = DeltaFold()
+        self._tries = 0
+        self.batch = PendingBatch()
+        """The records since the last entry."""
         self.seq = seq
         """The number of the newest record."""
         self.bytes = 0
@@ -172,12 +178,12 @@ class RunRecorder:
 
     def withholds(self, content: bytes) -> bool:
         """Whether the content contains a secret of the workspace."""
-        return self._scrub.active and self._scrub.holds(content)
+        return self._scrub.secrets.active and self._scrub.holds(content)
 
     @property
     def secret_bytes(self) -> int:
         """The length of the longest secret, or 0."""
-        return self._scrub.longest_bytes if self._scrub.active else 0
+        return self._scrub.longest_bytes if self._scrub.secrets.active else 0
 
     # --- deltas ---
 
@@ -186,34 +192,29 @@ class RunRecorder:
         message_id = delta.data.message_id
         name = message_id if isinstance(message_id, str) else ""
         chunk = delta.data.chunk
-        if self._scrub.active:
+        if self._scrub.secrets.active:
             chunk.content = self._scrub.text(name, chunk.content)
-        self._say(name, chunk.content, _encode(delta.data), size)
-        self._writer.batch.source_seq = delta.sequence
-
-    def piece(self, judged: CheckedResult) -> None:
-        """Add a delta that came as a result."""
-        if judged.delta is not None:
-            self._say(*judged.delta, judged.data, 0)
+        self.add_delta(name, chunk.content, _encode(delta.data), size)
+        self.batch.source_seq = delta.sequence
 
     def scrubbed(self, result: WorkerResult) -> WorkerResult:
         """Scrub the result if it is a delta. A result that completes a message releases the held-back texts."""
-        if not self._scrub.active:
+        if not self._scrub.secrets.active:
             return result
         if self._scrub.completes(result.type):
-            self.say_rest()
+            self.close_texts()
         return self._scrub.delta(result) if result.type == "message.delta" else result
 
-    def say_rest(self) -> None:
+    def close_texts(self) -> None:
         """Add the texts that were held back."""
         for message_id, text, data in self._scrub.rest():
-            self._say(message_id, text, data, len(data))
+            self.add_delta(message_id, text, data, len(data))
 
-    def _say(self, message_id: str, text: str, data: bytes, size: int) -> None:
-        batch = self._writer.batch
+    def add_delta(self, message_id: str, text: str, data: bytes, size: int) -> None:
+        batch = self.batch
         self.seq += 1
         batch.deltas.append((self.seq, data))
-        batch.texts.append((message_id, text))
+        batch.texts.setdefault(message_id, []).append(text)
         batch.size += size
         batch.delta_bytes += len(data)
         self.bytes += len(data)
@@ -222,12 +223,27 @@ class RunRecorder:
 
     def close_deltas(self) -> None:
         """Turn the collected deltas into one row and one step of the machine."""
-        batch = self._writer.batch
+        batch = self.batch
         if not batch.deltas:
             return
         self._run.spoke()
-        texts = batch.close_deltas(self._run.facts.run_id, self._run.epoch, self._clock.now_ms())
-        self._run.step(Fact("message.delta", {}, self.seq, joined(texts)))
+        epoch, created_ms = self._run.epoch, self._clock.now_ms()
+        deltas, batch.deltas, batch.delta_bytes = batch.deltas, [], 0
+        texts, batch.texts = batch.texts, {}
+        batch.rows.append(
+            DeltaRow(
+                run_id=self._run_id,
+                epoch=epoch,
+                first_seq=deltas[0][0],
+                last_seq=deltas[-1][0],
+                created_ms=created_ms,
+                spans=pack([(seq, len(payload)) for seq, payload in deltas]),
+                body=b"".join(payload for _, payload in deltas),
+            )
+        )
+        batch.stream.extend(delta_records(self._run_id, epoch, created_ms, deltas))
+        joined = tuple((message_id, "".join(parts)) for message_id, parts in texts.items())
+        self._run.step(Fact("message.delta", {}, self.seq, joined))
 
     # --- records ---
 
@@ -235,8 +251,7 @@ class RunRecorder:
         self, kind: str, data: JsonObject, expects: StateExpectation | None = None, *, pressing: bool = True
     ) -> None:
         """Add a record of the host itself."""
-        judged = CheckedResult(kind, encode_data(data), fact=data, observed=True)
-        self.add(judged, None, expects, pressing=pressing)
+        self.add(_observed(kind, data), None, expects, pressing=pressing)
 
     def add(
         self,
@@ -248,44 +263,171 @@ class RunRecorder:
     ) -> None:
         """Add a record that is not a delta."""
         self.close_deltas()
-        self.seq += 1
-        created_ms = self._clock.now_ms()
-        if judged.type == "artifact.created":  # projections are rebuilt from records, so the expiry must be in there
-            judged = self._expiring(judged, created_ms)
-        flow, recorded = self._run.flow, self._run.state.flow
-        if says_flow(judged.type, flow, recorded):
-            fact: JsonObject = {**judged.fact, "flow": flow}
-            judged = replace(judged, fact=fact, data=encode_data(fact))
-        if self._scrub.active:
-            judged = replace(judged, data=self._scrub.record(judged.data, observed=judged.observed))
-        self.bytes += len(judged.data)
-        batch = self._writer.batch
+        created_ms, batch = self._clock.now_ms(), self.batch
         batch.pressing = batch.pressing or pressing
         if expects is not None:
-            batch.expects.append(msgspec.structs.replace(expects, record=len(batch.records), now_ms=created_ms))
-        batch.add(
-            NewRecord(
-                workspace=self._run.facts.workspace,
-                type=judged.type,
-                data=judged.data,
-                created_ms=created_ms,
-                observed=judged.observed,
-                run_id=self._run.facts.run_id,
-                seq=self.seq,
-                epoch=self._run.epoch,
-                source_seq=source_seq,
-            )
+            batch.expects.append(replace(expects, record=len(batch.records), now_ms=created_ms))
+        fact = self._numbered(judged, source_seq, created_ms)
+        batch.stream.extend(stream_records(batch.records[-1:]))
+        self._run.step(fact)
+
+    def add_last(self, records: Sequence[tuple[str, JsonObject]]) -> None:
+        """Add the records that end the run, and write them. Nothing follows them."""
+        self.close_deltas()
+        created_ms = self._clock.now_ms()
+        facts = [self._numbered(_observed(kind, data), None, created_ms) for kind, data in records]
+        self.batch.stream.extend(stream_records(self.batch.records[-len(facts) :]))
+        self.batch.pressing = self.batch.last = True
+        self._run.step(*facts)
+        self.flush()
+
+    def _numbered(self, judged: CheckedResult, source_seq: int | None, created_ms: int) -> Fact:
+        """Number a record and add it to the batch."""
+        kind, fact, data, flow = judged.type, judged.fact, judged.data, self._run.flow
+        # Projections are rebuilt from records, so the expiry must be in there.
+        if kind == "artifact.created" and (expires_ms := self._terms.expires_ms(created_ms)) is not None:
+            fact = {**fact, "expires_ms": expires_ms}
+            data = encode_data(fact)
+        if (kind in LASTING_RECORDS and flow != NO_BITS) or (kind in INPUT_RECORDS and flow != self._run.state.flow):
+            fact = {**fact, "flow": flow}
+            data = encode_data(fact)
+        if self._scrub.secrets.active:
+            data = self._scrub.record(data, observed=judged.observed)
+        self.seq += 1
+        self.bytes += len(data)
+        record = NewRecord(
+            workspace=self._run.facts.workspace,
+            type=kind,
+            data=data,
+            created_ms=created_ms,
+            observed=judged.observed,
+            run_id=self._run_id,
+            seq=self.seq,
+            epoch=self._run.epoch,
+            source_seq=source_seq,
         )
-        self._run.step(Fact(judged.type, judged.fact, self.seq))
+        self.batch.records.append(record)
+        self.batch.size += len(data)
+        return Fact(kind, fact, self.seq)
 
     def attach(self, content: bytes) -> None:
         """Add a content that a record of this batch refers to."""
-        self._writer.batch.blobs.append(content)
+        self.batch.blobs.append(content)
         self.bytes += len(content)
 
-    def _expiring(self, judged: CheckedResult, now_ms: int) -> CheckedResult:
-        expires_ms = self._terms.expires_ms(now_ms)
-        if expires_ms is None:
-            return judged
-        fact: JsonObject = {**judged.fact, "expires_ms": expires_ms}
-        return replace(judged, fact=fact, data=encode_data(fact))
+    # --- writing ---
+
+    def uncommitted(self) -> list[StreamRecord]:
+        """The records that are published and not on disk yet."""
+        records: list[StreamRecord] = []
+        for batch in (self._in_flight, self.batch):
+            if batch is not None:
+                records.extend(batch.stream[: batch.published])
+        return records
+
+    def flush(self) -> None:
+        """Write the batch unless a commit is under way, and publish what may be published."""
+        before, batch = self._in_flight, self.batch
+        # Writing comes first, because the disk is slower than the readers.
+        if before is not None:
+            if batch.urgent:
+                self._journal.hurry()
+        elif batch.urgent:
+            self._write()
+        elif self._held is None and not batch.empty:
+            self._held = self._loop.call_later(_HOLD_S, self._write)
+        self._publish_live(before, batch)
+
+    async def written(self, *, over: bool) -> bool:
+        """Wait until everything so far is on disk. Returns False if it never will be, or the run is over."""
+        batch = self.batch if not self.batch.empty else self._in_flight
+        if batch is None:
+            return not over
+        landed: asyncio.Future[ExpectationResult | None] = self._loop.create_future()
+        batch.waiters.append((into(landed), None))
+        batch.pressing = True
+        self.flush()
+        self._journal.hurry()
+        return await landed is not None
+
+    def forsake(self) -> None:
+        """Drop what is not written, and call the waiters."""
+        self.close()
+        for batch in (self._in_flight, self.batch):
+            for landed, _ in () if batch is None else batch.waiters:
+                landed(None)
+        self._in_flight, self.batch = None, PendingBatch()
+
+    def close(self) -> None:
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
+
+    def _publish_live(self, before: PendingBatch | None, batch: PendingBatch) -> None:
+        """Publish live records, up to the first one that must be on disk before."""
+        if before is not None and before.published < len(before.stream):
+            return
+        start = batch.published
+        while batch.published < len(batch.stream) and batch.stream[batch.published].type in _LIVE_TYPES:
+            batch.published += 1
+        if batch.published > start:
+            self._hub.publish(self._run_id, batch.stream[start : batch.published])
+            kill_point("run.after_publish")
+
+    def _write(self) -> None:
+        self.close()
+        batch = self.batch
+        if self._in_flight is None and not batch.empty:
+            self._in_flight, self.batch = batch, PendingBatch()
+            # ADR 0084: delta rows are merged while the run executes, so that little is left when it ends.
+            pieces = [self._fold.add(extent_of(row)) for row in batch.rows]
+            if batch.last:
+                pieces.append(self._fold.close())
+            self._merges = [piece for piece in pieces if piece is not None]
+            self._append()
+
+    def _append(self) -> None:
+        batch = self._in_flight
+        if batch is None:
+            return
+        entry = Entry(
+            records=batch.records,
+            deltas=batch.rows,
+            blobs=batch.blobs,
+            expects=batch.expects,
+            fence=(self._run_id, self._run.epoch),
+            merge=[(self._run_id, *piece) for piece in self._merges],
+            size=batch.size,
+            urgent=batch.urgent,
+        )
+        try:
+            self._journal.append(entry, self._committed)
+        except HostError as error:
+            self._committed(error)
+
+    def _committed(self, outcome: CommitResult | HostError) -> None:
+        batch = self._in_flight
+        if batch is None:
+            return
+        if isinstance(outcome, HostError):
+            self._tries += 1
+            if not passes(outcome, self._tries):
+                self._run.rejected(outcome)
+                return
+            self._loop.call_later(_RETRY_S, self._append)
+            self._run.refused()
+            return
+        if not isinstance(outcome, Committed):
+            self._run.fenced()  # another owner has the run
+            return
+        self._in_flight, self._tries = None, 0
+        batch.settle(outcome.judged)
+        if batch.published < len(batch.stream):
+            self._hub.publish(self._run_id, batch.stream[batch.published :])
+        self._run.landed(batch)
+        if not batch.last:
+            self.flush()
+
+
+def _observed(kind: str, data: JsonObject) -> CheckedResult:
+    return CheckedResult(kind, encode_data(data), fact=data, observed=True)

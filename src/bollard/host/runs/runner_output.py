@@ -36,7 +36,7 @@ class RunnerOutput:
                 give_back()
         batch = run.touch()
         if judged.delta is not None:
-            self._recorder.piece(judged)
+            self._recorder.add_delta(*judged.delta, judged.data, 0)
         else:
             self._recorder.add(judged, result.sequence, judged.expects)
             if judged.blob is not None:
@@ -44,7 +44,7 @@ class RunnerOutput:
         batch.size += result.size_bytes
         batch.source_seq = result.sequence
         if judged.type == "action.requested":
-            run.actions.begin(result.data)
+            run.request_action(result.data)
 
     def gap(self, first: int, last: int) -> None:
         if not self._run.output_spent:
@@ -54,7 +54,7 @@ class RunnerOutput:
         if self._run.output_spent:
             return
         self._run.record("result.rejected", {"sequence": sequence, "reason": why, "problem": _REFUSED[why]})
-        batch = self._run.writer.batch
+        batch = self._recorder.batch
         batch.source_seq = max(sequence, batch.source_seq)  # the result took part in the window, so its credit returns
 
     def called(self, call: ApiCall) -> None:
