@@ -1,4 +1,4 @@
-"""A data directory, a backup and an export of revision 0004: the host starts on the first, and the others come back."""
+"""Data directories, backups and exports of revisions since 0004: a host starts on the first and reads the others."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.host.backup.conftest import believing
 
 from bollard.host.backup.archive_verification import ArchiveTrust
 from bollard.host.backup.backup import BackupSource
@@ -21,16 +22,35 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.queries import RunQuery
 from bollard.host.store.selection import choose_store
 
-PAST = Path(__file__).parent / "fixtures" / "revision_0004"
-HELD = json.loads((PAST / "held.json").read_text(encoding="utf-8"))
+FIXTURES = Path(__file__).parent / "fixtures"
+DISTRUST = {"0004": "not signed", "0005": "signed by"}
+MISSING_FROM_EXPORT = {"0004": 2, "0005": 0}
+"""Exports of revision 0004 have neither bodies of events nor files of skills."""
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 LETTER = b"A letter that is no JSON becomes an artifact of its event.\n"
 
 
+@pytest.fixture(params=["0004", "0005"])
+def revision(request):
+    return request.param
+
+
 @pytest.fixture
-def data(tmp_path):
+def past(revision):
+    """The folder of the revision."""
+    return FIXTURES / f"revision_{revision}"
+
+
+@pytest.fixture
+def held(past):
+    """The content of the data directory."""
+    return json.loads((past / "held.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def data(tmp_path, past):
     """A copy of the data directory, as its host left it when it was killed."""
-    with tarfile.open(PAST / "data.tar.xz") as archive:
+    with tarfile.open(past / "data.tar.xz") as archive:
         archive.extractall(tmp_path, filter="tar")
     return tmp_path / "data"
 
@@ -44,7 +64,8 @@ def opened(source):
 class Started:
     """A host on a data directory, in a process of its own."""
 
-    def __init__(self, data):
+    def __init__(self, data, token):
+        self._token = token
         places = {"HOME": str(data.parent), "XDG_CONFIG_HOME": str(data.parent / "config"), "LANG": "C.UTF-8"}
         command = [BOLLARD, "up", "--data", str(data), "--port", "0"]
         env = {"PATH": os.environ["PATH"], **places}
@@ -53,10 +74,10 @@ class Started:
 
     def __enter__(self):
         for line in self._process.stdout:
-            told = json.loads(line)
-            if told["event"] == "listening":
-                self._address = told["address"]
-            if told["event"] == "agent.ready":
+            entry = json.loads(line)
+            if entry["event"] == "listening":
+                self._address = entry["address"]
+            if entry["event"] == "agent.ready":
                 return self
         raise AssertionError("the host ended before it had an agent")
 
@@ -64,7 +85,8 @@ class Started:
         self._process.kill()
         self._process.communicate()
 
-    def ask(self, path, token=HELD["token"], body=None):
+    def ask(self, path, token=None, body=None):
+        token = self._token if token is None else token
         headers = {"authorization": f"Bearer {token}"} if token else {}
         sent = None if body is None else json.dumps(body).encode()
         if sent is not None:
@@ -79,12 +101,12 @@ def ids(answer, name):
     return {item[name] for item in answer["items"]}
 
 
-def test_a_host_starts_on_a_data_directory_of_revision_0004_and_serves_what_was_there(data):
-    with Started(data) as host:
-        runs = {run["run_id"]: run["status"] for run in host.ask("runs", HELD["key"])["items"]}
-        assert runs.keys() == HELD["runs"].keys()
-        assert [runs[run_id] for run_id, status in HELD["runs"].items() if status == "completed"] == ["completed"] * 2
-        session = host.ask("session", None, {"user": "ann", "password": HELD["password"]})
+def test_a_host_starts_on_a_data_directory_of_an_earlier_revision_and_serves_its_content(data, held):
+    with Started(data, held["token"]) as host:
+        runs = {run["run_id"]: run["status"] for run in host.ask("runs", held["key"])["items"]}
+        assert runs.keys() == held["runs"].keys()
+        assert [runs[run_id] for run_id, status in held["runs"].items() if status == "completed"] == ["completed"] * 2
+        session = host.ask("session", "", {"user": "ann", "password": held["password"]})
         assert session["user_id"] == "ann"
         assert "ann" in ids(host.ask("users"), "user_id")
         assert "helper" in ids(host.ask("agents"), "agent_id")
@@ -93,40 +115,42 @@ def test_a_host_starts_on_a_data_directory_of_revision_0004_and_serves_what_was_
         assert ids(host.ask("skills"), "skill_id") == {"report-writer"}
         said = [message["content"] for message in host.ask("conversations/room/messages")["items"]]
         assert said == ["you said hello", "hello"]
-        assert host.ask(f"artifacts/{HELD['event_artifact']}/content") == LETTER
-        assert host.ask(f"files/{HELD['file_id']}/content") == b"notes of the workspace\n"
-        assert ids(host.ask("approvals"), "approval_id") == {HELD["approval_id"]}
+        assert host.ask(f"artifacts/{held['event_artifact']}/content") == LETTER
+        assert host.ask(f"files/{held['file_id']}/content") == b"notes of the workspace\n"
+        assert ids(host.ask("approvals"), "approval_id") == {held["approval_id"]}
         assert host.ask("audit/heads")["items"] != []
 
 
-def test_a_backup_of_revision_0004_restores_when_it_may_be_unsigned(target):
-    places = {"data": target.data, "database": target.database}
-    with pytest.raises(BadArchive, match="not signed"):
-        restore(PAST / "backup.zip", **places, trust=ArchiveTrust(), clock=SystemClock())
+def test_a_backup_of_an_earlier_revision_restores_when_it_is_trusted(target, past, held, revision):
+    archive, places = past / "backup.zip", {"data": target.data, "database": target.database}
+    with pytest.raises(BadArchive, match=DISTRUST[revision]):
+        restore(archive, **places, trust=ArchiveTrust(), clock=SystemClock())
     assert not target.data.exists()
-    report = restore(PAST / "backup.zip", **places, trust=ArchiveTrust(unsigned=True), clock=SystemClock())
+    report = restore(archive, **places, trust=believing(archive), clock=SystemClock())
     assert (report.settled.runs, report.missing) == (2, ())
     with opened(target) as store:
-        assert {run.run_id for run in store.runs(RunQuery(workspace="default", limit=10))} == HELD["runs"].keys()
+        assert {run.run_id for run in store.runs(RunQuery(workspace="default", limit=10))} == held["runs"].keys()
         assert store.unfinished_runs("", 10) == []
         assert [row.id for row in store.policies("user", "default")] == ["ann"]
         assert [row.id for row in store.all_kept("password")] == ["ann"]
-        letter = store.artifact("default", HELD["event_artifact"])
+        letter = store.artifact("default", held["event_artifact"])
     assert BlobStore(target.data / "blobs").read(letter.sha256) == LETTER
 
 
-def test_an_export_of_revision_0004_is_imported_when_it_may_be_unsigned_and_incomplete(tmp_path):
-    target = BackupSource(database="", data=tmp_path / "there")
-    trust = ArchiveTrust(unsigned=True)
-    with pytest.raises(BadArchive, match="not signed"):
-        import_workspace(PAST / "export.zip", target, trust=ArchiveTrust(), clock=SystemClock(), incomplete=True)
-    with pytest.raises(BadArchive, match="is not in the archive"):
-        import_workspace(PAST / "export.zip", target, trust=trust, clock=SystemClock())
+def test_an_export_of_an_earlier_revision_is_imported_when_it_is_trusted_and_may_be_incomplete(
+    tmp_path, past, held, revision
+):
+    archive, target = past / "export.zip", BackupSource(database="", data=tmp_path / "there")
+    missing, trust = MISSING_FROM_EXPORT[revision], believing(archive)
+    with pytest.raises(BadArchive, match=DISTRUST[revision]):
+        import_workspace(archive, target, trust=ArchiveTrust(), clock=SystemClock(), incomplete=True)
+    if missing:
+        with pytest.raises(BadArchive, match="is not in the archive"):
+            import_workspace(archive, target, trust=trust, clock=SystemClock())
     assert not target.data.exists()
-    report = import_workspace(PAST / "export.zip", target, trust=trust, clock=SystemClock(), incomplete=True)
-    assert (report.workspace, report.settled.runs) == ("default", 2)
-    assert len(report.missing) == 2, "exports of then have neither bodies of events nor files of skills"
+    report = import_workspace(archive, target, trust=trust, clock=SystemClock(), incomplete=bool(missing))
+    assert (report.workspace, report.settled.runs, len(report.missing)) == ("default", 2, missing)
     with opened(target) as store:
-        assert {run.run_id for run in store.runs(RunQuery(workspace="default", limit=10))} == HELD["runs"].keys()
+        assert {run.run_id for run in store.runs(RunQuery(workspace="default", limit=10))} == held["runs"].keys()
         assert [row.id for row in store.policies("user", "default")] == ["ann"]
         assert [row.id for row in store.policies("binding", "default")] == ["pushes"]
