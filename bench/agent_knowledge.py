@@ -16,7 +16,8 @@ from agent_postgres import has_pgvector, vector_database
 from figures import Figure, Measured, median
 from host_postgres import NoServer, own_database
 
-from bollard.host.knowledge.boundary import BaseSpec, KnowledgeEngine, NewDocument, Question
+from bollard.host.knowledge.bases import SavedKnowledgeBase
+from bollard.host.knowledge.boundary import KnowledgeEngine, NewDocument, Question
 from bollard.host.knowledge.engine import ProcessEngine
 
 __all__ = ["measure_knowledge", "measure_on_postgres"]
@@ -66,10 +67,10 @@ async def _measured(data: Path, database: str, *, megabytes: int, questions: int
 
 async def _ingestion(engine: KnowledgeEngine, *, megabytes: int) -> Figure:
     """From the first document given to the last one ready, with the chunks and embeddings of any base."""
-    await engine.open_base(BaseSpec(workspace=WORKSPACE, kb_id="warm"))
+    await engine.open_base(WORKSPACE, SavedKnowledgeBase(kb_id="warm"))
     await _put(engine, "warm", _documents(1, 1 << 16))  # the process starts, and loads what embeds
     await _ready(engine, "warm")
-    await engine.open_base(BaseSpec(workspace=WORKSPACE, kb_id="text"))
+    await engine.open_base(WORKSPACE, SavedKnowledgeBase(kb_id="text"))
     documents = list(_documents(megabytes, DOCUMENT_BYTES))
     started = time.perf_counter()
     await _put(engine, "text", iter(documents))
@@ -81,8 +82,8 @@ async def _ingestion(engine: KnowledgeEngine, *, megabytes: int) -> Figure:
 
 async def _retrieval(engine: KnowledgeEngine, *, questions: int) -> Figure:
     """Questions of four to nine words, some rare and some not, over a base that was asked before."""
-    spec = BaseSpec(workspace=WORKSPACE, kb_id="large", chunk_tokens=SHORT_TOKENS, overlap_tokens=0)
-    await engine.open_base(spec)
+    base = SavedKnowledgeBase(kb_id="large", chunk_tokens=SHORT_TOKENS, overlap_tokens=0)
+    await engine.open_base(WORKSPACE, base)
     number = chunks = 0
     while chunks < CHUNKS:
         await _put(engine, "large", _documents(4, DOCUMENT_BYTES, first=number))

@@ -12,15 +12,10 @@ from bollard.host.clock import Clock
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, Resource, page_of
-from bollard.host.http.queries import Pages
-from bollard.host.http.rates import stranger_rates
-from bollard.host.http.resources.declaration import DeclaredResource, operation
-from bollard.host.http.edge.rates import stranger_rates
 from bollard.host.http.openapi.schemas import NUMBER, TEXT, TIME, array_of, choice, fields, maybe
 from bollard.host.http.operations import PAGE, Resource
+from bollard.host.http.queries import Pages
+from bollard.host.http.rates import stranger_rates
 from bollard.host.http.resources.declaration import DeclaredResource, answer, answer_body, operation
 from bollard.host.http.resources.plugin_shapes import ASKS
 from bollard.host.http.resources.runtime_connection import RuntimeEntrance
