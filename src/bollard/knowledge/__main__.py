@@ -166,7 +166,7 @@ class _Service:
 
 
 def _once(make: Callable[[], Embedder]) -> Callable[[], Embedder]:
-    """The first that asks makes it, and the others wait for that."""
+    """Call `make` once, on first use. Other threads wait for the result."""
     lock = threading.Lock()
     made = cache(make)
 

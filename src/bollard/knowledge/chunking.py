@@ -1,7 +1,7 @@
-"""Cuts a text into chunks of a size, each with the headings above it and the place where it stands. Pure.
+"""Splits a text into chunks of limited size, each with its headings and its position. Pure.
 
-A heading begins a chunk. Code between fences and rows of tables stay whole where they fit into a chunk. Chunks of one
-section overlap by whole sentences. Whatever the text, no chunk is larger than asked for, and nothing is left out.
+A heading starts a chunk. Fenced code and table rows stay whole if they fit into a chunk. Chunks of one section overlap
+by whole sentences. No chunk exceeds the size, and only white space is left out.
 """
 
 import re
@@ -14,10 +14,9 @@ from bollard.knowledge.limits import HEADING_CHARACTERS, HEADING_LEVELS
 from bollard.knowledge.plain_text import Extracted
 from bollard.segments import cjk_characters
 
-# A text as blocks that belong together: headings, code between fences, rows of tables, sentences. Pure.
+# --- blocks: headings, fenced code, table rows, sentences ---
 #
-# Blocks lie in order, do not overlap, and leave out nothing but white space. Only what is said to be structured has
-# headings, code and tables; of anything else the lines are sentences.
+# Blocks are in order, do not overlap, and leave out only white space. A text that is not structured has only sentences.
 
 
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
@@ -29,7 +28,7 @@ _WHITE: Final = " \t\n\r\f\v"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One piece, from `start` to before `end`."""
+    """A block from `start` to before `end`."""
 
     start: int
     end: int
@@ -39,13 +38,13 @@ class Block:
 
 
 def blocks_of(text: str, *, structured: bool) -> Iterator[Block]:
-    """Every block of a text, in order."""
+    """Yield the blocks of a text, in order."""
     if not structured:
         yield from _sentences(text, 0, len(text))
         return
     lines = _Lines(text)
     prose: int | None = None
-    """Where the paragraph began that the lines before belong to."""
+    """The start of the current paragraph."""
     while (start := lines.at) < len(text):
         end = lines.take()
         line = text[start:end]
@@ -68,14 +67,14 @@ def blocks_of(text: str, *, structured: bool) -> Iterator[Block]:
 
 
 class _Lines:
-    """Where the lines of a text end."""
+    """A position in the lines of a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
     def take(self) -> int:
-        """Step over one line; where it ends, with its line end."""
+        """Skip one line. Returns the offset behind its line end."""
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end + 1
         return self.at
@@ -93,7 +92,7 @@ def _special(lines: _Lines, start: int, end: int, line: str) -> Block | None:
 
 
 def _fence_end(lines: _Lines, fence: str) -> int:
-    """Behind the line that closes it; behind everything where none does."""
+    """Return the offset behind the closing fence, or behind the text without one."""
     text = lines.text
     while (start := lines.at) < len(text):
         end = lines.take()
@@ -119,16 +118,17 @@ def _sentences(text: str, start: int, end: int) -> Iterator[Block]:
         yield Block(at, end, "prose")
 
 
-# How much a text is for a model, without asking one: four Latin characters are about a token, and so is one Chinese
-# character. Pure. The parts of a text never count less than the whole, so sums of parts are safe bounds.
+# --- token estimates: four Latin characters or one Chinese character are about a token ---
+#
+# The parts of a text never count less than the whole, so the sum of parts is a safe bound.
 
 
 QUARTERS = 4
-"""Of one token. Whole numbers of them are added without an error."""
+"""Quarters of one token. Sums of integers have no rounding error."""
 
 
 def quarters(text: str) -> int:
-    """What a text counts, in quarters of a token: a Latin letter one, any other letter two, a CJK character four."""
+    """Return the size in quarters of a token: a Latin letter has one, any other letter two, a CJK character four."""
     if text.isascii():
         return len(text)
     cjk = cjk_characters(text)
@@ -137,17 +137,17 @@ def quarters(text: str) -> int:
 
 
 def tokens(text: str) -> int:
-    """The same in tokens, rounded up."""
+    """Return the size in tokens, rounded up."""
     return -(-quarters(text) // QUARTERS)
 
 
 _SPLIT_BACK: Final = 4
-"""A cut inside a word is avoided when there is a space in the last quarter of what would be cut off."""
+"""A split inside a word is avoided if the last quarter of the piece has a space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One chunk: where it stands, and beneath which headings, outermost first."""
+    """The position of a chunk, and its headings, outermost first."""
 
     start: int
     end: int
@@ -184,7 +184,7 @@ class _Cutter:
         self._units: list[_Unit] = []
         self._cost = 0
         self._fresh = 0
-        """Units that no chunk has yet."""
+        """Units that are in no chunk yet."""
         self._headings_only = True
 
     def take(self, block: Block) -> None:
@@ -199,7 +199,7 @@ class _Cutter:
         self._headings_only = self._headings_only and block.kind == "heading"
 
     def flush(self) -> None:
-        """End the chunk and the section: what follows repeats nothing of it."""
+        """End the chunk and the section. The next chunk does not overlap with it."""
         self._emit()
         self._units, self._cost, self._fresh, self._headings_only = [], 0, 0, True
 
@@ -215,7 +215,7 @@ class _Cutter:
         self._fresh += 1
 
     def _between(self, unit: _Unit) -> int:
-        """What the white space costs that no unit has."""
+        """Return the cost of the white space before a unit."""
         return quarters(self._text[self._units[-1].end : unit.start]) if self._units else 0
 
     def _emit(self) -> None:
@@ -228,7 +228,7 @@ class _Cutter:
         self.pieces.append(Piece(start, end, path, self._page_at(start)))
 
     def _repeated(self, following: _Unit) -> list[_Unit]:
-        """The last sentences of the chunk before, as many as may be repeated and leave room for what follows."""
+        """Return the last sentences of the previous chunk that fit into the overlap and leave room for `following`."""
         room = min(self._size - following.cost, self._overlap)
         kept: list[_Unit] = []
         for unit in reversed(self._units[1:]):
@@ -255,14 +255,14 @@ class _Cutter:
             yield from self._pieces(block.start, block.end)
 
     def _pieces(self, start: int, end: int) -> Iterator[_Unit]:
-        """What is larger than a chunk, cut where it hurts least."""
+        """Split a block that is larger than a chunk, at spaces if possible."""
         while start < end:
             cut, cost = self._fitting(start, end)
             yield _Unit(start, cut, cost, prose=False)
             start = cut
 
     def _fitting(self, start: int, end: int) -> tuple[int, int]:
-        """How far a chunk reaches that begins at `start`, and what that costs."""
+        """Return the end and the cost of a chunk that begins at `start`."""
         text = self._text
         cut = min(end, start + self._size)  # a character costs at least a quarter
         while cut > start + 1 and (cost := quarters(text[start:cut])) > self._size:

@@ -1,12 +1,14 @@
 """The interface of both knowledge databases, SQLite and PostgreSQL. Statements use `?` for parameters.
 
-One transaction is written at a time, by whichever thread holds `writing`; any thread may read what is committed.
-Drivers' errors become `OutOfService`.
+One transaction runs at a time, in the thread that holds `writing`; any thread may read committed data. Errors of the
+driver become `OutOfService`.
 """
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
+
+from bollard.knowledge.errors import OutOfService
 
 Values = Sequence[object]
 Row = tuple[Any, ...]
@@ -64,14 +66,14 @@ class Database(Protocol):
     # --- searching, on what is committed ---
 
     def frequency(self, base: int, term: str) -> int:
-        """In how many chunks a word is. Where that is more than a question may weigh (`MATCHES`), how many more does
-        not matter."""
+        """The number of chunks that contain a word. Numbers above `MATCHES` may be too small."""
         ...
 
     def search(
         self, base: int, terms: Sequence[str], *, every: bool, limit: int, documents: Sequence[int] | None
     ) -> list[int]:
-        """Numbers of chunks that hold all of the terms, or one of them, best first; of these documents where given."""
+        """The numbers of the chunks that contain all of the terms, or any of them, best first; only of `documents` if
+        given."""
         ...
 
     # --- erasing, outside of a transaction ---
@@ -83,6 +85,17 @@ class Database(Protocol):
     def settle(self) -> bool:
         """Move written data to the main file and deleted data out of all files. Returns whether that was possible."""
         ...
+
+
+def check_schema(database: Database) -> None:
+    """Refuse tables of a newer version. Called by `open` if the tables exist. Raises `OutOfService`."""
+    found = database.fetch("SELECT value FROM knowledge_meta WHERE name = 'schema'")
+    if found and int(found[0][0]) > SCHEMA:
+        raise OutOfService(
+            "a newer version of Bollard created the knowledge tables",
+            hint="start that version or a newer one",
+            reason="schema_too_new",
+        )
 
 
 # --- schema of both databases; the word index of a base is created with the base ---
@@ -142,4 +155,4 @@ TABLES: Final = (
         PRIMARY KEY (base, first_chunk))""",
     "CREATE INDEX IF NOT EXISTS knowledge_vectors_document ON knowledge_vectors (document)",
 )
-"""Vectors of one batch lie in one row: a base of 100 000 chunks is read as some hundred rows."""
+"""The vectors of a batch share a row, so that a base of 100 000 chunks has a few hundred rows."""

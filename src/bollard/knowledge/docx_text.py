@@ -1,5 +1,5 @@
-"""DOCX as text: paragraphs, headings by their styles, tables by rows. Nothing that the archive says of itself is
-believed: what comes out is counted, and no entity is ever expanded."""
+"""Extracts the text of a DOCX: paragraphs, headings by style, tables by row. Sizes are counted instead of trusted, and
+entities are never expanded."""
 
 import struct
 import zipfile
@@ -33,7 +33,7 @@ _BROKEN: Final = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImp
 
 
 def docx_text(content: bytes) -> Extracted:
-    """Raises `Unreadable`."""
+    """Extract the text. Raises `Unreadable`."""
     try:
         _check_directory(content)
         with zipfile.ZipFile(BytesIO(content)) as archive:
@@ -50,7 +50,7 @@ def docx_text(content: bytes) -> Extracted:
 
 
 def _check_directory(content: bytes) -> None:
-    """Before Python's reader makes an object of each entry."""
+    """Check the directory before `zipfile` creates an object for each entry."""
     at = content.rfind(_END_MARK, max(0, len(content) - _END.size - _COMMENT_BYTES))
     if at < 0 or at + _END.size > len(content):
         raise zipfile.BadZipFile("it is not a zip file")
@@ -60,7 +60,7 @@ def _check_directory(content: bytes) -> None:
 
 
 def _parse(archive: zipfile.ZipFile, name: str, handler: "_Styles | _Body") -> None:
-    """Feed one member to a parser, piece by piece, counting what comes out."""
+    """Parse one member in pieces, and count the bytes."""
     entry = archive.getinfo(name)
     if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise Unreadable("it is encrypted, or packed in a way that nobody uses", hint="save it anew as DOCX")
@@ -92,7 +92,7 @@ def _refuse_entity(*_: object) -> None:
 
 
 class _Nesting:
-    """Counts how deep elements are."""
+    """Limits the depth of elements."""
 
     def __init__(self, handler: "_Styles | _Body") -> None:
         self._handler = handler
@@ -116,12 +116,12 @@ def _value(attributes: dict[str, str]) -> str:
 
 
 def _level(value: str) -> int | None:
-    """An outline level as it is written, from 0, as that of a heading, from 1."""
+    """Convert an outline level, which counts from 0, to a heading level, which counts from 1."""
     return int(value) + 1 if value.isdecimal() and len(value) == 1 and int(value) < _LEVELS else None
 
 
 class _Styles:
-    """Which styles are headings."""
+    """The heading level of each style."""
 
     def __init__(self) -> None:
         self.levels: dict[str, int] = {}
@@ -148,7 +148,7 @@ class _Styles:
 
 
 class _Body:
-    """The document's words, in order."""
+    """The text of the document."""
 
     def __init__(self, levels: dict[str, int]) -> None:
         self.parts: list[str] = []
@@ -204,18 +204,18 @@ class _Body:
             self._paragraph.append(data)
 
     def _end_paragraph(self) -> None:
-        said = "".join(self._paragraph).replace("\0", "").strip()
+        text = "".join(self._paragraph).replace("\0", "").strip()
         self._paragraph = []
         level, self._level = self._level, None
-        if not said:
+        if not text:
             return
         if self._row is not None:
-            self._cells.append(said)
+            self._cells.append(text)
         elif level is not None:
-            heading = " ".join(said.split())
+            heading = " ".join(text.split())
             self._add(f"{'#' * level} {heading}\n\n")
         else:
-            self._add(said + "\n\n")
+            self._add(text + "\n\n")
 
     def _add(self, part: str) -> None:
         self.parts.append(part)

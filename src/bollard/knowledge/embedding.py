@@ -1,8 +1,8 @@
-"""Text as vectors, with the static model that comes with wordllama: no network, no time, the same on every machine.
+"""Embeds texts with the static model of wordllama: offline, fast, and with the same result on every machine.
 
-A text is the sum of its words. Words are few and come again, so what a word is worth is kept; that makes it several
-times as fast as cutting each text into the model's tokens, and finds a little better, since line ends and punctuation
-count nothing. All 256 numbers are used: halves and quarters of them were measured to find less.
+The vector of a text is the sum of the vectors of its words, which are cached. That is several times as fast as
+tokenizing each text, and finds a little better, because line ends and punctuation do not count. All 256 dimensions are
+used: 128 and 64 were measured to find less.
 """
 
 import pathlib
@@ -19,10 +19,10 @@ from bollard.segments import WORD_CHARACTERS, words
 DIMENSIONS: Final = 256
 Vectors = npt.NDArray[np.float32]
 _SCALE: Final = 254.0
-"""Of 256 numbers in a row of length 1 hardly one is larger than a half."""
+"""Components of a vector of length 1 with 256 dimensions are hardly ever larger than a half."""
 _MOST: Final = 127
 _GROUP_WORDS: Final = WORDS_KEPT // 2
-"""Words that are looked at together. After as many, a question may come in between."""
+"""Words that are embedded under one lock. A question may come between two groups."""
 
 
 class Embedder:
@@ -35,7 +35,7 @@ class Embedder:
         self._sums = np.zeros((WORDS_KEPT, DIMENSIONS), dtype=np.float32)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row of length 1 for each text; zeros for one without a word."""
+        """Return a row of length 1 for each text; zeros for a text without words."""
         found = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for group in _groups([[word[:WORD_CHARACTERS] for word in words(text)] for text in texts]):
             with self._lock:
@@ -64,7 +64,7 @@ class Embedder:
 
 
 def _groups(texts: list[list[str]]) -> Iterator[list[tuple[int, list[str]]]]:
-    """Texts by their index, cut where they are long, so that the words of each group can be known at once."""
+    """Group the words of texts by index; long texts are split, so that the words of a group fit into the cache."""
     group: list[tuple[int, list[str]]] = []
     room = _GROUP_WORDS
     for index, said in enumerate(texts):
@@ -80,20 +80,20 @@ def _groups(texts: list[list[str]]) -> Iterator[list[tuple[int, list[str]]]]:
 
 
 def _loaded() -> tuple[Any, Vectors]:
-    """The tokenizer and the table of the model that lies inside the package."""
-    import wordllama  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] -- whoever finds by words needs none
+    """Return the tokenizer and the weights of the model inside the package."""
+    import wordllama  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] -- a base without embeddings needs none
 
-    # The folder of the package is named as its cache: it looks for its own tokenizer in a folder that is not there.
+    # The package is its own cache folder, because wordllama looks for its tokenizer in a folder that does not exist.
     model: Any = wordllama.WordLlama.load(cache_dir=pathlib.Path(wordllama.__file__).parent, disable_download=True)
     model.tokenizer.no_padding()
     return model.tokenizer, model.embedding
 
 
 def quantised(vectors: Vectors) -> npt.NDArray[np.int8]:
-    """A byte for each number. The length of a row is not kept exactly; its direction is, to within a hundredth."""
+    """Return one byte for each component. The direction of a row is exact to about a hundredth, its length is not."""
     return np.clip(np.rint(vectors * _SCALE), -_MOST, _MOST).astype(np.int8)
 
 
 def dequantised(dot: Vectors) -> Vectors:
-    """Products with quantised rows, as products with the rows."""
+    """Scale products with quantised rows to products with the rows."""
     return dot / _SCALE

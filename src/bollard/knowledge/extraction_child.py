@@ -47,10 +47,10 @@ _LINES: Final = re.compile(r"\n{3,}")
 
 
 def html_text(content: bytes, charset: str) -> Extracted:
-    """Raises `Unreadable`."""
-    said = _CHARSET.search(content[:_CHARSET_WITHIN])
+    """Extract the text. Raises `Unreadable`."""
+    declared = _CHARSET.search(content[:_CHARSET_WITHIN])
     reader = _Reader()
-    reader.feed(decoded(content, charset or (said[1].decode().lower() if said else "")))
+    reader.feed(decoded(content, charset or (declared[1].decode().lower() if declared else "")))
     reader.close()
     return Extracted(text=reader.text(), structured=True)
 
@@ -61,7 +61,7 @@ class _Reader(HTMLParser):
         self._parts: list[str] = []
         self._size = 0
         self._dropped: list[str] = []
-        """Elements whose content is nobody's to read, innermost last."""
+        """Open elements whose content is dropped, innermost last."""
         self._pre = 0
         self._cell: list[str] | None = None
         self._at_start = True
@@ -70,7 +70,7 @@ class _Reader(HTMLParser):
         return _LINES.sub("\n\n", "".join(self._parts)).strip() + "\n"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs  # nothing that they say is text
+        del attrs  # they hold no text
         if self._dropped or tag in _DROPPED:
             if tag == "body":
                 self._dropped.clear()  # a head that was never closed
@@ -122,11 +122,11 @@ class _Reader(HTMLParser):
         if self._pre:
             self._add(data)
             return
-        said = _SPACES.sub(" ", data)
+        text = _SPACES.sub(" ", data)
         if self._at_start:
-            said = said.lstrip()
-        if said:
-            self._add(said)
+            text = text.lstrip()
+        if text:
+            self._add(text)
 
     def _line(self) -> None:
         if not self._at_start:

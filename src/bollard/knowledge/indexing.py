@@ -31,7 +31,7 @@ from bollard.wire.knowledge_frames import UNFINISHED
 _NEXT: Final = (
     "SELECT document.number, document.base, name, mime_type, chunks, done_chunks, status, attempts, "
     "embedding, chunk_tokens, overlap_tokens FROM knowledge_documents AS document "
-    "JOIN knowledge_bases AS kept ON kept.number = document.base "
+    "JOIN knowledge_bases AS base_row ON base_row.number = document.base "
     "WHERE status IN ('indexing', 'waiting') ORDER BY status, document.number LIMIT 1"
 )
 
@@ -211,12 +211,12 @@ class Indexer:
     def _serve(self) -> None:
         """An unexpected error ends the process; it restarts, and the attempt counts for the current document."""
         try:
-            self._serve_until_told()
+            self._serve_until_stopped()
         except BaseException:  # noqa: BLE001 -- a boundary: the thread must not end alone
             traceback.print_exc()
             os._exit(1)
 
-    def _serve_until_told(self) -> None:
+    def _serve_until_stopped(self) -> None:
         while not self._ending.is_set():
             self._work.wait()
             self._work.clear()
@@ -262,7 +262,7 @@ class Indexer:
         if self._database.settle():
             self._jobs.purged(base, purge)
         else:
-            self._ending.wait(_RETRY_S)  # somebody reads; what was deleted is still in the log of changes
+            self._ending.wait(_RETRY_S)  # a reader keeps deleted data in the write-ahead log
         return True
 
     def _index(self, job: Job) -> None:

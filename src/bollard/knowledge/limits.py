@@ -5,60 +5,60 @@ from typing import Final
 from bollard.protocol.limits import KIB, MIB
 
 METADATA_BYTES: Final = 64 * KIB
-"""What a document is given along, as JSON."""
+"""The metadata of a document, as JSON."""
 
 EXTRACTED_CHARACTERS: Final = 32 * MIB
-"""Text that is taken from one document; of one that has more no part is used."""
+"""Text of one document; a document with more is refused."""
 PAGES: Final = 5_000
 """Pages of one PDF."""
 EXTRACT_S: Final = 90.0
-"""Time that the text of one document may take."""
+"""Time to extract the text of one document."""
 CHILD_MEMORY_BYTES: Final = 1024 * MIB
-"""Address space of the process that reads documents."""
+"""Address space of the extraction process."""
 CHILD_FILES: Final = 32
-"""Files that it may have open."""
+"""Open files of the extraction process."""
 CHILD_DOCUMENTS: Final = 200
-"""Documents after which it is started anew: what a library leaks goes with it."""
+"""Documents after which the extraction process is replaced, because libraries may leak."""
 ZIP_MEMBERS: Final = 4_096
 """Entries of a DOCX."""
 ZIP_DIRECTORY_BYTES: Final = MIB
-"""Its table of contents."""
+"""The directory of a DOCX."""
 DOCX_RATIO: Final = 200
-"""How many times as large a packed member may become."""
+"""Compression ratio of a member of a DOCX."""
 DOCX_RATIO_FREE_BYTES: Final = 4 * MIB
-"""What it may become in any case."""
+"""Size up to which the ratio is not checked."""
 XML_DEPTH: Final = 256
-"""How deep its elements may be nested."""
+"""Nesting depth of the XML of a DOCX."""
 
 HEADING_CHARACTERS: Final = 200
-"""What is kept of one heading."""
+"""The stored part of one heading."""
 HEADING_LEVELS: Final = 6
 """Headings above one chunk."""
 BATCH_CHUNKS: Final = 256
-"""Chunks of one transaction: the progress that is seen, and what a crash repeats."""
+"""Chunks of one transaction: the unit of progress, and of repeated work after a crash."""
 INDEX_ATTEMPTS: Final = 3
-"""Times that a document may be begun; one that ends the process each time is given up."""
+"""Attempts to index a document; a document that ends the process each time is given up."""
 PROBLEM_CHARACTERS: Final = 500
-"""What is kept of the reason why a document failed."""
+"""The stored reason why a document failed."""
 WORDS_KEPT: Final = 16_384
-"""Words whose vectors are kept in memory, at 1 KiB each."""
+"""Words with cached vectors, 1 KiB each."""
 
 MATRIX_BYTES: Final = 256 * MIB
-"""Vectors of all bases that are kept in memory: a million chunks. What does not fit is read for each question."""
+"""Vectors of all bases in memory: a million chunks. Others are read for each question."""
 CANDIDATES: Final = 200
-"""Chunks that each way of searching puts forward."""
+"""Candidates of each kind of search."""
 MATCHES: Final = 10_000
-"""Chunks that a question by words may weigh, in sum over its words: the rarest words are taken first."""
+"""Chunks that a search by words may rank, in total over its words; the rarest words come first."""
 FREQUENCIES: Final = 4_096
-"""Words of one base of which it is remembered in how many chunks they are."""
+"""Words with a cached number of chunks."""
 MOVE_BATCHES: Final = 8
-"""Batches of vectors that are moved over to pgvector in one transaction."""
+"""Batches of vectors that are moved to pgvector in one transaction."""
 READERS: Final = 2
-"""Questions that are answered at once."""
+"""Concurrent reads."""
 PURGE_PAGES: Final = 500
-"""Pages of the index by words that one step of clearing away rewrites, so that nobody waits for long."""
+"""Pages of the word index that one step of a purge rewrites, so that other writes do not wait for long."""
 
 LOCK_WAIT_S: Final = 10.0
-"""Time that a process which was just killed has to be gone."""
+"""Time to wait for the lock of a process that was just killed."""
 CONNECT_WAIT_S: Final = 5
-"""Time that PostgreSQL has to let this process in."""
+"""Time to connect to PostgreSQL."""

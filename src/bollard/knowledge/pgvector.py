@@ -1,11 +1,10 @@
-"""Vectors in a PostgreSQL that has the extension `vector`: a table for each base, searched by the server.
+"""Vectors in a PostgreSQL with the extension `vector`: a table for each base, searched by the server.
 
-Every vector of a base is compared. An index (HNSW) would take in a few hundred vectors a second, find nine of ten, and
-filter by document after it has searched; decision 0067 has the figures.
+The server compares every vector of a base. An HNSW index would accept a few hundred vectors per second, find nine of
+ten, and filter by document after its search (ADR 0067).
 
-The numbers are those of the batches, so both ways find the same, and batches that were written before the extension
-was there are moved over as they are. A server that has lost it has lost these tables too: then documents are indexed
-anew.
+The vectors are the quantised ones of the batches, so both implementations find the same, and earlier batches are moved
+without a change. If the extension is dropped, its tables are lost, and documents are indexed again.
 """
 
 from collections.abc import Generator, Sequence
@@ -30,15 +29,15 @@ _ROW: Final = np.dtype(
         *(("vector_bytes", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("vector", ">f4", (DIMENSIONS,))),
     ]
 )
-"""One row as PostgreSQL's binary COPY takes it."""
+"""One row in the binary format of COPY."""
 _COPY_HEAD: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_TAIL: Final = b"\xff\xff"
 _GONE: Final = (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedObject)
-"""What a server says that has lost the extension."""
+"""Errors of a server that has lost the extension."""
 
 
 def open_vectors(database: PostgresKnowledge) -> VectorTables:
-    """The way of keeping vectors that this server allows, ready for use. Raises `OutOfService`."""
+    """Return the vector tables that this server supports, opened. Raises `OutOfService`."""
     batches = VectorBatches(database)
     earlier = Matrices(batches)
     with translated():
@@ -52,7 +51,7 @@ def open_vectors(database: PostgresKnowledge) -> VectorTables:
 
 
 class ServerVectors:
-    """Implements `VectorTables`. `schema` is where the extension is, quoted; `earlier` has what is not moved yet."""
+    """Implements `VectorTables`. `schema` is the quoted schema of the extension; `earlier` has unmoved vectors."""
 
     searched_by: Literal["process", "database"] = "database"
 
@@ -63,7 +62,7 @@ class ServerVectors:
         self._earlier = earlier
 
     def open(self) -> None:
-        """Every base has its table from here on; where one is missing that was there, its documents wait again."""
+        """Create the missing table of each base. If a table was lost, its documents are indexed again."""
         database = self._database
         with database.writing():
             was_used = _is_used(database)
@@ -119,7 +118,7 @@ class ServerVectors:
     # --- searching ---
 
     def nearest(self, base: int, vector: Vectors, limit: int, documents: Sequence[int] | None) -> list[Near]:
-        # Batches first: what is moved in between is found twice, and would be found nowhere the other way round.
+        # Batches first: a vector that is moved in between is found twice, in the other order never.
         earlier = self._earlier.nearest(base, vector, limit, documents)
         return merged(earlier, self._searched(base, vector, limit, documents), limit)
 
@@ -131,10 +130,10 @@ class ServerVectors:
             f"CAST(? AS {self._schema}.vector) AS distance FROM {vector_table(base)}{narrowed}) AS compared "
             "ORDER BY distance, number LIMIT ?"
         )
-        said = "[" + ",".join(map(str, vector.tolist())) + "]"
+        text = "[" + ",".join(map(str, vector.tolist())) + "]"
         try:
             with _noticing_loss():
-                rows = self._database.read(statement, (said, *chosen, limit))
+                rows = self._database.read(statement, (text, *chosen, limit))
         except OutOfService as error:
             if isinstance(error.__cause__, psycopg.errors.UndefinedTable):
                 return []  # the base was dropped meanwhile
@@ -144,7 +143,7 @@ class ServerVectors:
 
 
 def merged(some: list[Near], others: list[Near], limit: int) -> list[Near]:
-    """Nearest first, each chunk once."""
+    """Merge results, nearest first, each chunk once."""
     if not some:
         return others
     return sorted({**dict(some), **dict(others)}.items(), key=lambda near: (-near[1], near[0]))[:limit]
@@ -152,7 +151,7 @@ def merged(some: list[Near], others: list[Near], limit: int) -> list[Near]:
 
 @contextmanager
 def _noticing_loss() -> Generator[None]:
-    """If the extension was dropped, this process ends, and the next one checks what is left."""
+    """End this process if the extension was dropped; the next one checks what is left."""
     try:
         yield
     except (psycopg.Error, OutOfService) as error:
@@ -166,10 +165,10 @@ def _noticing_loss() -> Generator[None]:
 
 
 def _extension(database: PostgresKnowledge) -> str | None:
-    """The schema of the extension, quoted; `None` where this server has none that this role may use."""
+    """Return the quoted schema of the extension; `None` if this role cannot use it."""
     if not database.fetch("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
         return None
-    with suppress(psycopg.Error):  # who may not make it may use it all the same, if somebody else did
+    with suppress(psycopg.Error):  # a role that may not create it may still use it
         database.run("CREATE EXTENSION IF NOT EXISTS vector")
     found = database.fetch(
         "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace AS place ON place.oid = extnamespace "
@@ -179,7 +178,7 @@ def _extension(database: PostgresKnowledge) -> str | None:
 
 
 def _leave(database: PostgresKnowledge) -> None:
-    """Without the extension: what it held, if it was there before, is made anew in batches."""
+    """Go on without the extension: index the documents again whose vectors it held."""
     with database.writing():
         if not _is_used(database):
             return
@@ -199,7 +198,7 @@ def _is_used(database: PostgresKnowledge) -> bool:
 
 
 def _without_vectors(database: PostgresKnowledge) -> list[int]:
-    """Bases without a table, or whose table lost its vectors: dropping the extension takes the column along."""
+    """Return the bases without a table, or without its vectors: dropping the extension drops the column."""
     rows = database.fetch("SELECT number FROM knowledge_bases ORDER BY number")
     return [
         base

@@ -1,5 +1,5 @@
-"""Bytes as text: the marks at their start, what their giver says, UTF-8, then what Chinese and European files without a
-mark are mostly written in."""
+"""Decodes bytes: by their byte order mark, by the declared charset, as UTF-8, and else by the usual encodings of
+Chinese and European files."""
 
 import codecs
 from typing import Final
@@ -14,12 +14,12 @@ from bollard.segments import cjk_characters
 
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Text, with headings, tables and code written the way Markdown does where `structured`."""
+    """The text of a document. If `structured`, its headings, tables and code are Markdown."""
 
     text: str
     structured: bool
     pages: tuple[tuple[int, int], ...] = ()
-    """Where each page begins in the text, and its number."""
+    """The offset and the number of each page."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,13 +50,13 @@ _CHARSETS: Final = frozenset(
         *("iso-8859-1", "iso-8859-15", "latin1", "windows-1250", "windows-1251", "windows-1252", "koi8-r"),
     }
 )
-"""What may be asked for by name: text encodings, and none of the others that Python knows."""
+"""The accepted charsets. Python knows other codecs that are no text encodings."""
 _SURELY_CHINESE: Final = 0.8
-"""The part of what is not ASCII that has to be Chinese for a file without a mark to be read as such."""
+"""Share of Chinese among the other than ASCII characters above which GB 18030 is assumed."""
 
 
 def plain_text(content: bytes, charset: str, *, structured: bool) -> Extracted:
-    """Raises `Unreadable`."""
+    """Decode a document. Raises `Unreadable`."""
     text = decoded(content, charset).replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         raise Unreadable("it is not text: there are zero bytes in it", hint="say the type that it has")

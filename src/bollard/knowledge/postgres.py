@@ -1,7 +1,7 @@
-"""Knowledge in the host's PostgreSQL, in tables of its own. One process of all hosts on it writes them at a time.
+"""Knowledge in its own tables of the host's PostgreSQL. One process of all hosts writes them at a time.
 
-Words are a text search vector of each chunk, with its base as one more word, so that a common word costs what its base
-holds. What is deleted is vacuumed away; what the server keeps in its log of changes is its operator's business.
+Each chunk has a text search vector that also contains its base as a word, so that a search reads the chunks of one base
+only. `purge` vacuums deleted rows; the operator of the server decides about its write-ahead log.
 """
 
 import threading
@@ -12,15 +12,15 @@ from typing import Final, LiteralString, cast
 
 import psycopg
 
-from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values
+from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values, check_schema
 from bollard.knowledge.errors import OutOfService, WriterLost
 from bollard.knowledge.limits import CONNECT_WAIT_S, LOCK_WAIT_S, MATCHES
 from bollard.segments import is_prefix
 
 _OWNER: Final = 0x626F6C6B6E6F77
-"""The lock that says who writes."""
+"""The advisory lock of the writing process."""
 _PLACES: Final = (1 << 14) - 1
-"""Words of one chunk that the server can tell the place of."""
+"""The largest word position that PostgreSQL stores."""
 _POLL_S: Final = 0.05
 _SHARED: Final = ("knowledge_chunks", "knowledge_vectors", "knowledge_contents", "knowledge_documents")
 _Connection = psycopg.Connection[Row]
@@ -40,7 +40,8 @@ class PostgresKnowledge:
         with translated():
             self._writer = self._connect()
             self._own()
-            self._check_version()
+            if self.fetch("SELECT to_regclass('knowledge_meta') IS NOT NULL")[0][0]:
+                check_schema(self)
             for statement in TABLES:
                 words = ", words TSVECTOR"
                 self.run(statement.format(bytes="BYTEA", key="BIGINT PRIMARY KEY", words=words))
@@ -73,7 +74,7 @@ class PostgresKnowledge:
             cursor.executemany(_text(statement), map(_storable, values))
 
     def copy(self, statement: str, body: bytes) -> None:
-        """Rows in the server's own format, all at once."""
+        """Insert rows in the binary format of PostgreSQL."""
         with self._writer.cursor() as cursor, cursor.copy(_text(statement)) as copy:
             copy.write(body)
 
@@ -86,7 +87,7 @@ class PostgresKnowledge:
         with translated():
             try:
                 return self._read_once(statement, values)
-            except psycopg.OperationalError:  # it lay idle, and died with the server that it was made to
+            except psycopg.OperationalError:  # an idle connection, closed by a restart of the server
                 self._readers.connection = None
                 return self._read_once(statement, values)
 
@@ -105,10 +106,10 @@ class PostgresKnowledge:
     # --- chunks, and the index by words ---
 
     def make_words(self, base: int) -> None:
-        """Chunks have their words with them."""
+        """Nothing to do: the words are in the rows of the chunks."""
 
     def drop_words(self, base: int) -> None:
-        """They go with the chunks."""
+        """Nothing to do, as in `make_words`."""
 
     def add_chunks(self, base: int, rows: Sequence[Row], words: Sequence[str]) -> None:
         statement = _text(f"COPY knowledge_chunks ({CHUNK_COLUMNS}, words) FROM STDIN")
@@ -117,7 +118,7 @@ class PostgresKnowledge:
                 copy.write_row(_storable((*row, _vector(base, each))))
 
     def forget_words(self, base: int, rows: Sequence[tuple[int, str]]) -> None:
-        """They go with the chunks."""
+        """Nothing to do, as in `make_words`."""
 
     # --- searching ---
 
@@ -142,7 +143,7 @@ class PostgresKnowledge:
     # --- clearing away ---
 
     def purge(self, base: int) -> bool:
-        """All of it at once. What all bases share is cleared away for all of them."""
+        """Vacuum the shared tables and the vectors of the base, in one step."""
         with self._lock, translated():
             for table in (*_SHARED, vector_table(base)):
                 if self.fetch("SELECT to_regclass(?) IS NOT NULL", (table,))[0][0]:
@@ -167,17 +168,6 @@ class PostgresKnowledge:
                 message = "another host uses the knowledge tables of this database"
                 raise OutOfService(message, hint="use that host, or stop it", reason="database_in_use")
             time.sleep(_POLL_S)
-
-    def _check_version(self) -> None:
-        if self.fetch("SELECT to_regclass('knowledge_meta') IS NULL")[0][0]:
-            return
-        found = self.fetch("SELECT value FROM knowledge_meta WHERE name = 'schema'")
-        if found and int(found[0][0]) > SCHEMA:
-            raise OutOfService(
-                "a newer version of Bollard created the knowledge tables",
-                hint="start that version or a newer one",
-                reason="schema_too_new",
-            )
 
 
 def vector_table(base: int) -> str:

@@ -1,7 +1,7 @@
 """Answers questions by words and by meaning, and fuses both rankings.
 
-By words, a question is as good as its rarest words: those that half of a base has would have to be weighed everywhere,
-and say nothing. By meaning, every chunk of a base is compared.
+The search by words uses the rarest words of a question: ranking a word that half of the chunks contain is slow and
+changes little. The search by meaning compares every chunk of a base.
 """
 
 import threading
@@ -23,8 +23,8 @@ from bollard.wire.knowledge_frames import TOP_K, Chunk
 
 
 def matches(metadata: Mapping[str, Any], filters: Mapping[str, Any]) -> bool:
-    """Whether each key has the value that is asked for, or one of a list of them. A list in the metadata has any of its
-    values. What is not there matches nothing."""
+    """Whether each filter matches: the value is equal, or one of a list of values. A list in the metadata matches with
+    any of its values; a missing key does not match."""
     return all(key in metadata and _agrees(metadata[key], wanted) for key, wanted in filters.items())
 
 
@@ -43,7 +43,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 _DAMPING: Final = 60
-"""How little the first places differ: the usual number."""
+"""The usual constant of reciprocal rank fusion."""
 
 
 def fused(orders: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
@@ -57,12 +57,12 @@ def fused(orders: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
     return [(number, score / best) for number, score in ranked]
 
 
-_WORTH_KEEPING = 512
-"""Chunks with a word from which on counting them takes time. Of fewer, one more may matter: they are counted anew."""
+_WORTH_CACHING = 512
+"""Smallest number that is cached. Smaller numbers are quick to count, and each new chunk matters for them."""
 
 
 class Retrieval:
-    """Any thread may ask."""
+    """Answers questions. Thread-safe."""
 
     def __init__(
         self, database: Database, library: Library, chunks: ChunkTables, embedder: Callable[[], Embedder]
@@ -75,7 +75,7 @@ class Retrieval:
         self._frequencies = _Frequencies(database, chunks)
 
     def answer(self, base: Base, query: str, top_k: int, filters: Mapping[str, Any]) -> list[Chunk]:
-        """Best first. Raises `Unusable`."""
+        """Return the best chunks, best first. Raises `Unusable`."""
         if not 0 < top_k <= TOP_K:
             raise Unusable(
                 f"top_k is {top_k}",
@@ -86,7 +86,9 @@ class Retrieval:
             )
         documents = None
         if filters:
-            documents = [number for number, said in self._library.metadata(base.number) if matches(said, filters)]
+            documents = [
+                number for number, metadata in self._library.metadata(base.number) if matches(metadata, filters)
+            ]
             if not documents:
                 return []
         orders = [self._by_words(base.number, terms(query), documents)]
@@ -107,8 +109,8 @@ class Retrieval:
 
 
 def chosen_terms(frequencies: Mapping[str, int]) -> tuple[list[str], bool]:
-    """The words to look for, and whether a chunk must have all of them: the rarest, as long as their chunks may be
-    weighed; all that there are when even the rarest is everywhere."""
+    """The words to search for, and whether a chunk must contain all of them: the rarest words whose chunks can be
+    ranked; all known words if even the rarest is too common."""
     there = sorted((count, term) for term, count in frequencies.items() if count)
     chosen: list[str] = []
     room = MATCHES
@@ -121,25 +123,25 @@ def chosen_terms(frequencies: Mapping[str, int]) -> tuple[list[str], bool]:
 
 
 class _Frequencies:
-    """In how many chunks common words are. An old number is good enough until chunks went away or many were added."""
+    """The numbers of chunks with common words. A number is cached until chunks are deleted or many are added."""
 
     def __init__(self, database: Database, chunks: ChunkTables) -> None:
         self._database = database
         self._chunks = chunks
-        self._kept: dict[tuple[int, int, str], int] = {}
+        self._cache: dict[tuple[int, int, str], int] = {}
         self._lock = threading.Lock()
 
     def of(self, base: int, term: str) -> int:
         key = (base, self._chunks.generation(base), term)
         with self._lock:
-            if key in self._kept:
-                return self._kept[key]
+            if key in self._cache:
+                return self._cache[key]
         count = self._database.frequency(base, term)
-        if count >= _WORTH_KEEPING:
+        if count >= _WORTH_CACHING:
             with self._lock:
-                if len(self._kept) >= FREQUENCIES:
-                    self._kept.clear()
-                self._kept[key] = count
+                if len(self._cache) >= FREQUENCIES:
+                    self._cache.clear()
+                self._cache[key] = count
         return count
 
 

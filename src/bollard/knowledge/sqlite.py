@@ -1,7 +1,7 @@
-"""Knowledge in a SQLite file of its own, beside the host's: two writers of one file would wait for each other.
+"""Knowledge in its own SQLite file beside that of the host, because two writers of one file would wait for each other.
 
-The index by words is an FTS5 table for each base, without a copy of the text. What is deleted is overwritten
-(`secure_delete`); what the index still holds of it goes when `purge` has rewritten it.
+The word index is an FTS5 table for each base, without a copy of the text. SQLite overwrites deleted rows
+(`secure_delete`); `purge` rewrites the index to remove deleted words.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values
+from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values, check_schema
 from bollard.knowledge.errors import OutOfService
 from bollard.knowledge.limits import LOCK_WAIT_S, PURGE_PAGES
 from bollard.segments import is_prefix
@@ -52,13 +52,14 @@ class SqliteKnowledge:
         self._close_to_others()
         with _translated():
             self._writer = self._connect()
-            self._check_version()
+            if self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'knowledge_meta'"):
+                check_schema(self)
             for statement in TABLES:
                 self._writer.execute(statement.format(bytes="BLOB", key="INTEGER PRIMARY KEY", words=""))
             self._writer.execute("INSERT OR IGNORE INTO knowledge_meta VALUES ('schema', ?)", (str(SCHEMA),))
 
     def _close_to_others(self) -> None:
-        """The file holds what documents say: the owner's alone. SQLite gives its companions the mode of the file."""
+        """Make the file readable by its owner only. SQLite creates its companion files with the same mode."""
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         for path in (self._path, *self._path.parent.glob(f"{self._path.name}-*")):
             path.chmod(0o600)
@@ -80,7 +81,7 @@ class SqliteKnowledge:
                 yield
                 self._writer.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):  # it was rolled back by what went wrong
+                with suppress(sqlite3.Error):  # the error may have rolled it back
                     self._writer.execute("ROLLBACK")
                 raise
 
@@ -109,7 +110,7 @@ class SqliteKnowledge:
 
     def make_words(self, base: int) -> None:
         table = _table(base)
-        # Words come with spaces between them; nothing else about them is the tokenizer's business.
+        # `segment` has split the words; the tokenizer must only split at spaces.
         self.run(
             f"CREATE VIRTUAL TABLE {table} USING fts5(words, content='', tokenize=\"unicode61 remove_diacritics 0\")"
         )
@@ -188,17 +189,6 @@ class SqliteKnowledge:
         if found is None:
             found = self._readers.connection = self._connect()
         return found
-
-    def _check_version(self) -> None:
-        if not self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'knowledge_meta'"):
-            return
-        found = self.fetch("SELECT value FROM knowledge_meta WHERE name = 'schema'")
-        if found and int(found[0][0]) > SCHEMA:
-            raise OutOfService(
-                "a newer version of Bollard created the knowledge tables",
-                hint="start that version or a newer one",
-                reason="schema_too_new",
-            )
 
 
 def _table(base: int) -> str:

@@ -14,12 +14,12 @@ from bollard.knowledge.embedding import DIMENSIONS, Vectors, dequantised
 from bollard.knowledge.limits import MATRIX_BYTES
 
 _ROWS: Final = 512
-"""Batches that are read at once."""
+"""Batches of one read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorRow:
-    """The vectors of chunks whose numbers follow each other."""
+    """The vectors of consecutive chunks."""
 
     base: int
     first_chunk: int
@@ -52,7 +52,7 @@ class VectorBatches:
         self._database.run("DELETE FROM knowledge_vectors WHERE base = ?", (base,))
 
     def take(self, limit: int) -> list[VectorRow]:
-        """The first ones of any base, which are not here any more."""
+        """Remove and return the first batches of any base."""
         rows = self._database.fetch(
             "SELECT base, first_chunk, document, body FROM knowledge_vectors ORDER BY base, first_chunk LIMIT ?",
             (limit,),
@@ -65,12 +65,12 @@ class VectorBatches:
     # --- reading ---
 
     def count(self, base: int, last: int) -> int:
-        """How many there are up to that chunk. What comes has larger numbers, so this only ever becomes less."""
+        """Count the batches up to a chunk. New chunks have larger numbers, so this number never grows."""
         counted = "SELECT count(*) FROM knowledge_vectors WHERE base = ? AND first_chunk <= ?"
         return self._database.read(counted, (base, last))[0][0]
 
     def rows(self, base: int, after: int) -> Iterator[VectorRow]:
-        """Those of chunks with larger numbers than `after`, in order."""
+        """Yield the batches of chunks with larger numbers than `after`, in order."""
         while True:
             rows = self._database.read(
                 "SELECT base, first_chunk, document, body FROM knowledge_vectors "
@@ -92,42 +92,42 @@ def _row(base: int, first_chunk: int, document: int, body: bytes) -> VectorRow:
 
 
 Near = tuple[int, float]
-"""The number of a chunk, and how near it is: 1 for the same direction."""
+"""The number of a chunk and its similarity: 1 for the same direction."""
 
 
 class VectorTables(Protocol):
-    """Vectors come quantised, a byte for each number. Writing is part of somebody else's transaction."""
+    """Stores quantised vectors, one byte for each component, in the transaction of the caller."""
 
     searched_by: Literal["process", "database"]
 
     def make(self, base: int) -> None:
-        """What a new base needs."""
+        """Create the tables of a new base."""
         ...
 
     def add(self, base: int, document: int, first_chunk: int, body: bytes) -> None:
-        """Those of chunks whose numbers follow each other, and are larger than all that were there."""
+        """Add the vectors of consecutive chunks, with larger numbers than all before."""
         ...
 
     def remove(self, base: int, document: int) -> None: ...
 
     def remove_all(self, base: int) -> None:
-        """The base goes away."""
+        """Delete the vectors of a base."""
         ...
 
     def nearest(self, base: int, vector: Vectors, limit: int, documents: Sequence[int] | None) -> list[Near]:
-        """Nearest first, of what is committed; of these documents where given. What is not near at all is left out."""
+        """Return the nearest committed chunks, nearest first; only chunks of `documents` if given. Chunks without
+        similarity are omitted."""
         ...
 
     def move(self) -> bool:
-        """One step, and one transaction, of taking over what another way of keeping vectors left. False when nothing
-        is left."""
+        """Take over some vectors that another implementation left, in one transaction. False if there are none."""
         ...
 
 
 _BLOCK: Final = 1024
-"""Rows that are multiplied at once: as many as stay in the processor's own memory."""
+"""Rows of one multiplication; they fit into the cache of the processor."""
 _PARTS: Final = 32
-"""Parts of one base before they are put together."""
+"""Parts of one base before they are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class _Part:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Cached:
     batches: int = 0
     last: int = 0
     parts: list[_Part] = field(default_factory=list[_Part])
@@ -157,11 +157,11 @@ class Matrices:
     def __init__(self, batches: VectorBatches, most_bytes: int = MATRIX_BYTES) -> None:
         self._batches = batches
         self._most_bytes = most_bytes
-        self._kept: OrderedDict[int, _Kept] = OrderedDict()
+        self._cache: OrderedDict[int, _Cached] = OrderedDict()
         self._lock = threading.Lock()
 
     def make(self, base: int) -> None:
-        """Batches of all bases lie in one table."""
+        """Nothing to do: the batches of all bases share a table."""
 
     def add(self, base: int, document: int, first_chunk: int, body: bytes) -> None:
         self._batches.add(base, document, first_chunk, body)
@@ -189,28 +189,28 @@ class Matrices:
         return [(int(numbers[index]), float(scores[index])) for index in order if scores[index] > 0]
 
     def _current(self, base: int) -> list[_Part] | None:
-        """What is in memory of a base, with what came since; `None` when it does not fit."""
-        kept = self._kept.get(base)
-        if kept is None or kept.batches != self._batches.count(base, kept.last):  # some went away
-            kept = _Kept()
-        for part in _parts_of(self._batches.rows(base, kept.last)):
-            kept.parts.append(part)
-            kept.batches += part.batches
-            kept.last = int(part.numbers[-1])
-            if kept.size > self._most_bytes:
-                self._kept.pop(base, None)
+        """Return the vectors of a base, with those added since the last call; `None` if they need too much memory."""
+        cached = self._cache.get(base)
+        if cached is None or cached.batches != self._batches.count(base, cached.last):  # some were deleted
+            cached = _Cached()
+        for part in _parts_of(self._batches.rows(base, cached.last)):
+            cached.parts.append(part)
+            cached.batches += part.batches
+            cached.last = int(part.numbers[-1])
+            if cached.size > self._most_bytes:
+                self._cache.pop(base, None)
                 return None
-        if len(kept.parts) > _PARTS:
-            kept.parts = [_joined(kept.parts)]
-        self._kept[base] = kept
-        self._kept.move_to_end(base)
-        while sum(each.size for each in self._kept.values()) > self._most_bytes:
-            self._kept.popitem(last=False)
-        return [*kept.parts]
+        if len(cached.parts) > _PARTS:
+            cached.parts = [_joined(cached.parts)]
+        self._cache[base] = cached
+        self._cache.move_to_end(base)
+        while sum(each.size for each in self._cache.values()) > self._most_bytes:
+            self._cache.popitem(last=False)
+        return [*cached.parts]
 
 
 def _parts_of(rows: Iterable[VectorRow]) -> Iterable[_Part]:
-    """Batches as they lie in the tables, some together."""
+    """Join some batches at a time."""
     waiting: list[VectorRow] = []
     for row in rows:
         waiting.append(row)
