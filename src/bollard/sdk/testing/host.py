@@ -9,22 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from bollard.protocol import (
-    AgentEventRecord,
-    AgentRunContext,
-    AgentRunnerCapabilities,
-    AgentRunnerPermissions,
-    AgentRunResult,
-    ArtifactCreated,
-    ChildRunResult,
-    ErrorCode,
-    JsonObject,
-    JsonValue,
-    KnowledgeChunk,
-    StateSet,
-    StateUpdated,
-    runner_id,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject, JsonValue
 from bollard.sdk.declaration import RunnerDeclaration, declaration_of
 from bollard.sdk.errors import AgentAPIException, DeclarationError
 from bollard.sdk.run_driver import RunnerObject
@@ -57,14 +43,14 @@ class MemoryHost:
         *,
         models: Mapping[str, ScriptedModel] | None = None,
         tools: Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]] = (),
-        knowledge: Mapping[str, Iterable[str | KnowledgeChunk]] | None = None,
+        knowledge: Mapping[str, Iterable[str | protocol.KnowledgeChunk]] | None = None,
         history: Iterable[HistoryEntry] = (),
-        events: Iterable[AgentEventRecord] = (),
+        events: Iterable[protocol.AgentEventRecord] = (),
         state: Mapping[str, Mapping[str, JsonValue]] | None = None,
         storage: Mapping[str, Mapping[str, bytes]] | None = None,
         artifacts: Mapping[str, bytes] | None = None,
         files: Mapping[str, bytes] | None = None,
-        agents: Mapping[str, str | ChildRunResult | Callable[..., Any]] | None = None,
+        agents: Mapping[str, str | protocol.ChildRunResult | Callable[..., Any]] | None = None,
         platform: Mapping[str, Any] | None = None,
         steering: Iterable[str | Steer] = (),
         clock: Clock | None = None,
@@ -96,7 +82,7 @@ class MemoryHost:
     def deny(
         self,
         action: str,
-        code: ErrorCode = "capability_denied",
+        code: protocol.ErrorCode = "capability_denied",
         message: str | None = None,
         *,
         retryable: bool = False,
@@ -158,10 +144,10 @@ class MemoryHost:
 
     def open(
         self,
-        context: AgentRunContext,
+        context: protocol.AgentRunContext,
         *,
-        permissions: AgentRunnerPermissions = EVERYTHING,
-        capabilities: AgentRunnerCapabilities | None = None,
+        permissions: protocol.AgentRunnerPermissions = EVERYTHING,
+        capabilities: protocol.AgentRunnerCapabilities | None = None,
         runner_name: str = "default",
     ) -> RunLedger:
         """Open a run and grant the scripted resources within the permissions. Send the context of the ledger."""
@@ -172,7 +158,7 @@ class MemoryHost:
         whole = add_grant(context, self.world.resources(grant), access, state)
         if shortened:
             whole = whole.model_copy(update={"metadata": {**whole.metadata, "state_snapshot": shortened}})
-        own_id = runner_id("local", "test", runner_name)
+        own_id = protocol.runner_id("local", "test", runner_name)
         queue = SteeringQueue(whole, own_id)
         ledger = RunLedger(context=whole, grant=grant, runner_id=own_id, scope_keys=keys, steering=queue)
         if steerable:
@@ -181,28 +167,28 @@ class MemoryHost:
         self._ledgers[context.run_id] = ledger
         return ledger
 
-    def take(self, result: AgentRunResult) -> None:
+    def take(self, result: protocol.AgentRunResult) -> None:
         """Apply one result of an open run. A result of any other run has no effect."""
         ledger = self._ledgers.get(result.run_id)
         payload = None if ledger is None else ledger.take(result)
         if ledger is None or payload is None:
             return
         try:
-            if isinstance(payload, StateUpdated):
+            if isinstance(payload, protocol.StateUpdated):
                 self._set_state(ledger, payload)
-            elif isinstance(payload, ArtifactCreated):
+            elif isinstance(payload, protocol.ArtifactCreated):
                 self._create_artifact(ledger, payload)
         except AgentAPIException as error:
             ledger.reject(result, "result.rejected", error.error.message)
         except ValueError as error:
             ledger.reject(result, "result.rejected", str(error))
 
-    def _set_state(self, ledger: RunLedger, update: StateUpdated) -> None:
-        request = StateSet(scope=update.scope, key=update.key, value=update.value)
+    def _set_state(self, ledger: RunLedger, update: protocol.StateUpdated) -> None:
+        request = protocol.StateSet(scope=update.scope, key=update.key, value=update.value)
         ledger.grant.check("state.set", request)
         self.world.state.set(ledger.scope_keys[update.scope], request)
 
-    def _create_artifact(self, ledger: RunLedger, created: ArtifactCreated) -> None:
+    def _create_artifact(self, ledger: RunLedger, created: protocol.ArtifactCreated) -> None:
         if "write" not in ledger.grant.permissions.artifacts:
             raise ValueError('artifact.created needs permissions={"artifacts": ["write"]} in @runner')
         kept = self.world.artifacts.create(created, ledger.context.run_id)

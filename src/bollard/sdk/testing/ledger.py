@@ -7,26 +7,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from bollard.protocol import (
-    RESULT_PAYLOADS,
-    TERMINAL_TYPES,
-    ActionRequested,
-    AgentRunContext,
-    AgentRunResult,
-    JsonObject,
-    Message,
-    MessageChunk,
-    MessageCompleted,
-    MessageDelta,
-    PlatformRequest,
-    RunCompleted,
-    RunFailed,
-    Shape,
-    TerminalStatus,
-    first_problem,
-    limits,
-    status_of_failure,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject, Shape, first_problem, limits
 from bollard.sdk.testing.grant import Grant
 from bollard.sdk.testing.steering import SteeringQueue, SteeringStatus
 from bollard.sdk.testing.stores import MemoryArtifact, measure_json
@@ -44,7 +26,7 @@ class ApiRecord(NamedTuple):
 class Rejected(NamedTuple):
     """A result that had no effect, and why."""
 
-    result: AgentRunResult
+    result: protocol.AgentRunResult
     record: str
     reason: str
 
@@ -62,22 +44,22 @@ class RunOutcome:
     """How a run ended."""
 
     run_id: str
-    status: TerminalStatus
+    status: protocol.TerminalStatus
     code: str | None
     error: str | None
     text: str
     """The whole output: the text of every message, one after the other."""
-    messages: tuple[Message, ...]
-    results: tuple[AgentRunResult, ...]
+    messages: tuple[protocol.Message, ...]
+    results: tuple[protocol.AgentRunResult, ...]
     calls: tuple[ApiRecord, ...]
     state: Mapping[str, JsonObject]
     artifacts: Mapping[str, MemoryArtifact]
-    actions: tuple[PlatformRequest, ...]
+    actions: tuple[protocol.PlatformRequest, ...]
     rejected: tuple[Rejected, ...]
     logs: tuple[LogEntry, ...]
     steering: tuple[tuple[str, SteeringStatus], ...]
 
-    def of_type(self, kind: str) -> tuple[AgentRunResult, ...]:
+    def of_type(self, kind: str) -> tuple[protocol.AgentRunResult, ...]:
         """The results of one type."""
         return tuple(result for result in self.results if result.type == kind)
 
@@ -87,20 +69,20 @@ class _Building:
     parts: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
     elements: list[Any] = field(default_factory=list[Any])
-    whole: Message | None = None
+    whole: protocol.Message | None = None
 
-    def add(self, chunk: MessageChunk) -> None:
+    def add(self, chunk: protocol.MessageChunk) -> None:
         if isinstance(chunk.content, str):
             self.parts.append(chunk.content)
         else:
             self.elements += chunk.content
         self.reasoning.append(chunk.reasoning or "")
 
-    def message(self) -> Message:
+    def message(self) -> protocol.Message:
         if self.whole is not None:
             return self.whole
         content = tuple(self.elements) or "".join(self.parts)
-        return Message(role="assistant", content=content, reasoning="".join(self.reasoning) or None)
+        return protocol.Message(role="assistant", content=content, reasoning="".join(self.reasoning) or None)
 
 
 class Assembly:
@@ -117,7 +99,7 @@ class Assembly:
         return not self._order
 
     @property
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[protocol.Message, ...]:
         return tuple(building.message() for building in self._order)
 
     @property
@@ -126,12 +108,12 @@ class Assembly:
 
     def take(self, payload: Shape) -> None:
         """One valid payload."""
-        if isinstance(payload, MessageDelta):
+        if isinstance(payload, protocol.MessageDelta):
             self._building(payload.message_id).add(payload.chunk)
-        elif isinstance(payload, MessageCompleted):
+        elif isinstance(payload, protocol.MessageCompleted):
             self._complete(payload.message_id, payload.message)
             self._any_completed = True
-        elif isinstance(payload, RunCompleted) and payload.message is not None and not self._any_completed:
+        elif isinstance(payload, protocol.RunCompleted) and payload.message is not None and not self._any_completed:
             self._complete(None, payload.message)
 
     def _building(self, message_id: str | None) -> _Building:
@@ -140,7 +122,7 @@ class Assembly:
             self._order.append(self._open[message_id])
         return self._open[message_id]
 
-    def _complete(self, message_id: str | None, message: Message) -> None:
+    def _complete(self, message_id: str | None, message: protocol.Message) -> None:
         self._building(message_id).whole = message
         if message_id is None:  # what comes next is another message
             del self._open[None]
@@ -150,23 +132,23 @@ class Assembly:
 class RunLedger:
     """The state of one run in the in-memory host."""
 
-    context: AgentRunContext
+    context: protocol.AgentRunContext
     grant: Grant
     runner_id: str
     scope_keys: Mapping[str, str]
     steering: SteeringQueue
-    results: list[AgentRunResult] = field(default_factory=list[AgentRunResult])
+    results: list[protocol.AgentRunResult] = field(default_factory=list[protocol.AgentRunResult])
     rejected: list[Rejected] = field(default_factory=list[Rejected])
     calls: list[ApiRecord] = field(default_factory=list[ApiRecord])
     logs: list[LogEntry] = field(default_factory=list[LogEntry])
-    actions: list[PlatformRequest] = field(default_factory=list[PlatformRequest])
+    actions: list[protocol.PlatformRequest] = field(default_factory=list[protocol.PlatformRequest])
     artifact_ids: list[str] = field(default_factory=list[str])
     assembly: Assembly = field(default_factory=Assembly)
     in_flight: int = 0
-    terminal: AgentRunResult | None = None
+    terminal: protocol.AgentRunResult | None = None
     closed: bool = False
 
-    def take(self, result: AgentRunResult) -> Shape | None:
+    def take(self, result: protocol.AgentRunResult) -> Shape | None:
         """Check and assemble one result. Returns its payload if it may have effects, otherwise `None`."""
         last = self.results[-1].sequence if self.results else 0
         if result.sequence <= last:
@@ -178,9 +160,9 @@ class RunLedger:
             self.reject(result, "result.gap", f"results {last + 1} to {result.sequence - 1} are missing")
         self.results.append(result)
         self.steering.happened(result.type)
-        if result.type in TERMINAL_TYPES:
+        if result.type in protocol.TERMINAL_TYPES:
             self.terminal = result
-        if result.type not in RESULT_PAYLOADS:
+        if result.type not in protocol.RESULT_PAYLOADS:
             self.reject(result, "result.unknown", f"no result type {result.type}")
             return None
         size = measure_json(result.to_wire())
@@ -188,38 +170,40 @@ class RunLedger:
             self.reject(result, "result.rejected", f"{size} bytes exceed {limits.RESULT_BYTES}")
             return None
         try:
-            payload = RESULT_PAYLOADS[result.type].from_wire(result.data)
+            payload = protocol.RESULT_PAYLOADS[result.type].from_wire(result.data)
         except ValidationError as error:
             self.reject(result, "result.rejected", ": ".join(first_problem(error)))
             return None
         self.assembly.take(payload)
-        if isinstance(payload, ActionRequested):
-            self.actions.append(PlatformRequest(action=payload.action, target=payload.target, payload=payload.payload))
+        if isinstance(payload, protocol.ActionRequested):
+            self.actions.append(
+                protocol.PlatformRequest(action=payload.action, target=payload.target, payload=payload.payload)
+            )
         return payload
 
-    def reject(self, result: AgentRunResult, record: str, reason: str) -> None:
+    def reject(self, result: protocol.AgentRunResult, record: str, reason: str) -> None:
         """Record a result without effect."""
         self.rejected.append(Rejected(result, record, reason))
 
-    def verdict(self, cancel_reason: str | None) -> tuple[TerminalStatus, str | None, str | None]:
+    def verdict(self, cancel_reason: str | None) -> tuple[protocol.TerminalStatus, str | None, str | None]:
         """Return status, code and error. The reason of a cancelled run overrides the runner's own result."""
         said = _failure(self.terminal)
         if cancel_reason is not None:
-            return status_of_failure(cancel_reason), cancel_reason, said[1] if said else None
+            return protocol.status_of_failure(cancel_reason), cancel_reason, said[1] if said else None
         if self.terminal is None:
             return "failed", "runner.protocol", "the run ended without a terminal result"
         if said is not None:
-            return status_of_failure(said[0]), said[0], said[1]
+            return protocol.status_of_failure(said[0]), said[0], said[1]
         if self.context.event.event_type == "message.received" and self.assembly.empty:
             return "failed", "runner.no_output", "the run on a message ended without any output"
         return "completed", None, None
 
 
-def _failure(terminal: AgentRunResult | None) -> tuple[str, str] | None:
+def _failure(terminal: protocol.AgentRunResult | None) -> tuple[str, str] | None:
     if terminal is None or terminal.type != "run.failed":
         return None
     try:
-        failed = RunFailed.from_wire(terminal.data)
+        failed = protocol.RunFailed.from_wire(terminal.data)
     except ValidationError as error:  # an invalid run.failed is still a failure
         return "runner.error", f"an invalid run.failed: {': '.join(first_problem(error))}"
     return failed.code, failed.error

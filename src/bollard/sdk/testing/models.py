@@ -8,32 +8,18 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from bollard.protocol import (
-    AgentAPIError,
-    Embeddings,
-    FunctionCall,
-    FunctionCallChunk,
-    JsonObject,
-    Message,
-    MessageChunk,
-    ModelsEmbed,
-    ModelsInvoke,
-    ModelsRerank,
-    RerankResult,
-    RerankScore,
-    ToolCall,
-    ToolCallChunk,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject
 from bollard.sdk.errors import AgentAPIException, api_failure
 
 Reply = (
     str
-    | Message
-    | MessageChunk
-    | AgentAPIError
+    | protocol.Message
+    | protocol.MessageChunk
+    | protocol.AgentAPIError
     | Exception
-    | Sequence["str | MessageChunk | AgentAPIError | Exception"]
-    | Callable[[ModelsInvoke], Any]
+    | Sequence["str | protocol.MessageChunk | protocol.AgentAPIError | Exception"]
+    | Callable[[protocol.ModelsInvoke], Any]
 )
 """Text; a message; pieces of a stream; an error, alone or after pieces; or a function of the request that gives one."""
 
@@ -42,15 +28,16 @@ DIMENSIONS: Final = 8
 """Length of an embedding."""
 
 
-def tool_calls(*calls: tuple[str, JsonObject], content: str = "") -> Message:
+def tool_calls(*calls: tuple[str, JsonObject], content: str = "") -> protocol.Message:
     """A reply in which the model asks for tools: `tool_calls(("weather", {"city": "Rome"}))`."""
     asked = tuple(
-        ToolCall(
-            id=f"call_{number}", function=FunctionCall(name=name, arguments=json.dumps(arguments, ensure_ascii=False))
+        protocol.ToolCall(
+            id=f"call_{number}",
+            function=protocol.FunctionCall(name=name, arguments=json.dumps(arguments, ensure_ascii=False)),
         )
         for number, (name, arguments) in enumerate(calls, start=1)
     )
-    return Message(role="assistant", content=content, tool_calls=asked, finish_reason="tool_calls")
+    return protocol.Message(role="assistant", content=content, tool_calls=asked, finish_reason="tool_calls")
 
 
 def overlap(query: str, text: str) -> float:
@@ -73,14 +60,14 @@ class ScriptedModel:
         self.model_type = model_type
         self.operations = tuple(operations)
         self.context_window = context_window
-        self.requests: list[ModelsInvoke] = []
+        self.requests: list[protocol.ModelsInvoke] = []
         self._replies: Iterator[Reply] = iter(replies)
 
-    def invoke(self, request: ModelsInvoke) -> Message:
+    def invoke(self, request: protocol.ModelsInvoke) -> protocol.Message:
         """The next reply as one message."""
         return _assembled(list(self.stream(request)))
 
-    def stream(self, request: ModelsInvoke) -> Iterator[MessageChunk]:
+    def stream(self, request: protocol.ModelsInvoke) -> Iterator[protocol.MessageChunk]:
         """The next reply as increments."""
         self.requests.append(request)
         reply = next(self._replies, None)
@@ -91,16 +78,19 @@ class ScriptedModel:
             raise api_failure("runtime_error", f"the script of {request.model_id} has no reply for request {count}")
         yield from _chunks(reply)
 
-    def rerank(self, request: ModelsRerank) -> RerankResult:
+    def rerank(self, request: protocol.ModelsRerank) -> protocol.RerankResult:
         """Documents by the share of the query's words that they have."""
-        scores = [RerankScore(index=i, score=overlap(request.query, text)) for i, text in enumerate(request.documents)]
+        scores = [
+            protocol.RerankScore(index=i, score=overlap(request.query, text))
+            for i, text in enumerate(request.documents)
+        ]
         ranked = sorted(scores, key=lambda item: (-item.score, item.index))
-        return RerankResult(results=tuple(ranked[: request.top_k]))
+        return protocol.RerankResult(results=tuple(ranked[: request.top_k]))
 
-    def embed(self, request: ModelsEmbed) -> Embeddings:
+    def embed(self, request: protocol.ModelsEmbed) -> protocol.Embeddings:
         """Vectors that depend on nothing but the text."""
         vectors = tuple(base64.b64encode(_vector(text)).decode() for text in request.texts)
-        return Embeddings(vectors_base64=vectors, dimensions=DIMENSIONS)
+        return protocol.Embeddings(vectors_base64=vectors, dimensions=DIMENSIONS)
 
 
 def _vector(text: str) -> bytes:
@@ -109,41 +99,43 @@ def _vector(text: str) -> bytes:
     return values.tobytes()
 
 
-def _chunks(reply: Any) -> Iterator[MessageChunk]:
-    if isinstance(reply, AgentAPIError):
+def _chunks(reply: Any) -> Iterator[protocol.MessageChunk]:
+    if isinstance(reply, protocol.AgentAPIError):
         raise AgentAPIException(reply)
     if isinstance(reply, Exception):
         raise reply
     if isinstance(reply, str):
-        yield from (MessageChunk(content=piece) for piece in re.findall(r"\S+\s*|\s+", reply))
-        yield MessageChunk(finish_reason="stop")
-    elif isinstance(reply, MessageChunk):
+        yield from (protocol.MessageChunk(content=piece) for piece in re.findall(r"\S+\s*|\s+", reply))
+        yield protocol.MessageChunk(finish_reason="stop")
+    elif isinstance(reply, protocol.MessageChunk):
         yield reply
-    elif isinstance(reply, Message):
+    elif isinstance(reply, protocol.Message):
         yield _chunk_of(reply)
     elif isinstance(reply, Mapping):
-        yield _chunk_of(Message.model_validate({"role": "assistant"} | dict(reply)))  # pyright: ignore[reportUnknownArgumentType]
+        yield _chunk_of(protocol.Message.model_validate({"role": "assistant"} | dict(reply)))  # pyright: ignore[reportUnknownArgumentType]
     elif isinstance(reply, Sequence):
         for piece in reply:  # pyright: ignore[reportUnknownVariableType]
-            yield from (MessageChunk(content=piece),) if isinstance(piece, str) else _chunks(piece)
+            yield from (protocol.MessageChunk(content=piece),) if isinstance(piece, str) else _chunks(piece)
     else:
         raise TypeError(f"a model cannot reply with a {type(reply).__name__}; script text, a message, or an error")
 
 
-def _chunk_of(message: Message) -> MessageChunk:
+def _chunk_of(message: protocol.Message) -> protocol.MessageChunk:
     asked = message.tool_calls and tuple(
-        ToolCallChunk(
+        protocol.ToolCallChunk(
             index=index,
             id=call.id,
             type="function",
-            function=FunctionCallChunk(name=call.function.name, arguments=call.function.arguments),
+            function=protocol.FunctionCallChunk(name=call.function.name, arguments=call.function.arguments),
         )
         for index, call in enumerate(message.tool_calls)
     )
-    return MessageChunk.model_validate(message.model_dump(exclude={"tool_calls"}) | {"tool_calls": asked or None})
+    return protocol.MessageChunk.model_validate(
+        message.model_dump(exclude={"tool_calls"}) | {"tool_calls": asked or None}
+    )
 
 
-def _assembled(chunks: Sequence[MessageChunk]) -> Message:
+def _assembled(chunks: Sequence[protocol.MessageChunk]) -> protocol.Message:
     calls: dict[int, dict[str, str]] = {}
     whole: dict[str, Any] = {"role": "assistant"}
     text = "".join(chunk.content for chunk in chunks if isinstance(chunk.content, str))
@@ -160,9 +152,9 @@ def _assembled(chunks: Sequence[MessageChunk]) -> Message:
                 whole[name] = getattr(chunk, name)
     reasoning = "".join(chunk.reasoning or "" for chunk in chunks)
     asked = tuple(
-        ToolCall(id=call["id"], function=FunctionCall(name=call["name"], arguments=call["arguments"]))
+        protocol.ToolCall(id=call["id"], function=protocol.FunctionCall(name=call["name"], arguments=call["arguments"]))
         for _, call in sorted(calls.items())
     )
-    return Message.model_validate(
+    return protocol.Message.model_validate(
         whole | {"content": tuple(elements) or text, "tool_calls": asked or None, "reasoning": reasoning or None}
     )

@@ -3,27 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NotRequired, TypedDict
 
-from bollard.protocol import (
-    ActorContext,
-    AdapterContext,
-    AgentEventContext,
-    AgentEventRecord,
-    AgentInput,
-    AgentResources,
-    AgentRunContext,
-    AgentRunState,
-    AgentRuntimeContext,
-    AgentTrigger,
-    ArtifactRef,
-    ContentElement,
-    ContextAccess,
-    ConversationContext,
-    DeliveryContext,
-    InlinePolicy,
-    JsonObject,
-    JsonValue,
-    SubjectContext,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject, JsonValue
 
 CONVERSATION_ID = "conversation-1"
 
@@ -33,14 +14,14 @@ class Occasion(TypedDict):
 
     event_type: NotRequired[str]
     event_data: NotRequired[JsonObject]
-    contents: NotRequired[Sequence[ContentElement]]
-    attachments: NotRequired[Sequence[ArtifactRef]]
+    contents: NotRequired[Sequence[protocol.ContentElement]]
+    attachments: NotRequired[Sequence[protocol.ArtifactRef]]
     conversation_id: NotRequired[str | None]
     thread_id: NotRequired[str | None]
     actor_id: NotRequired[str | None]
     actor_name: NotRequired[str | None]
-    subject: NotRequired[SubjectContext | None]
-    delivery: NotRequired[DeliveryContext]
+    subject: NotRequired[protocol.SubjectContext | None]
+    delivery: NotRequired[protocol.DeliveryContext]
     source: NotRequired[str]
     locale: NotRequired[str | None]
     timezone: NotRequired[str | None]
@@ -56,7 +37,7 @@ def build_context(
     config: Mapping[str, JsonValue],
     now: float,
     timeout_s: float | None,
-) -> AgentRunContext:
+) -> protocol.AgentRunContext:
     """The context of one run, with nothing granted yet."""
     conversation_id = occasion.get("conversation_id", CONVERSATION_ID)
     thread_id = occasion.get("thread_id")
@@ -64,10 +45,10 @@ def build_context(
     event_type = occasion.get("event_type", "message.received")
     source = occasion.get("source", "api")
     extra = occasion.get("adapter_extra")
-    return AgentRunContext(
+    return protocol.AgentRunContext(
         run_id=run_id,
-        trigger=AgentTrigger(type=event_type, source=source, timestamp=now),
-        event=AgentEventContext(
+        trigger=protocol.AgentTrigger(type=event_type, source=source, timestamp=now),
+        event=protocol.AgentEventContext(
             event_id=f"event-of-{run_id}",
             event_type=event_type,
             event_time=now,
@@ -76,19 +57,21 @@ def build_context(
         ),
         conversation=None
         if conversation_id is None
-        else ConversationContext(
+        else protocol.ConversationContext(
             conversation_id=conversation_id, thread_id=thread_id, sender_id=actor_id, workspace_id="workspace-1"
         ),
         actor=None
         if actor_id is None
-        else ActorContext(actor_type="user", actor_id=actor_id, actor_name=occasion.get("actor_name")),
+        else protocol.ActorContext(actor_type="user", actor_id=actor_id, actor_name=occasion.get("actor_name")),
         subject=occasion.get("subject"),
-        input=AgentInput(
+        input=protocol.AgentInput(
             text=text, contents=tuple(occasion.get("contents", ())), attachments=tuple(occasion.get("attachments", ()))
         ),
-        delivery=occasion.get("delivery", DeliveryContext(surface="test", supports_streaming=True)),
-        context=ContextAccess(conversation_id=conversation_id, thread_id=thread_id, inline_policy=InlinePolicy()),
-        runtime=AgentRuntimeContext(
+        delivery=occasion.get("delivery", protocol.DeliveryContext(surface="test", supports_streaming=True)),
+        context=protocol.ContextAccess(
+            conversation_id=conversation_id, thread_id=thread_id, inline_policy=protocol.InlinePolicy()
+        ),
+        runtime=protocol.AgentRuntimeContext(
             host_version="memory",
             timeout_ms=None if timeout_s is None else max(0, round(timeout_s * 1000)),
             deadline_at=None if timeout_s is None else now + timeout_s,
@@ -96,22 +79,25 @@ def build_context(
             timezone=occasion.get("timezone"),
         ),
         config=dict(config),
-        adapter=None if extra is None else AdapterContext(extra=extra),
+        adapter=None if extra is None else protocol.AdapterContext(extra=extra),
         metadata=occasion.get("metadata", {}),
     )
 
 
 def add_grant(
-    context: AgentRunContext, resources: AgentResources, access: ContextAccess, state: AgentRunState
-) -> AgentRunContext:
+    context: protocol.AgentRunContext,
+    resources: protocol.AgentResources,
+    access: protocol.ContextAccess,
+    state: protocol.AgentRunState,
+) -> protocol.AgentRunContext:
     """The same context with what the run was granted."""
     return context.model_copy(update={"resources": resources, "context": access, "state": state})
 
 
-def build_event_record(context: AgentRunContext) -> AgentEventRecord:
+def build_event_record(context: protocol.AgentRunContext) -> protocol.AgentEventRecord:
     """The run's own event, as the log keeps it."""
     actor = context.actor
-    return AgentEventRecord(
+    return protocol.AgentEventRecord(
         event_id=context.event.event_id,
         event_type=context.event.event_type,
         event_time=context.event.event_time,
@@ -123,7 +109,7 @@ def build_event_record(context: AgentRunContext) -> AgentEventRecord:
     )
 
 
-def scope_keys(context: AgentRunContext, runner_name: str) -> Mapping[str, str]:
+def scope_keys(context: protocol.AgentRunContext, runner_name: str) -> Mapping[str, str]:
     """Which state each scope is, for one run."""
     where, who, what = context.conversation, context.actor, context.subject
     return {

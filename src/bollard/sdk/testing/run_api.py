@@ -7,20 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bollard.protocol import (
-    ACTIONS,
-    RANGED_READS,
-    HostInfo,
-    JsonObject,
-    JsonValue,
-    KnowledgeBaseList,
-    Shape,
-    Strict,
-    ToolCallContext,
-    ToolDetailList,
-    first_problem,
-    limits,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject, JsonValue, Shape, Strict, first_problem, limits
 from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.grant import Denials
 from bollard.sdk.testing.ledger import ApiRecord, RunLedger
@@ -47,9 +35,9 @@ def _build_handlers(world: World) -> Mapping[str, Handler]:
         "models.invoke": lambda _, asked: _find_model(world, asked.model_id, "invoke").invoke(asked),
         "models.rerank": lambda _, asked: _find_model(world, asked.model_id, "rerank").rerank(asked),
         "models.embed": lambda _, asked: _find_model(world, asked.model_id, "embed").embed(asked),
-        "tools.detail": lambda _, asked: ToolDetailList(tools=world.tools.details(asked.names)),
+        "tools.detail": lambda _, asked: protocol.ToolDetailList(tools=world.tools.details(asked.names)),
         "tools.call": lambda run, asked: world.tools.call(asked, _tool_context(run)),
-        "knowledge.list": lambda run, _: KnowledgeBaseList(knowledge_bases=world.knowledge_bases(run.grant)),
+        "knowledge.list": lambda run, _: protocol.KnowledgeBaseList(knowledge_bases=world.knowledge_bases(run.grant)),
         "knowledge.retrieve": lambda _, asked: world.knowledge.retrieve(asked),
         "history.page": lambda _, asked: world.transcript.page(asked),
         "history.search": lambda _, asked: world.transcript.search(asked),
@@ -58,7 +46,7 @@ def _build_handlers(world: World) -> Mapping[str, Handler]:
         "steering.pull": lambda run, asked: run.steering.pull(asked),
         "agents.call": lambda run, asked: world.agents.call(asked, f"{run.context.run_id}-child-{len(run.calls) + 1}"),
         "platform.request": lambda _, asked: world.platform.request(asked),
-        "host.info": lambda _, __: HostInfo(
+        "host.info": lambda _, __: protocol.HostInfo(
             host_version="memory", protocol=limits.PROTOCOL_VERSION, limits={**_LIMITS}
         ),
         "state.get": lambda run, asked: state.get(run.scope_keys[asked.scope], asked.key),
@@ -87,9 +75,9 @@ def _find_model(world: World, model_id: str, operation: str) -> ScriptedModel:
     return model
 
 
-def _tool_context(run: RunLedger) -> ToolCallContext:
+def _tool_context(run: RunLedger) -> protocol.ToolCallContext:
     context = run.context
-    return ToolCallContext(
+    return protocol.ToolCallContext(
         run_id=context.run_id,
         workspace_id="workspace-1",
         agent_id="agent-1",
@@ -154,10 +142,10 @@ class RunApiHandler:
         if ledger is None or ledger.closed or ledger.terminal is not None:
             raise api_failure("not_found", "no such active run")
         try:
-            if action not in ACTIONS:
+            if action not in protocol.ACTIONS:
                 raise api_failure("invalid_argument", f"there is no action {action}", {"field": "action"})
-            if ACTIONS[action].streamed is not streamed:
-                way = "a stream" if ACTIONS[action].streamed else "a plain call"
+            if protocol.ACTIONS[action].streamed is not streamed:
+                way = "a stream" if protocol.ACTIONS[action].streamed else "a plain call"
                 raise api_failure("invalid_argument", f"{action} is {way}", {"field": "action"})
             if ledger.in_flight >= limits.CALLS_IN_FLIGHT:
                 message = f"{limits.CALLS_IN_FLIGHT} calls of this run are unanswered; await some first"
@@ -184,7 +172,7 @@ def _check_params(action: str, params: JsonObject) -> Strict:
         if measure_json(params) > limits.CALL_BYTES:
             message = f"the parameters of {action} exceed {limits.CALL_BYTES} bytes"
             raise api_failure("payload_too_large", message)
-        return ACTIONS[action].params.from_wire(params)
+        return protocol.ACTIONS[action].params.from_wire(params)
     except ValidationError as error:
         field, problem = first_problem(error)
         raise api_failure("invalid_argument", f"{action}: {field}: {problem}", {"field": field}) from error
@@ -194,7 +182,7 @@ def _check_params(action: str, params: JsonObject) -> Strict:
 
 def _check_answer_size(action: str, answer: Shape) -> JsonObject:
     wire = answer.to_wire()
-    if action not in RANGED_READS and measure_json(wire) > limits.CALL_BYTES:
+    if action not in protocol.RANGED_READS and measure_json(wire) > limits.CALL_BYTES:
         raise api_failure("payload_too_large", f"the answer to {action} exceeds {limits.CALL_BYTES} bytes")
     return wire
 

@@ -6,27 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bollard.protocol import (
-    ArtifactCreated,
-    ArtifactMetadata,
-    ArtifactReadResult,
-    ArtifactsAppend,
-    ArtifactsBegin,
-    ArtifactsFinish,
-    ArtifactsRead,
-    ArtifactUpload,
-    BytesResult,
-    JsonObject,
-    JsonValue,
-    KeyPage,
-    StateDelete,
-    StateList,
-    StateSet,
-    StateValue,
-    StorageList,
-    Written,
-    limits,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.clock import Clock
 
@@ -36,12 +17,14 @@ def measure_json(value: JsonValue) -> int:
     return len(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode())
 
 
-def _page_keys(names: Iterable[str], request: StateList | StorageList) -> KeyPage:
+def _page_keys(names: Iterable[str], request: protocol.StateList | protocol.StorageList) -> protocol.KeyPage:
     """Return the keys after the cursor, which is the last key of the previous page."""
     prefix, cursor, limit = request.prefix, request.cursor, request.limit
     after = [name for name in sorted(names) if name.startswith(prefix) and (cursor is None or name > cursor)]
     has_more = len(after) > limit
-    return KeyPage(keys=tuple(after[:limit]), next_cursor=after[limit - 1] if has_more else None, has_more=has_more)
+    return protocol.KeyPage(
+        keys=tuple(after[:limit]), next_cursor=after[limit - 1] if has_more else None, has_more=has_more
+    )
 
 
 class StateStore:
@@ -50,7 +33,7 @@ class StateStore:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._scopes: dict[str, dict[str, StateValue]] = {}
+        self._scopes: dict[str, dict[str, protocol.StateValue]] = {}
         self._known: set[tuple[str, str]] = set()
         """All keys that were written once."""
         self._newest = 0
@@ -65,13 +48,13 @@ class StateStore:
         """All live values of one scope."""
         return {key: held.value for key, held in self._live(scope_key).items()}
 
-    def get(self, scope_key: str, key: str) -> StateValue:
+    def get(self, scope_key: str, key: str) -> protocol.StateValue:
         held = self._live(scope_key).get(key)
         if held is None:
             raise api_failure("not_found", f"no state {key}")
         return held
 
-    def set(self, scope_key: str, request: StateSet) -> Written:
+    def set(self, scope_key: str, request: protocol.StateSet) -> protocol.Written:
         live = self._live(scope_key)
         self._compare(live, request.key, request.if_version)
         size = measure_json(request.value)
@@ -83,17 +66,17 @@ class StateStore:
             message = f"value: the scope would hold more than {limits.STATE_SCOPE_BYTES} bytes"
             raise api_failure("payload_too_large", message, {"field": "value", "reason": "quota"})
         existed = request.key in live
-        return Written(version=self._put(scope_key, request.key, request.value, request.ttl), existed=existed)
+        return protocol.Written(version=self._put(scope_key, request.key, request.value, request.ttl), existed=existed)
 
-    def delete(self, scope_key: str, request: StateDelete) -> Written:
+    def delete(self, scope_key: str, request: protocol.StateDelete) -> protocol.Written:
         live = self._live(scope_key)
         self._compare(live, request.key, request.if_version)
-        return Written(existed=live.pop(request.key, None) is not None)
+        return protocol.Written(existed=live.pop(request.key, None) is not None)
 
-    def list(self, scope_key: str, request: StateList) -> KeyPage:
+    def list(self, scope_key: str, request: protocol.StateList) -> protocol.KeyPage:
         return _page_keys(self._live(scope_key), request)
 
-    def _live(self, scope_key: str) -> dict[str, StateValue]:
+    def _live(self, scope_key: str) -> dict[str, protocol.StateValue]:
         held = self._scopes.setdefault(scope_key, {})
         now = self._clock.now()
         for key in [key for key, value in held.items() if value.expires_at is not None and value.expires_at <= now]:
@@ -104,11 +87,11 @@ class StateStore:
         self._newest += 1
         self._known.add((scope_key, key))
         expires_at = None if ttl is None else self._clock.now() + ttl
-        held = StateValue(value=value, version=self._newest, expires_at=expires_at)
+        held = protocol.StateValue(value=value, version=self._newest, expires_at=expires_at)
         self._scopes.setdefault(scope_key, {})[key] = held
         return held.version
 
-    def _compare(self, live: dict[str, StateValue], key: str, if_version: int | None) -> None:
+    def _compare(self, live: dict[str, protocol.StateValue], key: str, if_version: int | None) -> None:
         current = live[key].version if key in live else 0
         if if_version is not None and if_version != current:
             now = f"has version {current}" if current else "is not there"
@@ -123,25 +106,25 @@ class Blobs:
         self._kind = kind
         self.contents = dict(contents)
 
-    def get(self, key: str, offset: int, length: int) -> BytesResult:
+    def get(self, key: str, offset: int, length: int) -> protocol.BytesResult:
         content = self._find(key)
         piece = content[offset : offset + length]
-        return BytesResult(
+        return protocol.BytesResult(
             content_base64=base64.b64encode(piece).decode(),
             offset=offset,
             size_bytes=len(content),
             has_more=offset + len(piece) < len(content) and bool(piece),
         )
 
-    def set(self, key: str, content_base64: str) -> Written:
+    def set(self, key: str, content_base64: str) -> protocol.Written:
         existed = key in self.contents
         self.contents[key] = base64.b64decode(content_base64)
-        return Written(existed=existed)
+        return protocol.Written(existed=existed)
 
-    def delete(self, key: str) -> Written:
-        return Written(existed=self.contents.pop(key, None) is not None)
+    def delete(self, key: str) -> protocol.Written:
+        return protocol.Written(existed=self.contents.pop(key, None) is not None)
 
-    def list(self, request: StorageList) -> KeyPage:
+    def list(self, request: protocol.StorageList) -> protocol.KeyPage:
         return _page_keys(self.contents, request)
 
     def _find(self, key: str) -> bytes:
@@ -154,13 +137,13 @@ class Blobs:
 class MemoryArtifact:
     """One artifact and its content."""
 
-    metadata: ArtifactMetadata
+    metadata: protocol.ArtifactMetadata
     content: bytes
 
 
 @dataclass(slots=True)
 class _Upload:
-    begun: ArtifactsBegin
+    begun: protocol.ArtifactsBegin
     content: bytearray = field(default_factory=bytearray)
 
 
@@ -174,13 +157,13 @@ class Artifacts:
         for artifact_id, content in contents.items():
             self._keep(artifact_id, "file", None, None, content, None, {})
 
-    def metadata(self, artifact_id: str) -> ArtifactMetadata:
+    def metadata(self, artifact_id: str) -> protocol.ArtifactMetadata:
         return self._find(artifact_id).metadata
 
-    def read(self, request: ArtifactsRead) -> ArtifactReadResult:
+    def read(self, request: protocol.ArtifactsRead) -> protocol.ArtifactReadResult:
         found = self._find(request.artifact_id)
         piece = found.content[request.offset : request.offset + request.length]
-        return ArtifactReadResult(
+        return protocol.ArtifactReadResult(
             artifact_id=request.artifact_id,
             mime_type=found.metadata.mime_type,
             size_bytes=len(found.content),
@@ -190,12 +173,12 @@ class Artifacts:
             has_more=request.offset + len(piece) < len(found.content) and bool(piece),
         )
 
-    def begin(self, request: ArtifactsBegin) -> ArtifactUpload:
+    def begin(self, request: protocol.ArtifactsBegin) -> protocol.ArtifactUpload:
         upload_id = f"upload-{len(self._uploads) + 1}"
         self._uploads[upload_id] = _Upload(request)
-        return ArtifactUpload(upload_id=upload_id, offset=0)
+        return protocol.ArtifactUpload(upload_id=upload_id, offset=0)
 
-    def append(self, request: ArtifactsAppend) -> ArtifactUpload:
+    def append(self, request: protocol.ArtifactsAppend) -> protocol.ArtifactUpload:
         upload = self._upload(request.upload_id)
         piece = base64.b64decode(request.content_base64)
         if bytes(upload.content[request.offset : request.offset + len(piece)]) != piece:
@@ -203,9 +186,9 @@ class Artifacts:
                 message = f"offset: the upload stands at {len(upload.content)}, not at {request.offset}"
                 raise api_failure("invalid_argument", message, {"field": "offset", "offset": len(upload.content)})
             upload.content += piece
-        return ArtifactUpload(upload_id=request.upload_id, offset=len(upload.content))
+        return protocol.ArtifactUpload(upload_id=request.upload_id, offset=len(upload.content))
 
-    def finish(self, request: ArtifactsFinish, run_id: str) -> ArtifactMetadata:
+    def finish(self, request: protocol.ArtifactsFinish, run_id: str) -> protocol.ArtifactMetadata:
         upload = self._upload(request.upload_id)
         content = bytes(upload.content)
         if hashlib.sha256(content).hexdigest() != request.sha256:
@@ -215,7 +198,7 @@ class Artifacts:
         artifact_id = f"artifact-{len(self.kept) + 1}"
         return self._keep(artifact_id, begun.artifact_type, begun.name, begun.mime_type, content, run_id, {})
 
-    def create(self, created: ArtifactCreated, run_id: str) -> ArtifactMetadata:
+    def create(self, created: protocol.ArtifactCreated, run_id: str) -> protocol.ArtifactMetadata:
         """Store the artifact of a result. Raises `ValueError` with the reason if it is invalid."""
         content = base64.b64decode(created.content_base64 or "", validate=True)
         if len(content) > limits.INLINE_ARTIFACT_BYTES:
@@ -242,8 +225,8 @@ class Artifacts:
         content: bytes,
         run_id: str | None,
         metadata: JsonObject,
-    ) -> ArtifactMetadata:
-        described = ArtifactMetadata(
+    ) -> protocol.ArtifactMetadata:
+        described = protocol.ArtifactMetadata(
             artifact_id=artifact_id,
             artifact_type=artifact_type,
             mime_type=mime_type,

@@ -4,26 +4,15 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from bollard.protocol import (
-    AgentEventRecord,
-    EventPage,
-    EventsPage,
-    HistoryPage,
-    HistoryPageQuery,
-    HistorySearch,
-    HistorySearchResult,
-    Message,
-    Shape,
-    TranscriptItem,
-    limits,
-)
+from bollard import protocol
+from bollard.protocol import Shape, limits
 from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.models import overlap
 
-HistoryEntry = str | tuple[str, str] | Message | TranscriptItem
+HistoryEntry = str | tuple[str, str] | protocol.Message | protocol.TranscriptItem
 """What a user said; `(role, text)`; a message; or a whole item."""
 
-T = TypeVar("T", TranscriptItem, AgentEventRecord)
+T = TypeVar("T", protocol.TranscriptItem, protocol.AgentEventRecord)
 
 
 def text_of(content: str | Sequence[Any] | None) -> str:
@@ -68,7 +57,7 @@ class Transcript:
 
     def __init__(self, entries: Iterable[HistoryEntry], conversation_id: str) -> None:
         self.conversation_id = conversation_id
-        self.items: list[TranscriptItem] = []
+        self.items: list[protocol.TranscriptItem] = []
         for entry in entries:
             self.add(entry)
 
@@ -76,19 +65,19 @@ class Transcript:
         """One more message, at the end."""
         seq = len(self.items) + 1
         given: dict[str, Any] = {"cursor": cursor_at("history.page", seq), "seq": seq}
-        if isinstance(entry, TranscriptItem):
+        if isinstance(entry, protocol.TranscriptItem):
             self.items.append(entry.model_copy(update=given))
             return
         if isinstance(entry, str):
             entry = ("user", entry)
-        if isinstance(entry, Message):
+        if isinstance(entry, protocol.Message):
             role, text = entry.role, text_of(entry.content)
             given["content_json"] = entry.to_wire()
             given["artifact_refs"] = entry.artifact_refs or ()
         else:
             role, text = entry
         self.items.append(
-            TranscriptItem(
+            protocol.TranscriptItem(
                 transcript_id=f"transcript-{seq}",
                 event_id=f"history-event-{seq}",
                 conversation_id=self.conversation_id,
@@ -98,7 +87,7 @@ class Transcript:
             )
         )
 
-    def page(self, request: HistoryPageQuery) -> HistoryPage:
+    def page(self, request: protocol.HistoryPageQuery) -> protocol.HistoryPage:
         """Items between the cursors, from the newest end, or from the oldest with `forward`."""
         if request.conversation_id not in (None, self.conversation_id):
             raise api_failure("not_found", f"no conversation {request.conversation_id}")
@@ -113,7 +102,7 @@ class Transcript:
             items = [item.model_copy(update={"artifact_refs": ()}) for item in items]
         ends = (items[0].cursor, items[-1].cursor) if items else (None, None)
         has_more = len(items) < len(between)
-        return HistoryPage(
+        return protocol.HistoryPage(
             items=tuple(items),
             next_cursor=(ends[0] if backward else ends[1]) if has_more else None,
             prev_cursor=ends[1] if backward else ends[0],
@@ -121,7 +110,7 @@ class Transcript:
             total_count=len(self.items),
         )
 
-    def search(self, request: HistorySearch) -> HistorySearchResult:
+    def search(self, request: protocol.HistorySearch) -> protocol.HistorySearchResult:
         """Items that share words with the query, best first."""
         wanted: Mapping[str, Any] = request.filters or {}
         scored = [
@@ -130,36 +119,38 @@ class Transcript:
             if all(getattr(item, name, item.metadata.get(name)) == value for name, value in wanted.items())
         ]
         hits = [item for score, item in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
-        return HistorySearchResult(items=tuple(hits[: request.top_k]), total_count=len(hits), query=request.query)
+        return protocol.HistorySearchResult(
+            items=tuple(hits[: request.top_k]), total_count=len(hits), query=request.query
+        )
 
 
 class Events:
     """The events of one conversation."""
 
-    def __init__(self, events: Iterable[AgentEventRecord]) -> None:
-        self.items: list[AgentEventRecord] = []
+    def __init__(self, events: Iterable[protocol.AgentEventRecord]) -> None:
+        self.items: list[protocol.AgentEventRecord] = []
         for event in events:
             self.add(event)
 
-    def add(self, event: AgentEventRecord) -> None:
+    def add(self, event: protocol.AgentEventRecord) -> None:
         """One more event, at the end."""
         seq = len(self.items) + 1
         self.items.append(event.model_copy(update={"seq": seq, "cursor": cursor_at("events.page", seq)}))
 
-    def get(self, event_id: str) -> AgentEventRecord:
+    def get(self, event_id: str) -> protocol.AgentEventRecord:
         for event in self.items:
             if event.event_id == event_id:
                 return event
         raise api_failure("not_found", f"no event {event_id}")
 
-    def page(self, request: EventsPage) -> EventPage:
+    def page(self, request: protocol.EventsPage) -> protocol.EventPage:
         """The newest events before the cursor."""
         api = "events.page"
         before = position_of(api, "before", request.before) if request.before is not None else len(self.items) + 1
         earlier = self.items[: before - 1]
         items = _fit_page(earlier[-request.limit :], newest=True)
         has_more = len(items) < len(earlier)
-        return EventPage(
+        return protocol.EventPage(
             items=tuple(items),
             next_cursor=items[0].cursor if has_more else None,
             has_more=has_more,

@@ -8,37 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from bollard.protocol import (
-    AgentAPIError,
-    AgentInput,
-    AgentResource,
-    AgentResources,
-    AgentRunContext,
-    AgentRunState,
-    AgentsCall,
-    ChildRunResult,
-    ContextAccess,
-    FileResource,
-    JsonObject,
-    JsonValue,
-    KnowledgeBaseResource,
-    KnowledgeChunk,
-    KnowledgeResult,
-    KnowledgeRetrieve,
-    Message,
-    ModelResource,
-    PlatformOutcome,
-    PlatformRequest,
-    StorageResource,
-    ToolAnswer,
-    ToolCallContext,
-    ToolDefinition,
-    ToolDetail,
-    ToolResource,
-    ToolResult,
-    ToolsCall,
-    limits,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.clock import Clock
 from bollard.sdk.testing.grant import Grant
@@ -52,14 +23,14 @@ Callback = Callable[..., Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Tool:
-    definition: ToolDefinition
+    definition: protocol.ToolDefinition
     function: Callback
 
     @property
     def sha256(self) -> str:
         return hashlib.sha256(json.dumps(self.definition.to_wire(), sort_keys=True).encode()).hexdigest()
 
-    async def answer(self, arguments: JsonObject, context: ToolCallContext) -> ToolAnswer:
+    async def answer(self, arguments: JsonObject, context: protocol.ToolCallContext) -> protocol.ToolAnswer:
         declared = tool_declaration_of(self.function)
         if declared is not None:
             return await declared.invoke(arguments, context)
@@ -78,7 +49,7 @@ class Tools:
     def __init__(self, tools: Iterable[Callback] | Mapping[str, Callback], clock: Clock) -> None:
         self._clock = clock
         self._numbers = itertools.count(1)
-        self._outcomes: dict[tuple[str, str], tuple[JsonObject, ToolResult]] = {}
+        self._outcomes: dict[tuple[str, str], tuple[JsonObject, protocol.ToolResult]] = {}
         """By run and call id."""
         self.offered: dict[str, _Tool] = {}
         if isinstance(tools, Mapping):
@@ -95,13 +66,13 @@ class Tools:
         else:
             text = inspect.getdoc(function) or function.__name__
             own_name = name or function.__name__.lower()
-            definition = ToolDefinition(name=own_name, description=text, input_schema={"type": "object"})
+            definition = protocol.ToolDefinition(name=own_name, description=text, input_schema={"type": "object"})
         self.offered[name or definition.name] = _Tool(definition=definition, function=function)
 
-    def details(self, names: Iterable[str]) -> tuple[ToolDetail, ...]:
+    def details(self, names: Iterable[str]) -> tuple[protocol.ToolDetail, ...]:
         """Return the schemas of tools."""
         return tuple(
-            ToolDetail(
+            protocol.ToolDetail(
                 tool_name=name,
                 description=self._find(name).definition.description,
                 input_schema=self._find(name).definition.input_schema,
@@ -112,7 +83,7 @@ class Tools:
             for name in names
         )
 
-    async def call(self, request: ToolsCall, context: ToolCallContext) -> ToolResult:
+    async def call(self, request: protocol.ToolsCall, context: protocol.ToolCallContext) -> protocol.ToolResult:
         """Call one; in one run, the same call id with the same parameters returns the recorded outcome."""
         found = self._find(request.name)
         call_id = request.call_id or f"tool-call-{next(self._numbers)}"
@@ -126,7 +97,7 @@ class Tools:
             raise api_failure("invalid_argument", message, {"field": "call_id"})
         started = self._clock.monotonic()
         answer = await found.answer(request.parameters, context)
-        result = ToolResult(
+        result = protocol.ToolResult(
             call_id=call_id,
             content=answer.content,
             structured=answer.structured,
@@ -145,13 +116,13 @@ class Tools:
 class KnowledgeBases:
     """Pieces of text by knowledge base, ranked by the words they share with the query."""
 
-    def __init__(self, bases: Mapping[str, Iterable[str | KnowledgeChunk]]) -> None:
-        self.chunks: dict[str, list[KnowledgeChunk]] = {
+    def __init__(self, bases: Mapping[str, Iterable[str | protocol.KnowledgeChunk]]) -> None:
+        self.chunks: dict[str, list[protocol.KnowledgeChunk]] = {
             kb_id: [_chunk(kb_id, number, piece) for number, piece in enumerate(pieces, start=1)]
             for kb_id, pieces in bases.items()
         }
 
-    def retrieve(self, request: KnowledgeRetrieve) -> KnowledgeResult:
+    def retrieve(self, request: protocol.KnowledgeRetrieve) -> protocol.KnowledgeResult:
         """The pieces that fit best."""
         if request.kb_id not in self.chunks:
             raise api_failure("not_found", f"no knowledge base {request.kb_id}")
@@ -159,33 +130,35 @@ class KnowledgeBases:
         fitting = [chunk for chunk in self.chunks[request.kb_id] if wanted <= chunk.metadata.items()]
         scored = [chunk.model_copy(update={"score": overlap(request.query, chunk.text)}) for chunk in fitting]
         ranked = sorted(scored, key=lambda chunk: -chunk.score)
-        return KnowledgeResult(chunks=tuple(ranked[: request.top_k]))
+        return protocol.KnowledgeResult(chunks=tuple(ranked[: request.top_k]))
 
 
-def _chunk(kb_id: str, number: int, piece: str | KnowledgeChunk) -> KnowledgeChunk:
-    if isinstance(piece, KnowledgeChunk):
+def _chunk(kb_id: str, number: int, piece: str | protocol.KnowledgeChunk) -> protocol.KnowledgeChunk:
+    if isinstance(piece, protocol.KnowledgeChunk):
         return piece.model_copy(update={"kb_id": kb_id})
-    return KnowledgeChunk(chunk_id=f"{kb_id}-{number}", kb_id=kb_id, text=piece, score=0.0, source={"document": kb_id})
+    return protocol.KnowledgeChunk(
+        chunk_id=f"{kb_id}-{number}", kb_id=kb_id, text=piece, score=0.0, source={"document": kb_id}
+    )
 
 
 class ChildAgents:
     """Other agents: an answer, or a function of the input that returns one."""
 
-    def __init__(self, agents: Mapping[str, str | ChildRunResult | Callback]) -> None:
+    def __init__(self, agents: Mapping[str, str | protocol.ChildRunResult | Callback]) -> None:
         self.known = dict(agents)
 
-    async def call(self, request: AgentsCall, run_id: str) -> ChildRunResult:
+    async def call(self, request: protocol.AgentsCall, run_id: str) -> protocol.ChildRunResult:
         """Ask one."""
         if request.agent_id not in self.known:
             raise api_failure("not_found", f"no agent {request.agent_id}")
         answer = await _run_script(self.known[request.agent_id], request.input)
-        if isinstance(answer, ChildRunResult):
+        if isinstance(answer, protocol.ChildRunResult):
             return answer
-        return ChildRunResult(run_id=run_id, status="completed", messages=(_message(answer),))
+        return protocol.ChildRunResult(run_id=run_id, status="completed", messages=(_message(answer),))
 
 
-def _message(answer: object) -> Message:
-    return answer if isinstance(answer, Message) else Message(role="assistant", content=str(answer))
+def _message(answer: object) -> protocol.Message:
+    return answer if isinstance(answer, protocol.Message) else protocol.Message(role="assistant", content=str(answer))
 
 
 @dataclass(slots=True)
@@ -193,27 +166,27 @@ class PlatformActions:
     """Outcomes of platform actions by name: a word, an error, JSON, or a function of the request that gives one."""
 
     outcomes: Mapping[str, Any]
-    requested: list[PlatformRequest] = field(default_factory=list[PlatformRequest])
+    requested: list[protocol.PlatformRequest] = field(default_factory=list[protocol.PlatformRequest])
 
-    async def request(self, request: PlatformRequest) -> PlatformOutcome:
+    async def request(self, request: protocol.PlatformRequest) -> protocol.PlatformOutcome:
         """Ask for one."""
         if request.action not in self.outcomes:
             raise api_failure("not_found", f"no platform action {request.action}")
         self.requested.append(request)
         answer = await _run_script(self.outcomes[request.action], request)
-        if isinstance(answer, PlatformOutcome):
+        if isinstance(answer, protocol.PlatformOutcome):
             return answer
         call_id = f"platform-call-{len(self.requested)}"
         if isinstance(answer, str):
-            return PlatformOutcome(call_id=call_id, outcome=answer)
-        return PlatformOutcome(call_id=call_id, outcome="done", result=cast("JsonValue", answer))
+            return protocol.PlatformOutcome(call_id=call_id, outcome=answer)
+        return protocol.PlatformOutcome(call_id=call_id, outcome="done", result=cast("JsonValue", answer))
 
 
-async def _run_script(scripted: Any, request: AgentInput | PlatformRequest) -> Any:
+async def _run_script(scripted: Any, request: protocol.AgentInput | protocol.PlatformRequest) -> Any:
     answer = scripted(request) if callable(scripted) and not isinstance(scripted, Exception) else scripted
     if inspect.isawaitable(answer):
         answer = await answer
-    if isinstance(answer, AgentAPIError):
+    if isinstance(answer, protocol.AgentAPIError):
         raise AgentAPIException(answer)
     if isinstance(answer, Exception):
         raise answer
@@ -238,11 +211,11 @@ class World:
     agents: ChildAgents
     platform: PlatformActions
 
-    def resources(self, grant: Grant) -> AgentResources:
+    def resources(self, grant: Grant) -> protocol.AgentResources:
         """Return the resources that a run sees, with its granted operations."""
-        return AgentResources(
+        return protocol.AgentResources(
             models=tuple(
-                ModelResource(
+                protocol.ModelResource(
                     model_id=name,
                     model_type=model.model_type,
                     provider="script",
@@ -253,7 +226,7 @@ class World:
                 if (operations := grant.operations("models", model.operations))
             ),
             tools=tuple(
-                ToolResource(
+                protocol.ToolResource(
                     tool_name=name,
                     tool_type="function",
                     description=tool.definition.description,
@@ -266,32 +239,34 @@ class World:
             ),
             knowledge_bases=self.knowledge_bases(grant),
             agents=tuple(
-                AgentResource(agent_id=name, name=name) for name in self.agents.known if grant.operations("agents")
+                protocol.AgentResource(agent_id=name, name=name)
+                for name in self.agents.known
+                if grant.operations("agents")
             ),
             files=tuple(
-                FileResource(file_id=name, file_name=name, source="config", operations=operations)
+                protocol.FileResource(file_id=name, file_name=name, source="config", operations=operations)
                 for name in self.files.contents
                 if (operations := grant.operations("files"))
             ),
-            storage=StorageResource(
+            storage=protocol.StorageResource(
                 plugin_storage="plugin" in grant.permissions.storage,
                 workspace_storage="workspace" in grant.permissions.storage,
             ),
             platform_capabilities=dict.fromkeys(self.platform.outcomes, True) if grant.operations("platform") else {},
         )
 
-    def knowledge_bases(self, grant: Grant) -> tuple[KnowledgeBaseResource, ...]:
+    def knowledge_bases(self, grant: Grant) -> tuple[protocol.KnowledgeBaseResource, ...]:
         """Return the knowledge bases that a run may query."""
         operations = grant.operations("knowledge_bases")
         return tuple(
-            KnowledgeBaseResource(kb_id=name, kb_name=name, operations=operations)
+            protocol.KnowledgeBaseResource(kb_id=name, kb_name=name, operations=operations)
             for name in self.knowledge.chunks
             if operations
         )
 
     def projection(
-        self, context: AgentRunContext, grant: Grant, keys: Mapping[str, str]
-    ) -> tuple[ContextAccess, AgentRunState, JsonObject]:
+        self, context: protocol.AgentRunContext, grant: Grant, keys: Mapping[str, str]
+    ) -> tuple[protocol.ContextAccess, protocol.AgentRunState, JsonObject]:
         """Return the run's position in its conversation, its initial state, and the scopes with keys only."""
         items = self.transcript.items
         access = context.context.model_copy(
@@ -317,4 +292,4 @@ class World:
             else:
                 left -= size
             snapshots[scope] = told
-        return access, AgentRunState(**snapshots), shortened
+        return access, protocol.AgentRunState(**snapshots), shortened
