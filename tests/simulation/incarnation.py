@@ -74,7 +74,10 @@ class Incarnation:
         self.control = RunControl(store, self.core.dispatcher.live)
         self.external = ExternalRuns(b"simulated", clock, self.core.dispatcher.live)
         await self.journal.start()
-        self.background = [self._loop.create_task(self.core.takeover.run()), self._loop.create_task(self._sweep())]
+        self.background = [
+            self._loop.create_task(self.core.startup_recovery.run()),
+            self._loop.create_task(self._sweep()),
+        ]
         self.background.append(self._loop.create_task(self._discover(agents)))
 
     async def _discover(self, agents: AgentRegistry) -> None:

@@ -320,10 +320,10 @@ class Host:
         self.fleet.start()
         parts.saved.mcp.start()
         parts.saved.library.start()
-        lost_are_ended = parts.core.takeover.lost_are_ended
+        lost_are_ended = parts.core.startup_recovery.lost_are_ended
         await parts.core.approvals.load(lost_are_ended)
         tasks = [
-            asyncio.create_task(parts.core.takeover.run()),
+            asyncio.create_task(parts.core.startup_recovery.run()),
             asyncio.create_task(parts.delivery.run(lost_are_ended)),
             *Housekeeping(parts=parts, retention=self._retention, every_s=self._housekeeping_s).start(),
         ]
@@ -366,7 +366,7 @@ class Host:
             started=self._ready,
             broken=self.broken.is_set(),
             draining=self._parts.core.dispatcher.draining,
-            recovered=self._parts.core.takeover.lost_are_ended.is_set(),
+            recovered=self._parts.core.startup_recovery.lost_are_ended.is_set(),
         )
 
     def resources(self) -> tuple[Resource, ...]:

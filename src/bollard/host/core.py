@@ -40,10 +40,10 @@ from bollard.host.runs.live_run import RunEnvironment
 from bollard.host.runs.start_request import ConfigSecrets, StartRequestBuilder
 from bollard.host.runs.stream import RunReader
 from bollard.host.secrets.redactor import Redactor
+from bollard.host.startup_recovery import LostRuns, StartupRecovery
 from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.store import Store
-from bollard.host.takeover import LostRuns, Takeover
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.telemetry.tracer import Tracer
 from bollard.host.workers.boundary import WorkerPool
@@ -102,7 +102,7 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
     gates: FrontGates
     reader: RunReader
     recovery: Recovery
-    takeover: Takeover
+    startup_recovery: StartupRecovery
     tool_calls: ToolCalls
     gateway_tokens: GatewayTokens
     answered: frozenset[str]
@@ -223,7 +223,7 @@ def build_core(
     api.handlers["agents.call"] = AgentCalls(tool_calls, child_calls).call
     api.handlers["tools.call"] = tool_calls.call
     api.handlers["platform.request"] = PlatformCalls(tool_calls).request
-    takeover = Takeover(
+    startup_recovery = StartupRecovery(
         recovery, lost, journal=journal, agents=agents, intake=intake, backlog=dispatcher.backlog, ids=ids
     )
     return Core(
@@ -237,9 +237,9 @@ def build_core(
         dispatcher=dispatcher,
         intake=intake,
         gates=gates,
-        reader=RunReader(store, hub, dispatcher.live, takeover.lost_are_ended),
+        reader=RunReader(store, hub, dispatcher.live, startup_recovery.lost_are_ended),
         recovery=recovery,
-        takeover=takeover,
+        startup_recovery=startup_recovery,
         tool_calls=tool_calls,
         gateway_tokens=GatewayTokens(),
         answered=frozenset((*api.handlers, *api.streams)),

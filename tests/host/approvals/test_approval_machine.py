@@ -85,8 +85,8 @@ class Approvals(RuleBasedStateMachine):
         await stage.pool.add()
         self.hosts.append(ApprovalHost(stage, self.done))
         self.host.agent()
-        await self.host.approvals.load(stage.core.takeover.lost_are_ended)
-        await stage.core.takeover.run()
+        await self.host.approvals.load(stage.core.startup_recovery.lost_are_ended)
+        await stage.core.startup_recovery.run()
 
     @rule()
     def begin(self) -> None:

@@ -87,11 +87,11 @@ async def test_a_question_survives_the_host(store: Any, hosts: Any, status: str)
     assert await run.written()
 
     second: ApprovalHost = await hosts(store, incarnation="i2")
-    await second.approvals.load(second.stage.core.takeover.lost_are_ended)
+    await second.approvals.load(second.stage.core.startup_recovery.lost_are_ended)
     if status == "requested":
         told = await second.refused(approval, "allow_once")  # its run has not been ended yet
         assert told.code == "conflict"
-    await second.stage.core.takeover.run()
+    await second.stage.core.startup_recovery.run()
     if status == "requested":
         assert second.done == []
         await second.decide(approval, "allow_once")
@@ -100,7 +100,7 @@ async def test_a_question_survives_the_host(store: Any, hosts: Any, status: str)
     assert [event.data["outcome"] for event in second.raised] == ["completed"]
 
     third: ApprovalHost = await hosts(store, incarnation="i3")
-    await third.approvals.load(third.stage.core.takeover.lost_are_ended)
+    await third.approvals.load(third.stage.core.startup_recovery.lost_are_ended)
     assert len(third.approvals.registry) == 0
     assert len(third.done) == 1
 
@@ -132,8 +132,8 @@ async def test_a_yes_that_was_carried_out_before_the_host_died_is_not_carried_ou
     await first.close()
 
     second: ApprovalHost = await hosts(sqlite_store, incarnation="i2")
-    await second.stage.core.takeover.run()
-    await second.approvals.load(second.stage.core.takeover.lost_are_ended)
+    await second.stage.core.startup_recovery.run()
+    await second.approvals.load(second.stage.core.startup_recovery.lost_are_ended)
     await second.settled(lambda: second.status(approval) == "used")
     assert second.done == []
     assert [event.data["outcome"] for event in second.raised] == ["unknown"]

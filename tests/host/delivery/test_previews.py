@@ -131,7 +131,7 @@ async def test_after_a_crash_the_preview_becomes_the_message_that_was_kept(
     second = await posts(memory_store, channel=channel, incarnation="i2", start=False)
     second.recovered.clear()
     second.start()
-    await second.stage.core.takeover.run()
+    await second.stage.core.startup_recovery.run()
     second.recovered.set()
     await second.until(lambda: second.statuses == ["sent"] * 3)
     assert (second.stage.row(run_id).reason, channel.texts) == ("host.lost", ["Half a sen"])

@@ -108,7 +108,7 @@ async def test_shares_are_as_full_after_a_restart(store: Store, rooms: Any, cloc
     assert counts == {"conversation": 2, "caller": 3, "agent": 3}
     await first.die()
     room = await rooms(store, "queue", incarnation="i2", queue=LIMITS, runs_at_once=0)
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     await room.until(lambda: room.stage.dispatcher.backlog.size >= 3)
     assert room.stage.dispatcher.backlog.shares.largest() == counts
     assert (await _refused(room, caller="key:2")).details["share"] == "conversation"

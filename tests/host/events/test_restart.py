@@ -35,13 +35,13 @@ async def leave_waiting(room: Any, *texts: str) -> list[str]:
 async def test_messages_that_had_no_run_yet_get_one_each_in_order(store: Store, rooms: Any) -> None:
     events = await leave_waiting(await rooms(store, incarnation="dead"), "first", "second", "third")
     room = await rooms(store, incarnation="next")
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     assert await room.answer_all() == ["first", "second", "third"]
     for event_id, run in zip(events, room.worker.runs, strict=True):
         row = store.event("default", event_id)
         assert row is not None
         assert (row.dispatch, row.run_id) == ("run", run.run_id)
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     assert len(room.worker.runs) == 3, "a second look finds nothing"
     room.check()
 
@@ -49,7 +49,7 @@ async def test_messages_that_had_no_run_yet_get_one_each_in_order(store: Store, 
 async def test_a_message_that_two_hosts_find_waiting_gets_one_run(store: Store, rooms: Any) -> None:
     await leave_waiting(await rooms(store, incarnation="dead"), "only once")
     one, other = await rooms(store, incarnation="one"), await rooms(store, incarnation="other")
-    await asyncio.gather(one.stage.core.takeover.run(), other.stage.core.takeover.run())
+    await asyncio.gather(one.stage.core.startup_recovery.run(), other.stage.core.startup_recovery.run())
     await one.until(lambda: one.worker.runs or other.worker.runs)
     winner, loser = (one, other) if one.worker.runs else (other, one)
     assert await winner.answer_all() == ["only once"]
@@ -65,7 +65,7 @@ async def test_messages_of_a_run_that_is_lost_get_their_own_after_the_restart(st
     await before.say("not pulled")
     await before.die()
     room = await rooms(store, incarnation="next")
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     assert await room.answer_all() == ["pulled", "not pulled"]
     assert room.stage.row(run.run_id).reason == "host.lost"
     dropped = [data for kind, data in room.steering(run.run_id) if kind == "steering.dropped"]
@@ -81,7 +81,7 @@ async def test_runs_that_waited_go_on_in_the_order_in_which_they_came(store: Sto
         await before.say(text)
     await before.die()
     room = await rooms(store, "queue", incarnation="next")
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     assert await room.answer_all() == texts
     assert conversation_problems(store, {"parrot": "queue"}) == []
 
@@ -96,12 +96,12 @@ async def test_runs_that_waited_keep_their_order_when_the_clock_was_set_back_bet
     await before.die()
     clock.jump(-3600)
     between = await rooms(store, "queue", incarnation="between")
-    await between.stage.core.takeover.run()
+    await between.stage.core.startup_recovery.run()
     await between.nth_run(1)
     await between.say("fourth")
     await between.die()
     room = await rooms(store, "queue", incarnation="next")
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     assert await room.answer_all() == ["second", "third", "fourth"]
 
 
@@ -115,7 +115,7 @@ async def test_what_is_given_back_comes_behind_what_waited_before_a_restart_with
     await before.die()
     clock.jump(-3600)
     room = await rooms(store, incarnation="next")
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     run = await room.nth_run(1)
     assert (await room.say("given back", "bob")).run_id == run.run_id
     await room.give_up(run, "runner.error")
@@ -131,7 +131,7 @@ async def test_parallel_runs_that_waited_for_room_go_on_beside_each_other(
         await before.say(text)
     await before.die()
     room = await rooms(memory_store, "parallel", incarnation="next")
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     await room.nth_run(3)
     assert sorted(await room.answer_all()) == ["one", "three", "two"]  # beside each other: none waits for another
     room.check()
@@ -148,7 +148,7 @@ async def test_runs_that_waited_do_not_count_against_their_agent_after_a_restart
     await before.die()
     room = await rooms(store, "queue", incarnation="next")
     room.agent("queue", runs_at_once=2)
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     first = await room.nth_run(1)
     other = await room.run_of(await room.say("elsewhere", conversation="hall"))
     with pytest.raises(BudgetExceeded):
@@ -164,10 +164,10 @@ async def test_a_message_that_comes_right_after_the_start_overtakes_nobody(store
     await before.say("waited")
     await before.die()
     room = await rooms(store, "queue", incarnation="next")
-    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    startup_recovery = asyncio.create_task(room.stage.core.startup_recovery.run())
     await asyncio.sleep(0)  # it has begun
     saying = room.saying("new")
-    await takeover
+    await startup_recovery
     await saying
     assert await room.answer_all() == ["waited", "new"]
 
@@ -181,7 +181,7 @@ async def test_recovery_leaves_alone_what_has_come_since_the_start(store: Store,
     run = await room.begin("new")
     behind = await room.say("behind it")
     assert room.stage.row(behind.run_id).status == "queued"
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     await room.answer(run)
     assert sorted(await room.answer_all(after=1)) == ["behind it", "waited"]
     room.check()
@@ -195,10 +195,10 @@ async def test_a_message_on_its_way_into_a_run_is_not_taken_for_one_that_was_lef
     await room.turnstile.arrival()
     room.turnstile.let()  # the event is on disk
     await room.turnstile.arrival()  # and its claim waits
-    takeover = asyncio.create_task(room.stage.core.takeover.run())
-    await room.until(lambda: takeover.done() or room.stage.journal.waiting > 1)
+    startup_recovery = asyncio.create_task(room.stage.core.startup_recovery.run())
+    await room.until(lambda: startup_recovery.done() or room.stage.journal.waiting > 1)
     room.turnstile.unlock()
-    await takeover
+    await startup_recovery
     assert (await saying).steered
     assert await room.pull(run) == ["on its way"]
     await room.answer(run)
@@ -230,7 +230,7 @@ async def test_a_queued_run_of_another_workspace_goes_on(store: Store, rooms: An
     room = await rooms(store, "queue", incarnation="next")
     save(room)
     async with asyncio.timeout(120):
-        await room.stage.core.takeover.run()
+        await room.stage.core.startup_recovery.run()
     assert await room.answer_all() == ["waits"]
 
 
@@ -244,13 +244,13 @@ async def test_a_message_for_an_agent_that_is_gone_waits_and_holds_up_nobody(
     record = NewRecord(workspace="default", type="event.received", data=data, created_ms=1_700_000_000_000)
     await before.stage.journal.commit(Entry(records=[record]))
     room = await rooms(store, incarnation="next")
-    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    startup_recovery = asyncio.create_task(room.stage.core.startup_recovery.run())
     run = await room.nth_run(1)
     assert run.request["context"]["input"]["text"] == "for parrot"
     await room.until(lambda: room.stage.store.pending_events(0, 10)[-1].event_id == "evt_gone")
     await room.answer(run)
     loop_time.advance(20.0)
-    await takeover
+    await startup_recovery
     row = store.event("default", "evt_gone")
     assert row is not None
     assert row.dispatch == "pending"
@@ -291,14 +291,14 @@ async def test_a_run_that_waited_goes_on_when_its_agent_comes_back_however_late(
     own = room.stage.agents.own("parrot")
     room.stage.agents.withdraw(own.runner_id)
     room.stage.agents.save(named("saved"))
-    takeover = asyncio.create_task(room.stage.core.takeover.run())
-    await room.stage.core.takeover.lost_are_ended.wait()
+    startup_recovery = asyncio.create_task(room.stage.core.startup_recovery.run())
+    await room.stage.core.startup_recovery.lost_are_ended.wait()
     await room.until(lambda: room.stage.dispatcher.backlog.of("default") == [waited])
     loop_time.advance(600.0)
     await asyncio.sleep(0)
     assert room.stage.row(waited).status == "queued"
     room.stage.agents.put(own)
-    await takeover
+    await startup_recovery
     assert await room.answer_all() == ["waited"]
     assert room.stage.row(waited).status == "completed"
 
@@ -309,13 +309,13 @@ async def test_a_run_that_waits_for_its_agent_after_a_restart_can_be_stopped(sto
     own = room.stage.agents.own("parrot")
     room.stage.agents.withdraw(own.runner_id)
     room.stage.agents.save(named("saved"))
-    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    startup_recovery = asyncio.create_task(room.stage.core.startup_recovery.run())
     await room.until(lambda: room.stage.dispatcher.backlog.of("default") == [waited])
     assert await asyncio.gather(*(room.stage.dispatcher.cancel(waited, "cancelled") for _ in range(4))) == [True] * 4
     assert (room.stage.row(waited).status, room.stage.row(waited).reason) == ("cancelled", "cancelled")
     assert [record.type for record in room.stage.records(waited)][-2:] == ["run.cancelled", "run.ended"]
     room.stage.agents.put(own)
-    await takeover
+    await startup_recovery
     assert await room.answer_all() == []
 
 
@@ -328,7 +328,7 @@ async def test_whoever_stops_a_run_that_waits_for_its_agent_is_told_when_the_sto
     own, dispatcher = room.stage.agents.own("parrot"), room.stage.dispatcher
     room.stage.agents.withdraw(own.runner_id)
     room.stage.agents.save(named("saved"))
-    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    startup_recovery = asyncio.create_task(room.stage.core.startup_recovery.run())
     await room.until(lambda: dispatcher.backlog.of("default") == [waited])
     room.turnstile.lock()
     stops = [asyncio.create_task(dispatcher.cancel(waited, "cancelled")) for _ in range(2)]
@@ -343,7 +343,7 @@ async def test_whoever_stops_a_run_that_waits_for_its_agent_is_told_when_the_sto
     room.turnstile.broken = False
     assert room.stage.row(waited).status == "queued"
     room.stage.agents.put(own)
-    await takeover
+    await startup_recovery
     assert await room.answer_all() == ["waited"]
     room.check()
 
@@ -352,7 +352,7 @@ async def test_whoever_stops_a_run_that_waits_for_its_agent_is_told_when_the_sto
 async def test_a_run_that_waited_for_an_agent_that_was_deleted_is_lost_and_says_so(store: Store, rooms: Any) -> None:
     _, waited = await left_behind(await rooms(store, incarnation="dead"))
     room = await rooms(store, incarnation="next")
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     assert (room.stage.row(waited).status, room.stage.row(waited).reason) == ("failed", "host.lost")
 
 
@@ -363,7 +363,7 @@ async def test_a_lost_run_is_repeated_once_where_its_agent_says_so(store: Store,
     async def begin(incarnation: str) -> Any:
         room = await rooms(store, incarnation=incarnation)
         room.stage.agents.save(named("saved", repeatable=True))
-        await room.stage.core.takeover.run()
+        await room.stage.core.startup_recovery.run()
         return room
 
     second = await begin("second")
@@ -401,7 +401,7 @@ async def test_a_run_that_outlasts_the_grace_of_a_stop_ends_as_after_a_crash(
     assert records["run.ended"] == {"status": "failed", "code": "host.lost", "error": "the run was stopped", **again}
     room = await rooms(store, incarnation="next")
     room.stage.agents.save(named("saved", repeatable=repeatable))
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     assert await room.answer_all() == (["long"] if repeatable else [])
 
 
@@ -414,7 +414,7 @@ async def test_a_run_that_somebody_stopped_is_not_repeated(store: Store, rooms: 
     await before.die()
     room = await rooms(store, incarnation="next")
     room.stage.agents.save(named("saved", repeatable=True))
-    await room.stage.core.takeover.run()
+    await room.stage.core.startup_recovery.run()
     assert store.run(accepted.run_id).status == "cancelled"
     assert await room.answer_all() == []
 
@@ -427,12 +427,12 @@ async def test_a_lost_run_gets_its_end_although_its_old_owner_wrote_once_more_me
     await before.die()
     room = await rooms(memory_store, incarnation="next")
     room.turnstile.lock()
-    takeover = asyncio.create_task(room.stage.core.takeover.run())
+    startup_recovery = asyncio.create_task(room.stage.core.startup_recovery.run())
     await room.turnstile.arrival()  # the end is decided, and not written yet
     await run.emit("message.completed", {"message": {"role": "assistant", "content": "one more"}})
     await before.until(lambda: "message.completed" in before.stage.types(run.run_id))
     room.turnstile.unlock()
     async with asyncio.timeout(120):
-        await takeover
+        await startup_recovery
     assert room.stage.types(run.run_id)[-2:] == ["message.completed", "run.ended"]
     assert room.stage.row(run.run_id).reason == "host.lost"

@@ -101,7 +101,7 @@ class LostRuns:
         return entry, await self._journal.commit(entry)
 
 
-class Takeover:
+class StartupRecovery:
     """Recovers the runs of earlier incarnations. Runs once at startup, concurrently with the first requests."""
 
     def __init__(
