@@ -26,9 +26,12 @@ from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.errors import HostError
 from bollard.host.http import errors as http_errors
 from bollard.host.http.answers import STATUS
+from bollard.host.http.auth.authentication import COOKIE, SECURE_COOKIE
+from bollard.host.http.idempotency import KEY_CHARACTERS
 from bollard.host.http.openapi.answers import ERROR, ERROR_WORDS, errors_of
-from bollard.host.http.openapi.document import PATH_PARTS, TAGS, described, parts_of
+from bollard.host.http.openapi.document import PATH_PARTS, described, parts_of
 from bollard.host.http.operations import Operation
+from bollard.host.http.queries import TICKET
 from bollard.host.settings import Settings
 from bollard.protocol.export import render
 from bollard.trust import enrol_proof
@@ -99,8 +102,15 @@ def test_every_reference_leads_somewhere_and_nothing_is_left_over() -> None:
 
 
 def test_the_tags_are_those_of_the_operations() -> None:
-    assert {each.tag for each in ALL.values()} == set(TAGS)
-    assert [tag["name"] for tag in DOCUMENT["tags"]] == list(TAGS)
+    assert {each.tag for each in ALL.values()} == {tag["name"] for tag in DOCUMENT["tags"]}
+
+
+def test_the_fixed_parts_have_the_values_of_the_code() -> None:
+    parameters, schemes = DOCUMENT["components"]["parameters"], DOCUMENT["components"]["securitySchemes"]
+    assert parameters["Workspace"]["schema"] == PATH_PARTS["workspace_id"][1]
+    assert parameters["IdempotencyKey"]["schema"]["maxLength"] == KEY_CHARACTERS
+    names = [schemes[scheme]["name"] for scheme in ("session", "secureSession", "ticket")]
+    assert names == [COOKIE, SECURE_COOKIE, TICKET]
 
 
 @for_each("name", ALL)

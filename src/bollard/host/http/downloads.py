@@ -56,8 +56,8 @@ _WHOLE: Final = Answer(
 )
 CONTENT_HEADERS: Final = (
     HeaderField(name="Range", summary="One range of bytes.", example="bytes=0-5"),
-    HeaderField(name="If-Range", summary="The range only while the content has this tag.", example=_TAG),
-    HeaderField(name="If-None-Match", summary="Answered with 304 where the content has this tag.", example=_TAG),
+    HeaderField(name="If-Range", summary="The range applies only if the content has this tag.", example=_TAG),
+    HeaderField(name="If-None-Match", summary="Answered with 304 if the content has this tag.", example=_TAG),
 )
 CONTENT_ANSWERS: Final[Mapping[int, Answer]] = {
     200: _WHOLE,
@@ -66,9 +66,9 @@ CONTENT_ANSWERS: Final[Mapping[int, Answer]] = {
         schema=_WHOLE.schema,
         example="of the",
         media_type=_BYTES,
-        headers={**_WHOLE.headers, "Content-Range": "Which bytes of how many."},
+        headers={**_WHOLE.headers, "Content-Range": "The range and the size of the content."},
     ),
-    304: Answer(summary="The reader has it already."),
+    304: Answer(summary="The client has it already."),
 }
 
 

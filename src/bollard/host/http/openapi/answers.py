@@ -1,7 +1,7 @@
 """The responses of an operation in OpenAPI: its own, and its errors by status. `errors.json` has the meaning and an
 example of each error code."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -10,40 +10,23 @@ import msgspec
 from bollard.host.http.answers import STATUS
 from bollard.host.http.openapi.schemas import FLAG, SSE, STREAM, TEXT, fields
 from bollard.host.http.operations import Answer, Link, Operation, page_of
-from bollard.protocol import JsonObject, JsonValue, Shape
+from bollard.protocol import JsonObject, Shape
 
 ERROR: Final = fields(
-    {"items": {"type": "array", "items": {"type": "object"}, "description": "Of a batch: what became of each event."}},
+    {"items": {"type": "array", "items": {"type": "object"}, "description": "Of a batch: the outcome of each event."}},
     error=fields(
         code=TEXT | {"description": "For programs."},
         message=TEXT | {"description": "For people."},
-        hint=TEXT | {"description": "What to do about it."},
-        retryable=FLAG | {"description": "Whether the same request may go well later."},
+        hint=TEXT | {"description": "How to solve it."},
+        retryable=FLAG | {"description": "Whether the same request may succeed later."},
         details={"type": "object"},
-        docs=TEXT | {"description": "Where the reference speaks of it."},
+        docs=TEXT | {"description": "The section of the reference."},
     ),
 )
-_HEADERS: Final[Mapping[str, tuple[str, JsonObject, JsonValue]]] = {
-    "ETag": ("The revision of the thing, in quotes.", {"type": "string", "pattern": '^"[^"]+"$'}, '"3"'),
-    "Retry-After": ("In how many seconds another try is worth it.", {"type": "integer", "minimum": 1}, 1),
-    "RateLimit-Policy": ("What is allowed: how many requests in how many seconds.", TEXT, '"identity";q=300000;w=60'),
-    "RateLimit": ("What is left of it, and in how many seconds there is more.", TEXT, '"identity";r=0;t=1'),
-    "WWW-Authenticate": ("What a token is sent as.", TEXT, "Bearer"),
-    "Upgrade": ("What is spoken here.", {"const": "websocket"}, "websocket"),
-    "Idempotency-Replayed": ("The answer was given before, and nothing was done now.", {"const": "true"}, "true"),
-}
-"""Response headers that many operations share."""
 _OF_CODE: Final = {"unauthenticated": "WWW-Authenticate", "upgrade_required": "Upgrade"}
 
 SchemaOf = Callable[[type[Shape] | JsonObject], JsonObject]
 """Turns a shape or a schema into a schema of the document."""
-
-
-def shared_headers() -> JsonObject:
-    return {
-        name: {"description": summary, "schema": schema, "example": example}
-        for name, (summary, schema, example) in _HEADERS.items()
-    }
 
 
 def _refer(*names: str) -> JsonObject:
@@ -172,7 +155,7 @@ def answers_of(operation: Operation, schema_of: SchemaOf) -> JsonObject:
     for status, answer in operation.answers.items():
         found[str(status)] = _answer(operation, status, answer, schema_of)
     if operation.editable and operation.method == "GET":
-        found["304"] = {"description": "The reader has this revision already.", "headers": _refer("ETag")}
+        found["304"] = {"description": "The client has this revision already.", "headers": _refer("ETag")}
     return found
 
 

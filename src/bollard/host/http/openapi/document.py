@@ -1,93 +1,24 @@
-"""`/openapi.json`: the OpenAPI document of the API."""
+"""`/openapi.json`: the OpenAPI document, made of the operations and of the fixed parts in `document.json`."""
 
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from typing import Final, cast
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard import __version__
-from bollard.host.http.auth.authentication import COOKIE, SECURE_COOKIE
-from bollard.host.http.idempotency import KEY_CHARACTERS
-from bollard.host.http.openapi.answers import ERROR, ErrorAnswers, answers_of, shared_headers
+from bollard.host.http.openapi.answers import ERROR, ErrorAnswers, answers_of
 from bollard.host.http.openapi.schemas import SchemaRegistry
 from bollard.host.http.operations import Answer, HeaderField, Operation, QueryField
-from bollard.host.http.queries import TICKET
 from bollard.host.secrets.references import NAME_PATTERN
 from bollard.protocol import JsonObject, JsonValue
 from bollard.wire import encode
-
-TAGS: Final[Mapping[str, str]] = {
-    "runs": "Say something to an agent, and read, stop and steer what comes of it.",
-    "external runs": "Execute a run in a program of your own.",
-    "grants": "What a run may do, why, and taking it away.",
-    "events": "Something happened: what led to which run.",
-    "bindings": "Which agent gets which events.",
-    "agents": "What can be run, and what plugins offer to make agents of.",
-    "capabilities": "What there is that agents can do, what each of them may, and why.",
-    "conversations": "Conversations and their messages.",
-    "approvals": "What agents ask people to allow, and the answers.",
-    "artifacts": "What runs made.",
-    "state": "What runs keep for later runs.",
-    "audit": "What happened, as evidence, and what vouches for it.",
-    "channels": "Where events come from and answers go.",
-    "plugins": "Installing, updating and watching plugins.",
-    "runtimes": "Runtimes of other machines.",
-    "tickets": "Single-use tickets for streams and sockets.",
-    "models": "What agents may ask: providers' models, saved as data.",
-    "mcp": "Servers of tools that speak MCP, and what was agreed to of them.",
-    "mcp gateway": "What a run can do, and whole agents, for clients that speak MCP.",
-    "session": "Who you are.",
-    "users": "The people of a workspace.",
-    "keys": "Keys of programs.",
-    "secrets": "Secrets for agents and tools. Their values are never shown.",
-    "skills": "What agents can be taught.",
-    "files": "Files that agents can be given.",
-    "knowledge": "What agents can look up: bases of documents.",
-    "workspaces": "What isolates every row.",
-    "host": "Health, numbers, draining, and this document.",
-}
-"""All tags with their descriptions, in the order of the reference."""
-_ABOUT: Final = (
-    "The API of a Bollard host. Bodies are JSON in UTF-8 and strict: an unknown or wrong field is refused by name. "
-    "Times are seconds of the epoch. Every list comes in pages. Every refusal has one shape, and programs decide by "
-    "its `code`. docs/reference/http.md says the same in sentences."
-)
-_SCHEMES: Final[JsonObject] = {
-    "bearer": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "An API key (`blk_…`), the token of a session, or the admin token of the first start.",
-    },
-    "session": {
-        "type": "apiKey",
-        "in": "cookie",
-        "name": COOKIE,
-        "description": "A browser's session over HTTP on loopback; no page of another origin can use it.",
-    },
-    "secureSession": {
-        "type": "apiKey",
-        "in": "cookie",
-        "name": SECURE_COOKIE,
-        "description": "A browser's session over TLS.",
-    },
-    "ticket": {
-        "type": "apiKey",
-        "in": "query",
-        "name": TICKET,
-        "description": "A single-use ticket of `POST /api/v1/tickets`, for who cannot send a header.",
-    },
-    "runToken": {
-        "type": "http",
-        "scheme": "bearer",
-        "description": "The `run_token` of the run that the path names.",
-    },
-}
-
 
 _PART: Final = re.compile(r"\{(\w+)\}")
 _CHOSEN: Final[JsonObject] = {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]*$", "maxLength": 64}
@@ -123,37 +54,6 @@ PATH_PARTS: Final[Mapping[str, tuple[str, JsonObject, str]]] = {
     "workspace_id": ("A workspace.", _CHOSEN, "north"),
 }
 """Every placeholder of a path: its description, schema and example."""
-_WORKSPACE: Final = HeaderField(
-    name="Bollard-Workspace",
-    summary="The workspace that is meant, where the token may choose: the admin token. Otherwise `default`.",
-    example="default",
-    schema=_CHOSEN,
-)
-_KEY: Final = HeaderField(
-    name="Idempotency-Key",
-    summary="Of the caller's own choice: what comes again under it within 24 hours is answered as it was, and not done "
-    "again.",
-    example="5f0c7d1e-build-77",
-    schema={"type": "string", "minLength": 1, "maxLength": KEY_CHARACTERS, "pattern": "^[!-~]([ -~]*[!-~])?$"},
-)
-_MATCH: Final = HeaderField(
-    name="If-Match",
-    summary='Done only while the thing is at this revision: `"3"`; `*`: while it is there.',
-    example='"3"',
-)
-_NONE_MATCH: Final = HeaderField(
-    name="If-None-Match", summary="`*`: done only while the thing is not there.", example="*", schema={"const": "*"}
-)
-_KNOWN: Final = HeaderField(
-    name="If-None-Match", summary="Answered with 304 where the thing still has this tag.", example='"3"'
-)
-_SHARED: Final[Mapping[str, HeaderField]] = {
-    "Workspace": _WORKSPACE,
-    "IdempotencyKey": _KEY,
-    "IfMatch": _MATCH,
-    "IfNoneMatch": _NONE_MATCH,
-    "IfChanged": _KNOWN,
-}
 
 
 def openapi_document(operations: Sequence[Operation], version: str) -> JsonObject:
@@ -164,24 +64,18 @@ def openapi_document(operations: Sequence[Operation], version: str) -> JsonObjec
     for operation in operations:
         item = cast("JsonObject", paths.setdefault(operation.path, {}))
         item[operation.method.lower()] = _operation(operation, shapes, errors)
+    fixed = msgspec.json.decode(Path(__file__).with_name("document.json").read_bytes())
+    shared = fixed.pop("components")
+    fixed["info"]["version"] = version
     return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Bollard",
-            "version": version,
-            "description": _ABOUT,
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
-        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
-        "servers": [{"url": "http://127.0.0.1:8420", "description": "Where `bollard up` listens."}],
-        "tags": [{"name": name, "description": about} for name, about in TAGS.items()],
+        **fixed,
         "paths": paths,
         "components": {
             "schemas": dict(sorted({**shapes.components, "Error": ERROR}.items())),
-            "parameters": shared_parameters(),
-            "headers": shared_headers(),
+            "parameters": shared["parameters"],
+            "headers": shared["headers"],
             "responses": dict(sorted(errors.components.items())),
-            "securitySchemes": _SCHEMES,
+            "securitySchemes": shared["securitySchemes"],
         },
     }
 
@@ -243,11 +137,6 @@ def _body(operation: Operation, shapes: SchemaRegistry) -> JsonObject:
 def parts_of(path: str) -> list[str]:
     """The names of the placeholders in a path."""
     return _PART.findall(path)
-
-
-def shared_parameters() -> JsonObject:
-    """Shared header parameters by component name."""
-    return {name: _header(header) for name, header in _SHARED.items()}
 
 
 def parameters_of(operation: Operation) -> list[JsonValue]:
@@ -331,10 +220,12 @@ class Description:
                 name="getOpenApi",
                 tag="host",
                 summary="This document.",
-                description="Everything that the API has, as OpenAPI 3.1. The same for every caller.",
+                description="The whole API as OpenAPI 3.1. The same for every caller.",
                 headers=(
                     HeaderField(
-                        name="If-None-Match", summary="The `ETag` of the document that is known.", example='"9f2c1e"'
+                        name="If-None-Match",
+                        summary="The `ETag` of the document that the client has.",
+                        example='"9f2c1e"',
                     ),
                 ),
                 answers={
@@ -349,7 +240,7 @@ class Description:
                         },
                         headers={"ETag": "The digest of the document."},
                     ),
-                    304: Answer(summary="The reader has it already."),
+                    304: Answer(summary="The client has it already."),
                 },
             )
         ]

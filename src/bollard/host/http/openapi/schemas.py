@@ -95,7 +95,7 @@ class SchemaRegistry:
         used = sorted(
             {each for operation in operations for each in _shapes_of(operation)}, key=lambda each: each.__name__
         )
-        # Both ways as they are read: what is written is the same without what is absent.
+        # One schema for both directions: responses only leave out absent fields.
         refs, found = models_json_schema(
             [(shape, "validation") for shape in used], ref_template=_REF, schema_generator=_Untitled
         )

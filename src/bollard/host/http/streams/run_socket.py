@@ -68,9 +68,9 @@ class RunSocket:
                 socket=RunSocket.open,
                 name="openRunSocket",
                 tag="runs",
-                summary="A run as a WebSocket, from its beginning or behind `after`; the reader may cancel and steer.",
+                summary="A run as a WebSocket, from its beginning or after `after`; the reader may cancel and steer.",
                 description='Each record is a text frame. The reader may send `{"type": "ping" | "cancel" | '
-                '"steer"}`. Closed with 1000 behind `run.ended`, and with 1013 where the reader fell '
+                '"steer"}`. Closed with 1000 after `run.ended`, and with 1013 if the reader fell '
                 "behind and may resume. A plain request is refused with 426.",
                 right="runs.read",
                 ticket=True,
