@@ -22,7 +22,7 @@ from bollard.runtime import RULES
 
 FOLDER = Path(tree.__file__).parent
 ENGLISH, CHINESE = read_texts("en_US"), read_texts("zh_Hans")
-REASONS, HOST = read_texts("zh_Hans/reasons"), read_texts("zh_Hans/sentences")
+REASONS = read_texts("zh_Hans/reasons")
 SOURCES = sorted(FOLDER.rglob("*.py"))
 DYNAMIC = (
     "approvals.confirm.",
@@ -53,14 +53,6 @@ DYNAMIC = (
     "knowledge.status.",
 )
 """Keys that are put together in the code."""
-
-
-SAID = [
-    path.read_text(encoding="utf-8")
-    for package in ("host", "wire")
-    for path in (Path(tree.__file__).parents[1] / package).rglob("*.py")
-]
-"""The host's code and what it shares, which has its sentences."""
 
 
 def fields_of(template: str) -> set[str]:
@@ -95,28 +87,25 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def test_what_a_host_says_is_told_in_the_readers_language() -> None:
+def test_an_error_of_the_host_is_found_by_code_and_reason() -> None:
     chinese, english = load_text("zh_Hans"), load_text("en_US")
-    assert chinese.of_host("there is no such run") == "没有这个运行"
-    assert chinese.of_host("the run has ended: failed") == "运行已结束：failed"
-    assert chinese.of_host("a thing nobody translated", "conflict") == "与现状冲突 (a thing nobody translated)"
-    assert chinese.of_host("a thing nobody translated", "no_such_code") == "a thing nobody translated"
-    assert english.of_host("the run has ended: failed", "conflict") == "the run has ended: failed"
+    fault = ("not_found", {"reason": "no_run"}, "there is no such run", "look at the list")
+    assert chinese.host_error(*fault) == ("没有这个运行", "用 `bollard runs` 查看最新的运行")
+    assert english.host_error(*fault) == fault[2:]
 
 
-@for_each("sentence", sorted(HOST))
-def test_a_sentence_that_is_translated_is_one_that_the_host_says(sentence: str) -> None:
-    pieces = [piece for piece in re.split(r"\{\w+\}", sentence) if piece.strip(" .")]
-    assert any(all(piece in said for piece in pieces) for said in SAID), sentence
-    assert fields_of(sentence) == fields_of(HOST[sentence])
-
-
-def test_a_hint_that_nobody_translated_stands_behind_what_helps_against_its_code() -> None:
+def test_an_error_without_a_text_is_shown_after_the_meaning_of_its_code() -> None:
     chinese, english = load_text("zh_Hans"), load_text("en_US")
-    assert chinese.advice_of_host("`bollard runs` lists the newest", "not_found") == "`bollard runs` 会列出最新的运行"
-    assert chinese.advice_of_host("do another thing", "conflict") == "请查看现状后再试 (do another thing)"
-    assert chinese.advice_of_host("do another thing", "no_such_code") == "do another thing"
-    assert english.advice_of_host("do another thing", "conflict") == "do another thing"
+    sentences = ("a new sentence", "do another thing")
+    for details in ({}, {"reason": "of_a_newer_host"}, {"reason": "plugin_limit", "other": "details"}):
+        said = chinese.host_error("conflict", details, *sentences)
+        assert said == ("与现状冲突 (a new sentence)", "请查看现状后再试 (do another thing)")
+    assert chinese.host_error("conflict", {}, "a new sentence", "") == (
+        "与现状冲突 (a new sentence)",
+        "请查看现状后再试",
+    )
+    assert chinese.host_error("no_such_code", {}, *sentences) == sentences
+    assert english.host_error("conflict", {}, *sentences) == sentences
 
 
 def test_every_code_of_the_api_is_translated() -> None:

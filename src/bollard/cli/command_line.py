@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO, cast
 import typer
 
 from bollard.cli.app import build
-from bollard.cli.errors import EXIT_INTERRUPTED, CliError, HostRefusal, UsageProblem
+from bollard.cli.errors import EXIT_INTERRUPTED, CliError, UsageProblem
 from bollard.cli.language import Text, choose_language, load_text
 from bollard.cli.shell import read_invocation
 from bollard.cli.terminal.columns import printable
@@ -119,11 +119,11 @@ def _tell_problem(error: CliError, text: Text) -> int:
 
 
 def _fields(error: CliError, text: Text) -> dict[str, object]:
-    """What fills the sentences; those of a host are told in the reader's language, as far as they are known."""
-    if "advice" not in error.fields:  # only errors of a host have their own hint
+    """The fields of both sentences. Those of the host are in the language of `text` if it has them."""
+    if not error.code:
         return error.fields
-    code, details = (error.code, error.details) if isinstance(error, HostRefusal) else ("", {})
-    detail, advice = text.host_error(code, details, str(error.fields.get("detail", "")), str(error.fields["advice"]))
+    message, hint = str(error.fields.get("detail", "")), str(error.fields.get("advice", ""))
+    detail, advice = text.host_error(error.code, error.details, message, hint)
     return {**error.fields, "detail": detail, "advice": advice}
 
 

@@ -11,10 +11,13 @@ CliError
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bollard.host.errors import HostError
+    from bollard.protocol import JsonObject
 
 EXIT_UNWITNESSED: Final = 5
 """The log was verified, but no witness covers its end."""
@@ -31,6 +34,16 @@ class CliError(Exception):
         self.key = key
         self.hint = hint
         self.fields = fields
+        self.code = ""
+        """The code of the host's error. With the details it finds the texts of `detail` and `advice`."""
+        self.details: JsonObject = {}
+
+    @classmethod
+    def of(cls, error: "HostError", key: str, hint: str = "hint.host", **fields: object) -> Self:
+        """The problem that an error of the host's code causes in this process."""
+        problem = cls(key, hint, detail=error.message, advice=error.hint, **fields)
+        problem.code, problem.details = error.code, error.details
+        return problem
 
 
 class CheckFailed(CliError):
@@ -64,7 +77,7 @@ class HostProblem(CliError):
 class HostRefusal(HostProblem):
     """The host refused; `code` and `details` are for the command that knows what to do about it."""
 
-    def __init__(self, key: str, hint: str, *, code: str, details: dict[str, Any], **fields: object) -> None:
+    def __init__(self, key: str, hint: str, *, code: str, details: "JsonObject", **fields: object) -> None:
         super().__init__(key, hint, **fields)
         self.code = code
         self.details = details

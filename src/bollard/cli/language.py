@@ -6,7 +6,6 @@ by `code.reason`, and by code alone for a reason without a text. Languages have 
 """
 
 import json
-import re
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -35,10 +34,6 @@ class Text:
     def _reasons(self) -> Mapping[str, Mapping[str, str]]:
         return read_texts(f"{self.language}/reasons")
 
-    @cached_property
-    def _sentences(self) -> Mapping[str, str]:
-        return read_texts(f"{self.language}/sentences")
-
     def __call__(self, key: str, /, **fields: object) -> str:
         return self._messages[key].format(**fields)
 
@@ -53,38 +48,17 @@ class Text:
         return self("rights.yes" if answer else "rights.no")
 
     def host_error(self, code: str, details: Mapping[str, object], message: str, hint: str) -> tuple[str, str]:
-        """The sentence and the hint of an error of the host, found by code and `details.reason`. An unknown error is
-        shown unchanged, after the meaning of its code."""
-        known = self._reasons.get(f"{code}.{details.get('reason', '')}")
+        """The sentence and the hint of an error of the host, found by code and `details.reason`. An error without a
+        text is shown unchanged, after the meaning of its code."""
+        known = self._reasons.get(f"{code}.{details.get('reason')}")
         if known is not None:
             try:
                 return known["message"].format(**details), known["hint"].format(**details)
             except KeyError:
-                pass
-        return self.of_host(message, code), self.advice_of_host(hint, code)
-
-    def of_host(self, sentence: str, code: str = "") -> str:
-        """A sentence of the host in this language; an unknown one is shown after the meaning of its code."""
-        return self._translate(sentence, code, "message")
-
-    def advice_of_host(self, hint: str, code: str = "") -> str:
-        """A hint of the host in this language; an unknown one is shown after the advice for its code."""
-        return self._translate(hint, code, "hint")
-
-    def _translate(self, sentence: str, code: str, part: str) -> str:
-        if sentence in self._sentences:
-            return self._sentences[sentence]
-        for template, own in self._sentences.items():
-            if "{" in template and (found := pattern_of(template).fullmatch(sentence)):
-                return own.format(**found.groupdict())
-        return f"{self._reasons[code][part]} ({sentence})" if code in self._reasons else sentence
-
-
-def pattern_of(template: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
-    """A pattern that matches a sentence and captures its fields."""
-    pieces = re.split(r"\{(\w+)\}", template)
-    body = "".join(f"(?P<{piece}>.+)" if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))
-    return re.compile(body, flags)
+                pass  # a host of another version sends other details
+        if (general := self._reasons.get(code)) is None:
+            return message, hint
+        return f"{general['message']} ({message})", f"{general['hint']} ({hint})" if hint else general["hint"]
 
 
 def choose_language(environment: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from bollard.protocol import AgentAPIError, JsonValue
+from bollard.protocol import AgentAPIError, JsonObject, JsonValue
 
 FrameFault = Literal[
     "oversized",
@@ -102,18 +102,22 @@ class IncompatiblePeer(WireError):
 
 
 class HandshakeRefused(IncompatiblePeer):
-    """The host refused the handshake. `status` is the HTTP status, `problem` the host's own message."""
+    """The host refused the handshake. `status` is the HTTP status; `code`, `details` and `problem` are the host's."""
 
     def __init__(self, status: int, problem: str, hint: str) -> None:
         super().__init__(problem, hint)
         self.status = status
+        self.code = ""
+        self.details: JsonObject = {}
 
     @staticmethod
     def read(status: int, body: bytes, subject: str) -> "HandshakeRefused":
         """Build the error from the host's HTTP response, with its message and hint if it has them."""
         try:
             error = json.loads(body)["error"]
-            problem, hint = str(error["message"]), str(error["hint"])
+            refused = HandshakeRefused(status, f"{subject} was refused: {error['message']}", str(error["hint"]))
+            refused.code, refused.details = str(error.get("code", "")), dict(error.get("details") or {})
         except (ValueError, KeyError, TypeError):  # a proxy, or another server
-            problem, hint = f"HTTP {status}", "check the address and that a Bollard host answers there"
-        return HandshakeRefused(status, f"{subject} was refused: {problem}", hint)
+            hint = "check the address and that a Bollard host answers there"
+            return HandshakeRefused(status, f"{subject} was refused: HTTP {status}", hint)
+        return refused

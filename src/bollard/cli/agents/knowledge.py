@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bollard.cli.agents.knowledge_documents import KNOWLEDGE, documents_of, problem_in, put_files, read_files
+from bollard.cli.agents.knowledge_documents import KNOWLEDGE, documents_of, put_files, read_files
 from bollard.cli.command import CommandGroup
 from bollard.cli.errors import CheckFailed, HostRefusal
 from bollard.cli.language import Text
@@ -80,7 +80,7 @@ def _status(item: dict[str, Any], text: Text) -> str:
         f"knowledge.status.{item['status']}",
         chunks=item["chunks"],
         done=item["done_chunks"],
-        error=printable(problem_in(text, item["error"] or "")),
+        error=printable(item["error"] or ""),
     )
 
 

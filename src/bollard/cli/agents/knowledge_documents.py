@@ -1,4 +1,4 @@
-"""Uploads files into a knowledge base, and translates the reasons of documents that could not be read."""
+"""Uploads files into a knowledge base."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 from bollard.cli.client.documents import Resource
 from bollard.cli.client.host_client import HostClient
 from bollard.cli.errors import UsageProblem
-from bollard.cli.language import Text, pattern_of, read_texts
 from bollard.cli.limits import KNOWLEDGE_FILE_BYTES, KNOWLEDGE_FILES, KNOWLEDGE_LOOK_S
 from bollard.cli.terminal.progress_bar import uploading
 
@@ -112,52 +111,3 @@ async def put_files(
         for name in waiting:
             items[name] = cast("dict[str, Any]", await client.get(documents.one(name)))
     return [*items.values()]
-
-
-# --- reasons of documents that could not be read ---
-# The API has an English sentence only (`error`), which is matched against the English catalogue. A reason with fields
-# needs a column of `knowledge_documents` and a field of the API.
-
-
-PROBLEMS: Final = (
-    "knowledge.problem.type",
-    "knowledge.problem.slow",
-    "knowledge.problem.ended",
-    "knowledge.problem.attempts",
-    "knowledge.problem.memory",
-    "knowledge.problem.nested",
-    "knowledge.problem.deep",
-    "knowledge.problem.no_docx",
-    "knowledge.problem.packed",
-    "knowledge.problem.ratio",
-    "knowledge.problem.doctype",
-    "knowledge.problem.entities",
-    "knowledge.problem.characters",
-    "knowledge.problem.encrypted",
-    "knowledge.problem.no_pdf",
-    "knowledge.problem.pages",
-    "knowledge.problem.pictures",
-    "knowledge.problem.no_text",
-    "knowledge.problem.no_zip",
-    "knowledge.problem.members",
-    "knowledge.problem.broken",
-)
-"""Every known reason; the more general pattern comes later."""
-
-
-def problem_of(sentence: str) -> tuple[str, dict[str, str]] | None:
-    """The key and the fields of a sentence; `None` for an unknown one."""
-    for key in PROBLEMS:
-        if found := _PATTERNS[key].fullmatch(sentence):
-            return key, found.groupdict()
-    return None
-
-
-def problem_in(text: Text, sentence: str) -> str:
-    """The sentence in the language of `text`; an unknown sentence is returned unchanged."""
-    known = problem_of(sentence)
-    return sentence if known is None else text(known[0], **known[1])
-
-
-_ENGLISH: Final = read_texts("en_US")
-_PATTERNS: Final = {key: pattern_of(_ENGLISH[key], re.DOTALL) for key in PROBLEMS}

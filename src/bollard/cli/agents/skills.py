@@ -85,7 +85,9 @@ def pack_skill(folder: Path) -> tuple[str, JsonObject]:
     try:
         files = _read(place)
         content = read_content(files, place.name)
-    except (HostError, ConfineError) as error:
+    except HostError as error:
+        raise UsageProblem.of(error, "error.skill", path=folder) from error
+    except ConfineError as error:
         raise UsageProblem("error.skill", "hint.host", path=folder, detail=error.message, advice=error.hint) from error
     except OSError as error:
         raise UsageProblem("error.plugin_read", "hint.skill_folder", path=folder, detail=error.strerror) from error

@@ -59,7 +59,7 @@ def _configured(environment: Mapping[str, str]) -> str:
     try:
         settings = read_settings(environment, Path(), {})
     except HostError as error:
-        raise UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint) from error
+        raise UsageProblem.of(error, "error.settings") from error
     return own_address(settings.host, settings.port, tls=bool(settings.tls_cert))
 
 
@@ -230,7 +230,7 @@ def problem_of(error: HostError) -> CliError:
         case "settings", "host" if "exposed" in details:
             return UsageProblem("error.public", "hint.public")
         case "settings", _:
-            return UsageProblem("error.settings", "hint.host", detail=error.message, advice=error.hint)
+            return UsageProblem.of(error, "error.settings")
         case "bad_archive", _ if details.get("distrust") == "unsigned":
             return CheckFailed("error.archive_unsigned", "hint.archive_unsigned")
         case "bad_archive", _ if details.get("distrust") == "unknown_signer":
@@ -240,17 +240,17 @@ def problem_of(error: HostError) -> CliError:
             named = {name: details.get(name) for name in ("content", "named_by", "contents")}
             return CheckFailed(*_MISSING[error.code], **named)
         case "bad_archive", _:
-            return CheckFailed("error.archive", "hint.host", detail=error.message, advice=error.hint)
+            return CheckFailed.of(error, "error.archive")
         case (("conflict" | "not_found"), _):
-            return UsageProblem("error.archive", "hint.host", detail=error.message, advice=error.hint)
+            return UsageProblem.of(error, "error.archive")
         case "storage_unavailable", "database":
             holder = {name: details.get(name) for name in ("session", "address")}
             return UsageProblem("error.database_busy", "hint.database_busy", **holder)
         case "schema_too_new", _:
-            return HostProblem("error.schema_new", "hint.schema_new", detail=error.message)
+            return HostProblem.of(error, "error.schema_new", "hint.schema_new")
         case "log_broken", _:
-            return HostProblem("error.log_broken", "hint.log_broken", detail=error.message, name=details.get("name"))
+            return HostProblem.of(error, "error.log_broken", "hint.log_broken", name=details.get("name"))
         case "store_mismatch", _:
-            return HostProblem("error.store_mismatch", "hint.host", detail=error.message, advice=error.hint)
+            return HostProblem.of(error, "error.store_mismatch")
         case _:
-            return HostProblem("error.host", "hint.host", detail=error.message, advice=error.hint)
+            return HostProblem.of(error, "error.host")

@@ -62,7 +62,7 @@ def pack_plugin(path: Path) -> PackedPlugin:
             shelved = shelf.add_archive(io.BytesIO(data))
             shelf.sweep(set())
     except HostError as error:
-        raise UsageProblem("error.pack", "hint.host", path=path, detail=error.message, advice=error.hint) from error
+        raise UsageProblem.of(error, "error.pack", path=path) from error
     except OSError as error:
         raise UsageProblem("error.plugin_read", "hint.plugin_source", path=path, detail=error.strerror) from error
     return PackedPlugin(described=shelved.described, digest=shelved.digest, data=data, source=path.resolve().name)

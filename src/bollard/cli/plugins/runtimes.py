@@ -197,8 +197,14 @@ def _enrol(shell: Shell, address: "HostAddress", code: str, file: Path) -> None:
 
 
 def _problem_of(error: "WireError") -> WorkerProblem:
-    problem, _, hint = str(error).partition("\nhint: ")
-    return WorkerProblem("error.runtime", "hint.runtime" if hint else "hint.runtime.reach", detail=problem, advice=hint)
+    from bollard.wire.errors import HandshakeRefused, IncompatiblePeer
+
+    if not isinstance(error, IncompatiblePeer):
+        return WorkerProblem("error.runtime", "hint.runtime.reach", detail=str(error))
+    problem = WorkerProblem("error.runtime", "hint.runtime", detail=error.problem, advice=error.hint)
+    if isinstance(error, HandshakeRefused):
+        problem.code, problem.details = error.code, error.details
+    return problem
 
 
 def _become_worker(path: Path, url: str, key: Path) -> NoReturn:

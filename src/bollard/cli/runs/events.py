@@ -37,7 +37,7 @@ def event_lines(event: dict[str, Any], text: Text) -> Iterator[str]:
     if event["run_id"] is not None:
         yield text("events.run", run=event["run_id"])
     elif "reason" in event:
-        yield text("events.none", reason=printable(text.of_host(event["reason"]["message"])))
+        yield text("events.none", reason=printable(_rejection(event["reason"], text)[0]))
     else:
         yield text("events.waits")
     if event.get("actor_type") is not None:
@@ -49,6 +49,12 @@ def event_lines(event: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("events.raw", artifact=raw["artifact_id"], size=raw["size_bytes"], mime=mime)
     if content.get("data"):
         yield text("events.content", data=shorten(json.dumps(content["data"], ensure_ascii=False), _DATA_CHARACTERS))
+
+
+def _rejection(reason: dict[str, str], text: Text) -> tuple[str, str]:
+    """Why an event has no run, and the hint."""
+    fields = {"reason": reason["code"], "message": reason["message"]}
+    return text.host_error("event_rejected", fields, reason["message"], reason["hint"])
 
 
 app = CommandGroup("events")
@@ -85,9 +91,9 @@ def post(
 def _posted_lines(answer: dict[str, Any], text: Text) -> Iterator[str]:
     """What became of an event that was posted."""
     if (reason := answer.get("reason")) is not None:
-        said = text.of_host(reason["message"], reason["code"])
-        yield text("events.kept", event=answer["event_id"], reason=printable(said))
-        yield text("hint", hint=printable(text.advice_of_host(reason["hint"], reason["code"])))
+        message, hint = _rejection(reason, text)
+        yield text("events.kept", event=answer["event_id"], reason=printable(message))
+        yield text("hint", hint=printable(hint))
         return
     key = "events.accepted" if answer["first"] else "events.known"
     key = "events.steered" if "steering" in answer and answer["first"] else key
@@ -151,10 +157,13 @@ def _resolved_lines(answer: dict[str, Any], text: Text) -> Iterator[str]:
     runs = ", ".join(decision.get("run_ids", ()))
     kind, fields = decision["kind"], {"agent": answer["agent"], "runs": runs}
     if (refused := answer["refused"]) is None:
-        yield text(f"resolve.decision.{kind}", **fields, reason=text.of_host(decision.get("message") or ""))
+        busy, _ = text.host_error("conflict", {"reason": "conversation_busy"}, decision.get("message") or "", "")
+        yield text(f"resolve.decision.{kind}", **fields, reason=busy)
     else:
-        yield text("resolve.refused", code=refused["code"], reason=text.of_host(refused["message"]))
-        yield text("hint", hint=text.advice_of_host(refused["hint"], refused["code"]))
+        details = refused.get("details", {})
+        message, hint = text.host_error(refused["code"], details, refused["message"], refused["hint"])
+        yield text("resolve.refused", code=refused["code"], reason=message)
+        yield text("hint", hint=hint)
         if f"resolve.open.{kind}" in text:
             yield text(f"resolve.open.{kind}", **fields)
     if (grant := answer["grant"]) is not None:

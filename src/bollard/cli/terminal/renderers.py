@@ -285,7 +285,8 @@ class TextRenderer:
         if end.code is not None and end.code != end.status:
             words.append(end.code)
         if end.error and end.status != "cancelled":
-            words.append(shorten(self._text.of_host(end.error), LINE_CHARACTERS))
+            error, _ = self._text.host_error("run_ended", {"reason": end.code, "error": end.error}, end.error, "")
+            words.append(shorten(error, LINE_CHARACTERS))
         words += [self._text("run.seconds", seconds=f"{end.seconds:.2f}"), self._text("run.results", count=end.results)]
         self._aside(" · ".join(words), _STATUS_STYLES.get(end.status, "dim"))
 

@@ -78,7 +78,7 @@ def prove(store: Store, run_id: str, public_keys: Mapping[str, str], now_ms: int
     """Build the proof of a run. Raises `NotFound`, and `InvalidRequest` if it would be too large."""
     run = store.run(run_id)
     if run is None:
-        raise NotFound("there is no such run", reason="no_such_run", hint="`bollard runs` lists the newest")
+        raise NotFound("there is no such run", reason="no_run", hint="`bollard runs` lists the newest")
     points = [*_event_of(store, run), *_records_of(store, run_id)]
     heads: dict[str, list[HeadRow]] = defaultdict(list)
     for head in store.heads(run.workspace):

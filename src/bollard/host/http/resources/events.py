@@ -75,7 +75,12 @@ def _decision(decision: Admission) -> JsonObject:
 
 
 def _refused(refused: HostError) -> JsonObject:
-    body: JsonObject = {"code": refused.code, "message": refused.message, "hint": refused.hint}
+    body: JsonObject = {
+        "code": refused.code,
+        "message": refused.message,
+        "hint": refused.hint,
+        "details": refused.details,
+    }
     wait_s = refused.details.get("retry_after_s")
     return body if wait_s is None else {**body, "retry_after_s": wait_s}
 
