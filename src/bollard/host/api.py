@@ -26,11 +26,11 @@ from bollard.host.http.resources.bindings import Bindings
 from bollard.host.http.resources.capabilities import Capabilities
 from bollard.host.http.resources.channels import Channels
 from bollard.host.http.resources.conversations import Conversations
-from bollard.host.http.resources.event_list import EventList
-from bollard.host.http.resources.events import Events
+from bollard.host.http.resources.events import EventList, Events
 from bollard.host.http.resources.external_runs import ExternalExecution, run_tokens
 from bollard.host.http.resources.files import Files
-from bollard.host.http.resources.health import DrainControl, Health
+from bollard.host.http.resources.health import DrainControl, Health, HostStatus, Readiness
+from bollard.host.http.resources.identity import IDENTITY_RESOURCES, identity_resources
 from bollard.host.http.resources.knowledge_documents import KNOWLEDGE_RESOURCES, knowledge_resources
 from bollard.host.http.resources.mcp_servers import McpServers
 from bollard.host.http.resources.metrics import Metrics, PoolVitals
@@ -38,17 +38,15 @@ from bollard.host.http.resources.models import Models
 from bollard.host.http.resources.plugin_development import PluginDev, PluginLogs
 from bollard.host.http.resources.plugins import Plugins
 from bollard.host.http.resources.questions import Questions
-from bollard.host.http.resources.readiness import HostStatus, Readiness
 from bollard.host.http.resources.run_calls import RunCalls
 from bollard.host.http.resources.run_control import Control
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.http.resources.runs import Runs
 from bollard.host.http.resources.runtimes import RUNTIME_RESOURCES, runtime_resources
 from bollard.host.http.resources.secrets import Secrets
+from bollard.host.http.resources.session import Tickets
 from bollard.host.http.resources.skills import Skills
 from bollard.host.http.resources.state import StateControl
-from bollard.host.http.resources.tickets import Tickets
-from bollard.host.http.resources.workspaces import IDENTITY_RESOURCES, identity_resources
 from bollard.host.http.router import Router
 from bollard.host.http.streams.run_socket import RunSocket
 from bollard.host.identity.audience import Audience

@@ -9,7 +9,7 @@ from tests.doubles.fixed_resolver import FixedResolver
 
 from bollard.host.channels import http_channel
 from bollard.host.channels.channel import Delivered, DeliveryUnknown, NotDelivered, Outgoing, SavedChannel
-from bollard.host.channels.http_channel import HttpChannel
+from bollard.host.channels.registry import HttpChannel
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import ManualClock
 from bollard.host.egress.addresses import parse_allow

@@ -17,7 +17,7 @@ from tests.tables import for_each
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import StorageFull, StorageUnavailable
-from bollard.host.http.resources.readiness import HostStatus, ProbeResult, Readiness, reasons_of
+from bollard.host.http.resources.health import HostStatus, ProbeResult, Readiness, reasons_of
 from bollard.host.limits import READY_KEPT_S
 from bollard.host.settings import Settings
 
@@ -149,7 +149,7 @@ async def test_who_stops_asking_stops_nobody_else(journal: Any, memory_store: Me
 async def test_a_journal_and_a_store_that_do_not_answer_are_not_waited_for(
     memory_store: MemoryStore, journal: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bollard.host.http.resources.readiness.READY_PROBE_S", 0.01)
+    monkeypatch.setattr("bollard.host.http.resources.health.READY_PROBE_S", 0.01)
     stuck = threading.Event()
     plan = FailurePlan(on_call=lambda call: stuck.wait(20) and None)
 

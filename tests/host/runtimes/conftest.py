@@ -15,8 +15,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.repository import PluginRepository
-from bollard.host.runtimes.connections import Connection
-from bollard.host.runtimes.remote_runtimes import RemoteRuntimes, build_runtimes
+from bollard.host.runtimes.connections import Connection, RemoteRuntimes, build_runtimes
 from bollard.host.store.store import Store
 from bollard.protocol import PluginIdentity, TextContent, ToolAnswer, WorkerIdentity
 from bollard.trust import connect_proof, enrol_proof

@@ -1,22 +1,165 @@
 """`/host/drain`: take nothing new, so that the host can be stopped without anybody noticing; or take work again."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 import structlog
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from bollard.host.audit.witness import WitnessNumbers
+from bollard.host.clock import Clock
+from bollard.host.errors import HostError, StorageFull
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import Authenticator, caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, fields, map_of, maybe, named
 from bollard.host.http.operations import Answer
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
-from bollard.host.http.resources.readiness import Readiness, Reason
 from bollard.host.identity.caller import Caller
+from bollard.host.limits import READY_KEPT_S, READY_PROBE_S
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
 from bollard.host.runs.dispatcher import Dispatcher
+from bollard.host.store.migrations import REVISIONS
+from bollard.host.store.store import Store
 from bollard.protocol import Flag, JsonObject, Strict
+
+_SILENCE: Final = f"no answer within {READY_PROBE_S:g} s"
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why the host is not ready: for programs, and for people."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the journal and the store said. Nothing is wrong where there is nothing."""
+
+    journal: str | None = None
+    disk_full: bool = False
+    store: str | None = None
+    revision: str | None = REVISIONS.known[-1]
+    silent: tuple[str, ...] = ()
+    """Which of the two did not answer at all: `journal`, `store`."""
+
+
+class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host knows of itself."""
+
+    started: bool
+    broken: bool
+    """Whether its journal process is gone, so that it must be stopped."""
+    draining: bool
+    recovered: bool
+    """Whether the runs that an earlier host left have an end or an owner."""
+
+
+def reasons_of(standing: HostStatus, probed: ProbeResult) -> list[Reason]:
+    """Every reason why no work should come here. Pure."""
+    found: list[Reason] = []
+    if standing.broken:
+        found.append(Reason("journal_lost", "the journal process is gone", "the host stops; start it again"))
+    elif not standing.started:
+        found.append(Reason("starting", "the host is starting or stopping", "ask again in a moment"))
+    if standing.draining:
+        found.append(Reason("draining", "the host takes nothing new", "send work to another host, or later"))
+    if not standing.recovered:
+        found.append(Reason("recovering", "runs of an earlier start are being ended", "ask again in a moment"))
+    if probed.disk_full:
+        found.append(
+            Reason("disk_full", "the disk is full, so nothing new is taken", "free space in the data directory")
+        )
+    elif probed.journal is not None:
+        found.append(
+            Reason("journal", f"the log cannot be written: {probed.journal}", "look at the disk or the database")
+        )
+    if probed.store is not None:
+        found.append(Reason("store", f"the store cannot be read: {probed.store}", "look at the disk or the database"))
+    elif probed.revision != REVISIONS.known[-1]:
+        message = f"the schema is {probed.revision}, this version works with {REVISIONS.known[-1]}"
+        found.append(Reason("schema", message, "another version has changed the database: restart with that one"))
+    return found
+
+
+class Readiness:
+    """One per host."""
+
+    def __init__(
+        self,
+        standing: Callable[[], HostStatus],
+        journal: Journal,
+        store: Store,
+        clock: Clock,
+        witness: Callable[[], WitnessNumbers] = WitnessNumbers,
+    ) -> None:
+        self._witness = witness
+        self._standing = standing
+        self._journal = journal
+        self._store = store
+        self._clock = clock
+        self._probing: asyncio.Task[ProbeResult] | None = None
+        self._probed_at = 0.0
+
+    def warnings(self) -> list[Reason]:
+        """What somebody should look at, although the host can be given work."""
+        numbers = self._witness()
+        if not numbers.down:
+            return []
+        hint = "look at the place that the setting `witness` names; the log itself goes on"
+        return [Reason("witness_down", f"the witness of the log takes no heads: {numbers.problem}", hint)]
+
+    async def reasons(self) -> list[Reason]:
+        """Why the host is not ready; none when it is."""
+        standing = self._standing()
+        if standing.broken or not standing.started:
+            return reasons_of(standing, ProbeResult())  # there is nobody to ask
+        probed = await self._probe()
+        return reasons_of(self._standing(), probed)
+
+    async def silent(self) -> tuple[str, ...]:
+        """What does not answer now, of `journal` and `store`."""
+        standing = self._standing()
+        return () if standing.broken or not standing.started else (await self._probe()).silent
+
+    async def _probe(self) -> ProbeResult:
+        now = self._clock.monotonic()
+        if self._probing is None or (self._probing.done() and now - self._probed_at >= READY_KEPT_S):
+            self._probed_at = now
+            self._probing = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._probing)
+
+    async def _ask(self) -> ProbeResult:
+        (journal, full), (store, revision) = await asyncio.gather(self._ask_journal(), self._ask_store())
+        silent = tuple(name for name, said in (("journal", journal), ("store", store)) if said == _SILENCE)
+        return ProbeResult(journal=journal, disk_full=full, store=store, revision=revision, silent=silent)
+
+    async def _ask_journal(self) -> tuple[str | None, bool]:
+        """An entry with nothing in it: it goes the whole way to a commit and back."""
+        problem = None
+        try:
+            await asyncio.wait_for(self._journal.commit(Entry()), READY_PROBE_S)
+        except TimeoutError:
+            problem = _SILENCE
+        except StorageFull as error:
+            return error.message, True
+        except HostError as error:
+            problem = error.message
+        return problem, self._journal.full
+
+    async def _ask_store(self) -> tuple[str | None, str | None]:
+        try:
+            return None, await asyncio.wait_for(asyncio.to_thread(self._store.revision), READY_PROBE_S)
+        except TimeoutError:
+            return _SILENCE, None
+        except HostError as error:
+            return error.message, None
+
 
 _log = structlog.get_logger("bollard.host")
 

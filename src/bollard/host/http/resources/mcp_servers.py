@@ -1,33 +1,151 @@
-"""`/mcp-servers`: programs and addresses that speak MCP. Saving them, how they are, saying yes to their tools, and
-logging in for them."""
+"""`/mcp-servers`: save MCP servers, show their state, consent to their tools, and log in to them."""
 
 from typing import Final
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bollard.host.capabilities.capability import RISKS
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import AnswerBody, answer, operation
-from bollard.host.http.resources.mcp_shapes import (
-    MCP_SERVER_EXAMPLE,
-    MCP_SERVER_SCHEMA,
-    MCP_SERVER_WHOLE,
-    MCP_WHOLE_EXAMPLE,
-    tool_shown,
+from bollard.host.http.openapi.schemas import (
+    ANY,
+    FLAG,
+    TEXT,
+    TIME,
+    array_of,
+    choice,
+    fields,
+    map_of,
+    maybe,
+    named,
 )
+from bollard.host.http.queries import Pages
+from bollard.host.http.resources.declaration import answer, answer_body, operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
 from bollard.host.http.revisions import revised, tag_of
 from bollard.host.identity.caller import Caller
 from bollard.host.log.saved_resources import Saved
-from bollard.host.mcp.consent import ConsentMcpTools
+from bollard.host.mcp.consent import ConsentMcpTools, ServerTool, terms_on
 from bollard.host.mcp.logins import BeginMcpLogin, CompleteMcpLogin
 from bollard.host.mcp.server_repository import MCP_SERVER, ServerRecord
 from bollard.host.mcp.servers import SavedMcpServer
 from bollard.host.mcp.source import McpSource
 from bollard.protocol import JsonObject
+
+_TOOL: Final = named(
+    "McpTool",
+    fields(
+        {
+            "id": TEXT,
+            "description": TEXT,
+            "input_schema": ANY,
+            "output_schema": maybe(ANY),
+            "definition_sha256": TEXT,
+            "risk": choice(*RISKS),
+            "flow": fields(reads_private=FLAG, brings_untrusted=FLAG, sends_out=FLAG),
+            "effects": choice("none", "idempotent", "at_most_once"),
+            "approval": choice("never", "on_risk", "always"),
+        },
+        name=TEXT,
+        state=choice("offered", "new", "changed", "missing", "refused", "unusable"),
+        problem=TEXT,
+        agreed=maybe(fields(definition_sha256=TEXT, by=TEXT, at=TIME)),
+        diff=array_of(TEXT),
+    ),
+)
+_TRANSPORT: Final[JsonObject] = {
+    "command": TEXT,
+    "args": array_of(TEXT),
+    "env": map_of(TEXT),
+    "url": TEXT,
+    "headers": map_of(TEXT),
+    "auth": choice("oauth"),
+    "client_id": TEXT,
+    "client_secret": TEXT,
+    "scopes": array_of(TEXT),
+}
+_LISTED: Final = answer_body(
+    "McpServer",
+    {
+        "server_id": "github",
+        "enabled": True,
+        "url": "https://mcp.example.org/mcp",
+        "headers": {"Authorization": "Bearer secret:github"},
+        "protocol": "auto",
+        "timeout_s": 60.0,
+        "allow": ["*"],
+        "status": "connected",
+        "problem": "",
+        "hint": "",
+        "protocol_version": "2026-07-28",
+        "server_name": "github",
+        "server_version": "1.4.0",
+        "offered": 0,
+        "waiting": 1,
+        "revision": 1,
+    },
+    _TRANSPORT,
+    protocol=choice("auto", "legacy"),
+    status=choice("disabled", "connecting", "connected", "waiting", "needs_login"),
+    protocol_version=maybe(TEXT),
+    server_name=maybe(TEXT),
+    server_version=maybe(TEXT),
+)
+_SHOWN: Final = _LISTED.extended(
+    "McpServerWhole",
+    {
+        "tools": [
+            {
+                "name": "create_issue",
+                "state": "new",
+                "problem": "create_issue of the server github has no consent yet",
+                "agreed": None,
+                "diff": [],
+                "id": "mcp:github/create_issue",
+                "description": "Create an issue.",
+                "input_schema": {"type": "object", "properties": {"title": {"type": "string"}}},
+                "output_schema": None,
+                "definition_sha256": "0" * 64,
+                "risk": "high",
+                "flow": {"reads_private": True, "brings_untrusted": True, "sends_out": True},
+                "effects": "at_most_once",
+                "approval": "on_risk",
+            }
+        ],
+        "log": [],
+    },
+    tools=array_of(_TOOL),
+    log=array_of(TEXT),
+)
+
+
+def tool_shown(tool: ServerTool) -> JsonObject:
+    """One tool; what is suggested stands where nothing was agreed to."""
+    agreed, capability = tool.agreed, tool.capability
+    shown: JsonObject = {
+        "name": tool.name,
+        "state": tool.state,
+        "problem": tool.problem,
+        "agreed": None
+        if agreed is None
+        else {"definition_sha256": agreed.definition_sha256, "by": agreed.by, "at": agreed.at},
+        "diff": [*tool.diff],
+    }
+    if capability is None:
+        return shown
+    return {
+        **shown,
+        "id": capability.id,
+        "description": capability.description,
+        "input_schema": capability.input_schema,
+        "output_schema": capability.output_schema,
+        "definition_sha256": capability.definition_sha256,
+        **msgspec.to_builtins(terms_on(capability)),
+    }
+
 
 _SERVER: Final = "/api/v1/mcp-servers/{server_id}"
 _RESOURCE: Final = SavedResource(
@@ -42,8 +160,8 @@ _RESOURCE: Final = SavedResource(
         "headers": {"Authorization": "Bearer secret:github"},
         "enabled": False,
     },
-    shown=AnswerBody(MCP_SERVER_WHOLE, MCP_WHOLE_EXAMPLE),
-    listed=AnswerBody(MCP_SERVER_SCHEMA, MCP_SERVER_EXAMPLE),
+    shown=_SHOWN,
+    listed=_LISTED,
     summaries={
         "list": "List the MCP servers of the workspace, with the state of each connection.",
         "get": "Show one MCP server: its state, its tools, and the last lines of its stderr.",

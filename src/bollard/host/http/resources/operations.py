@@ -9,9 +9,8 @@ from bollard.host.delivery.outbox import Delivery
 from bollard.host.http.auth.callers import Authenticator
 from bollard.host.http.operations import Resource
 from bollard.host.http.request_log import RequestWatch
-from bollard.host.http.resources.health import DrainControl, Health
+from bollard.host.http.resources.health import DrainControl, Health, Readiness
 from bollard.host.http.resources.metrics import Metrics, OpenMetrics, PoolVitals, Vitals
-from bollard.host.http.resources.readiness import Readiness
 from bollard.host.log.journal import Journal
 from bollard.host.settings import Settings
 from bollard.host.telemetry.counts import HostCounts

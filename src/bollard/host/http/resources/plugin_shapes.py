@@ -4,7 +4,8 @@ from typing import Final
 
 from pydantic import Field
 
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, array_of, choice, fields, maybe, named
+from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, array_of, choice, fields, maybe
+from bollard.host.http.resources.declaration import answer_body
 from bollard.host.plugins.installation import Installed
 from bollard.host.plugins.placement import PoolPlacement
 from bollard.protocol import Flag, Int, JsonObject, JsonValue, Strict
@@ -35,56 +36,42 @@ class RollbackPlugin(Strict):
 ASKS: Final = fields(runners=ANY, env=array_of(TEXT), tools=ANY)
 _VERSION: Final = fields(digest=TEXT, version=TEXT, asks=ASKS, consented_by=TEXT, consented_ms=NUMBER)
 _WORKER: Final = fields(pid=maybe(NUMBER), runs=NUMBER, status=choice("ready", "silent", "draining"))
-_COMMON: Final[JsonObject] = {
-    "plugin_id": TEXT,
-    "version": maybe(TEXT),
-    "origin": choice("builtin", "settings", "installed", "dev", "remote"),
-    "enabled": FLAG,
-    "status": TEXT,
-    "problem": maybe(TEXT),
-    "digest": maybe(TEXT),
-    "source": TEXT,
-    "revision": NUMBER,
-}
-LISTED: Final = named("ListedPlugin", fields(**_COMMON))
-PLUGIN: Final = named(
-    "Plugin",
-    fields(
-        **_COMMON,
-        workers=NUMBER,
-        asks=maybe(ASKS),
-        earlier=array_of(_VERSION),
-        processes=array_of(_WORKER),
-        crashes=NUMBER,
-        recent_crashes=NUMBER,
-        problems=array_of(TEXT),
-        runners=array_of(TEXT),
-        leaving_runs=NUMBER,
-    ),
+LISTED: Final = answer_body(
+    "ListedPlugin",
+    {
+        "plugin_id": "acme/parrot",
+        "version": "1.2.0",
+        "origin": "installed",
+        "enabled": True,
+        "status": "ready",
+        "problem": None,
+        "digest": "9f2c1e" + "0" * 58,
+        "source": "parrot.zip",
+        "revision": 1,
+    },
+    version=maybe(TEXT),
+    origin=choice("builtin", "settings", "installed", "dev", "remote"),
+    problem=maybe(TEXT),
+    digest=maybe(TEXT),
 )
-LISTED_EXAMPLE: Final[JsonObject] = {
-    "plugin_id": "acme/parrot",
-    "version": "1.2.0",
-    "origin": "installed",
-    "enabled": True,
-    "status": "ready",
-    "problem": None,
-    "digest": "9f2c1e" + "0" * 58,
-    "source": "parrot.zip",
-    "revision": 1,
-}
-PLUGIN_EXAMPLE: Final[JsonObject] = {
-    **LISTED_EXAMPLE,
-    "workers": 1,
-    "asks": {"runners": {"default": ["history.page"]}, "env": ["ACME_KEY"], "tools": {"count": "low"}},
-    "earlier": [],
-    "processes": [{"pid": 4711, "runs": 0, "status": "ready"}],
-    "crashes": 0,
-    "recent_crashes": 0,
-    "problems": [],
-    "runners": ["plugin:acme/parrot/default"],
-    "leaving_runs": 0,
-}
+PLUGIN: Final = LISTED.extended(
+    "Plugin",
+    {
+        "workers": 1,
+        "asks": {"runners": {"default": ["history.page"]}, "env": ["ACME_KEY"], "tools": {"count": "low"}},
+        "earlier": [],
+        "processes": [{"pid": 4711, "runs": 0, "status": "ready"}],
+        "crashes": 0,
+        "recent_crashes": 0,
+        "problems": [],
+        "runners": ["plugin:acme/parrot/default"],
+        "leaving_runs": 0,
+    },
+    asks=maybe(ASKS),
+    earlier=array_of(_VERSION),
+    processes=array_of(_WORKER),
+    problems=array_of(TEXT),
+)
 
 
 def listed(

@@ -16,15 +16,12 @@ from bollard.host.errors import InvalidRequest, NotFound, PayloadTooLarge
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.operations import PAGE, Answer, OtherBody, QueryField, page_of
+from bollard.host.http.operations import PAGE, OtherBody, QueryField
 from bollard.host.http.queries import Pages, whole_number
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.plugin_shapes import (
     LISTED,
-    LISTED_EXAMPLE,
     PLUGIN,
-    PLUGIN_EXAMPLE,
     ChangePlugin,
     InstallPackage,
     RollbackPlugin,
@@ -64,7 +61,7 @@ class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
 _PLUGINS: Final = "/api/v1/plugins"
 _PLUGIN: Final = PLUGIN_PATH
-_WHOLE: Final = Answer(summary="The plugin as it is now.", schema=PLUGIN, example=PLUGIN_EXAMPLE)
+_WHOLE: Final = PLUGIN.answer("The plugin as it is now.")
 
 
 class Plugins(DeclaredResource):
@@ -83,9 +80,7 @@ class Plugins(DeclaredResource):
         summary="The plugins of the workspace, with those that every workspace has.",
         right="plugins.read",
         query=PAGE,
-        answers={
-            200: Answer(summary="A page of plugins.", schema=page_of(LISTED), example=page_example(LISTED_EXAMPLE))
-        },
+        answers={200: LISTED.page("plugins")},
     )
     async def list(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
@@ -127,7 +122,7 @@ class Plugins(DeclaredResource):
         body_media=("application/json", ARCHIVE),
         other_bodies=ARCHIVE_BODY,
         repeat="head",
-        answers={201: Answer(summary="It is installed.", schema=PLUGIN, example=PLUGIN_EXAMPLE)},
+        answers={201: PLUGIN.answer("It is installed.")},
         errors=(*_TAKEN, "not_found"),
     )
     async def install(self, request: Request) -> Response:
@@ -244,7 +239,7 @@ class Plugins(DeclaredResource):
         name="restartPlugin",
         summary="Replace the workers of a plugin, and end its quarantine.",
         right="plugins.write",
-        answers={202: Answer(summary="The new workers are being started.", schema=PLUGIN, example=PLUGIN_EXAMPLE)},
+        answers={202: PLUGIN.answer("The new workers are being started.")},
         errors=("not_found", "conflict"),
     )
     async def restart(self, request: Request) -> Response:

@@ -3,24 +3,27 @@
 A program gets the session's token in the answer; a browser asks for a cookie instead, which no script can read.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.errors import Conflict
+from bollard.host.errors import Conflict, Forbidden, InvalidRequest
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.authentication import SECURE_COOKIE, cookie_name, token_of
 from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import TEXT, TIME, array_of, choice, fields
-from bollard.host.http.operations import Answer
+from bollard.host.http.operations import Answer, Operation
 from bollard.host.http.resources.declaration import DeclaredResource, answer, answer_body, operation
+from bollard.host.http.router import PATH_CHARACTERS
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, RIGHTS, ROLES, Caller, rights_of
 from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.identity.sessions import digest_of
-from bollard.host.limits import PASSWORD_CHARACTERS, SESSION_S
+from bollard.host.limits import PASSWORD_CHARACTERS, SESSION_S, TICKET_S
 from bollard.protocol import Flag, JsonObject, Strict
 
 _ID_CHARACTERS: Final = 64
@@ -192,3 +195,55 @@ def _set_cookie(request: Request, answer: Response, token: str, seconds: int) ->
 
 def _address(request: Request) -> str:
     return request.client.host if request.client is not None else ""
+
+
+class IssueTicket(Strict):
+    """`POST /api/v1/tickets`."""
+
+    path: str = Field(min_length=1, max_length=PATH_CHARACTERS, description="The path that it will open, once.")
+
+
+class Tickets(DeclaredResource):
+    """Issues tickets."""
+
+    tag = "tickets"
+
+    def __init__(self, book: TicketRegistry, operation_at: Callable[[str], Operation | None]) -> None:
+        self._book = book
+        self._operation_at = operation_at
+
+    @operation(
+        "POST /api/v1/tickets",
+        name="issueTicket",
+        summary="A single-use ticket for a stream or a socket.",
+        description="It opens this path, once, within 30 seconds, in the name of whoever asked for it. A "
+        "token in a URL is refused wherever it stands.",
+        body=IssueTicket,
+        body_example={"path": "/api/v1/runs/run_01/stream"},
+        answers={
+            201: Answer(
+                summary="The ticket, to be sent as `?ticket=`.",
+                schema=fields(ticket=TEXT, path=TEXT, expires_in_s={"type": "number"}),
+                example={"ticket": "tkt_…", "path": "/api/v1/runs/run_01/stream", "expires_in_s": TICKET_S},
+            )
+        },
+    )
+    async def issue(self, request: Request) -> Response:
+        path, caller = parsed(IssueTicket, await read_body(request)).path, caller_of(request)
+        operation = self._operation_at(path)
+        if operation is None or not operation.ticket:
+            raise InvalidRequest(
+                "path: tickets do not open this path",
+                reason="ticket_path",
+                hint="name the path of a stream or a socket",
+                field="path",
+            )
+        if operation.right is not None and not caller.may(operation.right):
+            raise Forbidden(
+                f"this needs the right {operation.right}",
+                reason="missing_right",
+                hint="ask for a key that has it",
+                right=operation.right,
+            )
+        ticket = self._book.issue(caller, path)
+        return JsonAnswer({"ticket": ticket, "path": path, "expires_in_s": TICKET_S}, status_code=201)
