@@ -20,11 +20,10 @@ from bollard.host.grants.explanation import LANGUAGES
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, named
-from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to, page_of
+from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields
+from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to
 from bollard.host.http.queries import Pages, page_limit, whole_number, whole_number_in
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
 from bollard.host.http.revisions import edited_revision, revised
 from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller
@@ -32,26 +31,13 @@ from bollard.host.scope import Actor
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
-from bollard.protocol import Flag, JsonObject, JsonValue, Strict
+from bollard.protocol import Flag, JsonObject, Strict
 
 _LIST: Final = "approvals.list"
 _ID_CHARACTERS: Final = 64
 _STATUSES: Final[tuple[ApprovalStatus, ...]] = ("requested", "granted", "denied", "expired", "used")
 _REVISIONS: Final = {"requested": 1, "granted": 2, "denied": 2, "expired": 2, "used": 3}
 """A question changes by being decided, and by being done."""
-_PROPERTIES: Final[dict[str, JsonValue]] = {
-    "approval_id": TEXT,
-    "run_id": TEXT,
-    "call_id": TEXT,
-    "agent_id": TEXT,
-    "capability": TEXT,
-    "name": TEXT,
-    "risk": choice(*RISKS),
-    "status": choice(*_STATUSES),
-    "digest": TEXT,
-    "requested_at": TIME,
-    "expires_at": TIME,
-}
 _DECIDED: Final[JsonObject] = {
     "decided_at": TIME,
     "decision": choice(*DECISIONS),
@@ -59,7 +45,6 @@ _DECIDED: Final[JsonObject] = {
     "reason": TEXT,
     "inspected": FLAG,
 }
-_LISTED: Final = named("ApprovalSummary", fields(_DECIDED, **_PROPERTIES))
 _LINE: Final = fields(
     {"notes": array_of(choice("hidden", "right_to_left"))},
     part=choice("about", "arguments", "explanation"),
@@ -69,27 +54,43 @@ _LINE: Final = fields(
 )
 _ATTACHED: Final = fields(number=NUMBER, place=TEXT, characters=NUMBER, bytes=NUMBER, sha256=TEXT)
 _DISPLAY: Final = fields(lines=array_of(_LINE), attached=array_of(_ATTACHED))
-_SHOWN: Final = named("Approval", fields(_DECIDED, **_PROPERTIES, display=_DISPLAY))
-_EXAMPLE: Final[JsonObject] = {
-    "approval_id": "apr_01",
-    "run_id": "run_01",
-    "call_id": "call_01",
-    "agent_id": "polly",
-    "capability": "mcp:github/create_issue",
-    "name": "create_issue",
-    "risk": "high",
-    "status": "requested",
-    "digest": "0" * 64,
-    "requested_at": 1790000000.0,
-    "expires_at": 1790000900.0,
-}
-_DISPLAY_EXAMPLE: Final[JsonObject] = {
-    "lines": [
-        {"part": "about", "place": "capability", "label": "tool", "text": "mcp:github/create_issue (create_issue)"},
-        {"part": "arguments", "place": "arguments.title", "label": "arguments", "text": '"A title"'},
-    ],
-    "attached": [],
-}
+_LISTED: Final = answer_body(
+    "ApprovalSummary",
+    {
+        "approval_id": "apr_01",
+        "run_id": "run_01",
+        "call_id": "call_01",
+        "agent_id": "polly",
+        "capability": "mcp:github/create_issue",
+        "name": "create_issue",
+        "risk": "high",
+        "status": "requested",
+        "digest": "0" * 64,
+        "requested_at": 1790000000.0,
+        "expires_at": 1790000900.0,
+    },
+    _DECIDED,
+    risk=choice(*RISKS),
+    status=choice(*_STATUSES),
+)
+_SHOWN: Final = _LISTED.extended(
+    "Approval",
+    {
+        "display": {
+            "lines": [
+                {
+                    "part": "about",
+                    "place": "capability",
+                    "label": "tool",
+                    "text": "mcp:github/create_issue (create_issue)",
+                },
+                {"part": "arguments", "place": "arguments.title", "label": "arguments", "text": '"A title"'},
+            ],
+            "attached": [],
+        }
+    },
+    display=_DISPLAY,
+)
 _LOCALE: Final = QueryField(name="locale", summary="Of the labels.", choices=LANGUAGES, default="en_US")
 _APPROVAL: Final = "/api/v1/approvals/{approval_id}"
 
@@ -127,7 +128,7 @@ class ApprovalRoutes(DeclaredResource):
         description="Only of runs that the caller may see.",
         right="approvals.read",
         query=(*PAGE, QueryField(name="status", summary="Of this status.", choices=_STATUSES)),
-        answers={200: Answer(summary="A page of approvals.", schema=page_of(_LISTED), example=page_example(_EXAMPLE))},
+        answers={200: _LISTED.page("approvals")},
     )
     async def list(self, request: Request) -> Response:
         limit, place = page_limit(request), self._pages.place(request, _LIST)
@@ -157,12 +158,7 @@ class ApprovalRoutes(DeclaredResource):
         query=(_LOCALE,),
         editable=True,
         answers={
-            200: Answer(
-                summary="The approval.",
-                schema=_SHOWN,
-                example={**_EXAMPLE, "display": _DISPLAY_EXAMPLE},
-                links=leads_to("approval_id", decideApproval="Allow it or deny it."),
-            )
+            200: _SHOWN.answer("The approval.", links=leads_to("approval_id", decideApproval="Allow it or deny it."))
         },
         errors=("not_found",),
     )
@@ -236,9 +232,9 @@ class ApprovalRoutes(DeclaredResource):
         answers={
             200: Answer(
                 summary="It is decided.",
-                schema=_LISTED,
+                schema=_LISTED.schema,
                 example={
-                    **_EXAMPLE,
+                    **_LISTED.example,
                     "status": "granted",
                     "decision": "allow_once",
                     "by": "user:ann",

@@ -16,10 +16,10 @@ from bollard.host.audit.view import RunContext, actor_of, audited
 from bollard.host.clock import Clock
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, map_of, named
-from bollard.host.http.operations import PAGE, Answer, QueryField, page_of
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, map_of
+from bollard.host.http.operations import PAGE, Answer, QueryField
 from bollard.host.http.queries import Pages, page_limit, whole_number
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import RunFacts, data_of
 from bollard.host.store.queries import EVER_MS
@@ -51,48 +51,37 @@ _OPTIONAL: Final[JsonObject] = {
     "digests": map_of(TEXT),
     "arguments": ANY,
 }
-_RECORD: Final = named(
+_RECORD: Final = answer_body(
     "AuditedRecord",
-    fields(
-        _OPTIONAL,
-        id=NUMBER,
-        chain=TEXT,
-        position=NUMBER,
-        at=TIME,
-        type=TEXT,
-        severity=choice(*SEVERITIES),
-        workspace=TEXT,
-        observed=FLAG,
-        data_sha256=TEXT,
-        hash=TEXT,
-    ),
+    {
+        "id": 42,
+        "chain": "19a2b3c4d5e0f1a2b3c",
+        "position": 42,
+        "at": 1790000000.0,
+        "type": "login.failed",
+        "severity": "warning",
+        "workspace": "default",
+        "observed": True,
+        "data_sha256": "0" * 64,
+        "hash": "0" * 64,
+        "actor": "ann",
+    },
+    _OPTIONAL,
+    at=TIME,
+    severity=choice(*SEVERITIES),
 )
-_EXAMPLE: Final[JsonObject] = {
-    "id": 42,
-    "chain": "19a2b3c4d5e0f1a2b3c",
-    "position": 42,
-    "at": 1790000000.0,
-    "type": "login.failed",
-    "severity": "warning",
-    "workspace": "default",
-    "observed": True,
-    "data_sha256": "0" * 64,
-    "hash": "0" * 64,
-    "actor": "ann",
-}
-_HEAD: Final = named(
+_HEAD: Final = answer_body(
     "SignedHead",
-    fields(workspace=TEXT, chain=TEXT, position=NUMBER, hash=TEXT, created_ms=NUMBER, key_id=TEXT, signature=TEXT),
+    {
+        "workspace": "default",
+        "chain": "19a2b3c4d5e0f1a2b3c",
+        "position": 42,
+        "hash": "0" * 64,
+        "created_ms": 1790000000000,
+        "key_id": "0" * 16,
+        "signature": "0" * 128,
+    },
 )
-_HEAD_EXAMPLE: Final[JsonObject] = {
-    "workspace": "default",
-    "chain": "19a2b3c4d5e0f1a2b3c",
-    "position": 42,
-    "hash": "0" * 64,
-    "created_ms": 1790000000000,
-    "key_id": "0" * 16,
-    "signature": "0" * 128,
-}
 _FILTERS: Final = (
     QueryField(name="type", summary="Only these types of records, separated by commas.", example="login.failed"),
     QueryField(name="severity", summary="At least as much as this.", choices=SEVERITIES),
@@ -124,13 +113,7 @@ class Audit(DeclaredResource):
         "many records are looked at for one page.",
         right="audit.read",
         query=(*PAGE, *_FILTERS, _ACTOR),
-        answers={
-            200: Answer(
-                summary="A page of records.",
-                schema=page_of(_RECORD),
-                example={"items": [_EXAMPLE], "has_more": False},
-            )
-        },
+        answers={200: _RECORD.page("records")},
     )
     async def list(self, request: Request) -> Response:
         wanted, actor = _filter(request), request.query_params.get("actor")
@@ -155,7 +138,7 @@ class Audit(DeclaredResource):
             200: Answer(
                 summary="One record in each line.",
                 schema=TEXT,
-                example=encode(_EXAMPLE).decode() + "\n",
+                example=encode(_RECORD.example).decode() + "\n",
                 media_type=_LINES,
             )
         },
@@ -188,8 +171,8 @@ class Audit(DeclaredResource):
         answers={
             200: Answer(
                 summary="Heads, the newest first.",
-                schema=fields(items=array_of(_HEAD), public_key=TEXT, key_id=TEXT),
-                example={"items": [_HEAD_EXAMPLE], "public_key": "0" * 64, "key_id": "0" * 16},
+                schema=fields(items=array_of(_HEAD.schema), public_key=TEXT, key_id=TEXT),
+                example={"items": [_HEAD.example], "public_key": "0" * 64, "key_id": "0" * 16},
             )
         },
     )

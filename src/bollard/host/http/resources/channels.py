@@ -215,17 +215,4 @@ def _unsigned(fault: str) -> Unauthenticated:
 
 
 def _delivery(row: OutboxRow) -> JsonObject:
-    return {
-        "delivery_id": row.delivery_id,
-        "channel_id": row.channel,
-        "target": row.target,
-        "run_id": row.run_id,
-        "event_id": row.event_id,
-        "preview": row.preview,
-        "status": row.status,
-        "attempts": row.attempts,
-        "messages": msgspec.json.decode(row.messages),
-        "reason": row.reason,
-        "created_at": row.created_ms / 1000,
-        "updated_at": row.updated_ms / 1000,
-    }
+    return _DELIVERY.of(row, channel_id=row.channel, messages=msgspec.json.decode(row.messages))

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from bollard.host.errors import NotFound
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import MESSAGE_EXAMPLE, page_example
-from bollard.host.http.openapi.schemas import TEXT, TIME, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, QueryField, page_of
+from bollard.host.http.openapi.schemas import TEXT, maybe
+from bollard.host.http.operations import PAGE, Answer, QueryField
 from bollard.host.http.queries import Pages, page_limit
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
 from bollard.host.identity.audience import Audience
 from bollard.host.run_api.history import item_of, refs_of
 from bollard.host.run_api.pages import filled
@@ -28,15 +28,17 @@ from bollard.wire import encode
 _LIST: Final = "conversations.list"
 ROWS_AT_ONCE: Final = 32
 """Messages that are read into memory at once: each may be large."""
-_LISTED: Final = named(
+_LISTED: Final = answer_body(
     "Conversation",
-    fields(
-        conversation_id=TEXT,
-        thread_id=maybe(TEXT),
-        bot_id=maybe(TEXT),
-        last_message_at=TIME,
-        last_seq={"type": "integer"},
-    ),
+    {
+        "conversation_id": "support-7",
+        "thread_id": None,
+        "bot_id": None,
+        "last_message_at": 1794735485.1,
+        "last_seq": 136,
+    },
+    thread_id=maybe(TEXT),
+    bot_id=maybe(TEXT),
 )
 
 
@@ -62,24 +64,7 @@ class Conversations(DeclaredResource):
         summary="Conversations and their threads, the one with the newest message first.",
         right="conversations.read",
         query=PAGE,
-        answers={
-            200: Answer(
-                summary="A page of conversations.",
-                schema=page_of(_LISTED),
-                example={
-                    "items": [
-                        {
-                            "conversation_id": "support-7",
-                            "thread_id": None,
-                            "bot_id": None,
-                            "last_message_at": 1790000000.0,
-                            "last_seq": 42,
-                        }
-                    ],
-                    "has_more": False,
-                },
-            )
-        },
+        answers={200: _LISTED.page("conversations")},
     )
     async def list(self, request: Request) -> Response:
         before = self._pages.numbered(request, _LIST)

@@ -95,6 +95,12 @@ class AnswerBody(msgspec.Struct, frozen=True):
         """The answer of a list."""
         return Answer(summary=f"A page of {noun}.", schema=page_of(self.schema), example=page_example(self.example))
 
+    def of(self, row: object, /, **more: JsonValue) -> JsonObject:
+        """The required fields of this body, read from the attributes of a row. `created_at` is read from `created_ms`.
+        `more` are the fields that have no such attribute."""
+        names = _part(self.schema, "required")
+        return {name: more[name] if name in more else _field(row, name) for name in names} | more
+
     def extended(
         self, name: str, more: JsonObject, optional: JsonObject | None = None, /, **stated: JsonObject
     ) -> "AnswerBody":
@@ -136,6 +142,13 @@ def answer(summary: str, /, **example: JsonValue) -> Answer:
 
 def _part(schema: JsonObject, name: str) -> Any:
     return schema[name]
+
+
+def _field(row: object, name: str) -> JsonValue:
+    if not name.endswith("_at"):
+        return getattr(row, name)
+    milliseconds: int | None = getattr(row, f"{name.removesuffix('_at')}_ms")
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def _type_of(field: str, value: JsonValue) -> JsonObject:

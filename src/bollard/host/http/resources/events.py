@@ -31,12 +31,12 @@ from bollard.host.http.events.incoming import (
 from bollard.host.http.events.payloads import Payload, Payloads
 from bollard.host.http.events.reception import EventReception, batch_answer, single_answer
 from bollard.host.http.idempotency import key_of
-from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, EVENT_EXAMPLE, RESOLVED_EXAMPLE, page_example
-from bollard.host.http.openapi.schemas import ACCEPTED, ANY, NUMBER, TEXT, TIME, array_of, choice, fields, maybe, named
-from bollard.host.http.operations import PAGE, Answer, HeaderField, page_of
+from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, RESOLVED_EXAMPLE
+from bollard.host.http.openapi.schemas import ACCEPTED, ANY, TEXT, TIME, array_of, choice, fields, maybe
+from bollard.host.http.operations import PAGE, Answer, HeaderField
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.request_log import traceparent_of
-from bollard.host.http.resources.declaration import DeclaredResource, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.http.resources.runs import EVENT_ERRORS
 from bollard.host.identity.audience import Audience
@@ -262,31 +262,53 @@ class Events(DeclaredResource):
 
 _LIST: Final = "events.list"
 _ID_CHARACTERS: Final = 64
-_SHOWN: Final[JsonObject] = {
-    "event_id": TEXT,
-    "source": TEXT,
-    "id": TEXT,
-    "type": TEXT,
-    "run_id": maybe(TEXT),
-    "dispatch": choice("run", "pending", "steering", "dropped"),
-    "bot_id": maybe(TEXT),
-    "conversation_id": maybe(TEXT),
-    "thread_id": maybe(TEXT),
-    "actor_type": maybe(TEXT),
-    "actor_id": maybe(TEXT),
-    "actor_name": maybe(TEXT),
-    "subject_type": maybe(TEXT),
-    "subject_id": maybe(TEXT),
-    "summary": maybe(TEXT),
-    "event_time": maybe(TIME),
-    "created_at": TIME,
-    "seq": NUMBER,
-}
+_LISTED: Final = answer_body(
+    "Event",
+    {
+        "event_id": "evt_01",
+        "source": "api",
+        "id": "1a1dfd4b3f92382b11756dba817",
+        "type": "message.received",
+        "run_id": "run_01",
+        "dispatch": "run",
+        "bot_id": None,
+        "conversation_id": "support-7",
+        "thread_id": None,
+        "actor_type": "user",
+        "actor_id": "ann",
+        "actor_name": None,
+        "subject_type": None,
+        "subject_id": None,
+        "summary": "Hello",
+        "event_time": None,
+        "created_at": 1794735484.944,
+        "seq": 131,
+    },
+    dispatch=choice("run", "pending", "steering", "dropped"),
+    event_time=maybe(TIME),
+    **dict.fromkeys(
+        (
+            "run_id",
+            "bot_id",
+            "conversation_id",
+            "thread_id",
+            "actor_type",
+            "actor_id",
+            "actor_name",
+            "subject_type",
+            "subject_id",
+            "summary",
+        ),
+        maybe(TEXT),
+    ),
+)
+_SHOWN: Final = _LISTED.extended(
+    "",
+    {"content": {"trigger": "api", "text": "Hello"}},
+    {"reason": fields(code=TEXT, message=TEXT, hint=TEXT), "content": ANY},
+)
 _KNOWN: Final = frozenset({"text", "contents", "data", "raw", "source_event_type", "trigger"})
 """What the record of an event adds to its row."""
-
-
-_REASON: Final = fields(code=TEXT, message=TEXT, hint=TEXT)
 
 
 class EventList(DeclaredResource):
@@ -305,13 +327,7 @@ class EventList(DeclaredResource):
         summary="Events, the newest first.",
         right="events.read",
         query=PAGE,
-        answers={
-            200: Answer(
-                summary="A page of events.",
-                schema=page_of(named("Event", fields(**_SHOWN))),
-                example=page_example(EVENT_EXAMPLE),
-            )
-        },
+        answers={200: _LISTED.page("events")},
     )
     async def list(self, request: Request) -> Response:
         before, workspace = self._pages.numbered(request, _LIST), caller_of(request).workspace
@@ -326,13 +342,7 @@ class EventList(DeclaredResource):
         name="getEvent",
         summary="One event with what it carried, and why it led to no run if it led to none.",
         right="events.read",
-        answers={
-            200: Answer(
-                summary="The event.",
-                schema=fields({"reason": _REASON, "content": ANY}, **_SHOWN),
-                example={**EVENT_EXAMPLE, "content": {"trigger": "api", "text": "Hello"}},
-            )
-        },
+        answers={200: _SHOWN.answer("The event.")},
         errors=("not_found",),
     )
     async def get(self, request: Request) -> Response:
@@ -359,23 +369,12 @@ class EventList(DeclaredResource):
 
 
 def _shown(row: EventRow) -> JsonObject:
-    return {
-        "event_id": row.event_id,
-        "source": row.source,
-        "id": row.source_id,
-        "type": row.type,
-        "run_id": row.run_id,
-        "dispatch": row.dispatch,
-        "bot_id": row.bot,
-        "conversation_id": row.conversation,
-        "thread_id": row.thread,
-        "actor_type": row.actor_type,
-        "actor_id": row.actor_id,
-        "actor_name": row.actor_name,
-        "subject_type": row.subject_type,
-        "subject_id": row.subject_id,
-        "summary": row.summary,
-        "event_time": None if row.event_ms is None else row.event_ms / 1000,
-        "created_at": row.created_ms / 1000,
-        "seq": row.record_id,
-    }
+    return _LISTED.of(
+        row,
+        id=row.source_id,
+        bot_id=row.bot,
+        conversation_id=row.conversation,
+        thread_id=row.thread,
+        event_time=None if row.event_ms is None else row.event_ms / 1000,
+        seq=row.record_id,
+    )

@@ -176,15 +176,7 @@ class Files(DeclaredResource):
 
 
 def _shown(file: WorkspaceFile) -> JsonObject:
-    return {
-        "file_id": file.file_id,
-        "name": file.name,
-        "mime_type": file.mime_type,
-        "size_bytes": file.size_bytes,
-        "sha256": file.sha256,
-        "created_at": file.created_ms / 1000,
-        "created_by": file.by,
-    }
+    return _SHOWN.of(file, created_by=file.by)
 
 
 def _has_secret(field: str) -> InvalidRequest:

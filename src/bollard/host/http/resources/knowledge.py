@@ -13,14 +13,14 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, TIME, choice, fields, maybe, named
+from bollard.host.http.openapi.schemas import ANY, TEXT, choice, maybe
 from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import answer, operation
+from bollard.host.http.resources.declaration import answer, answer_body, operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.identity.caller import Caller
 from bollard.host.knowledge.bases import KNOWLEDGE_BASE, SavedKnowledgeBase
-from bollard.host.knowledge.boundary import Document, checked_question
+from bollard.host.knowledge.boundary import checked_question
 from bollard.host.knowledge.library import Library
 from bollard.host.knowledge.limits import (
     DOCUMENT_ID_CHARACTERS,
@@ -55,39 +55,27 @@ _ID_PATTERN: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{DOCUMENT_ID_CHARACTERS - 
 _ID: Final = re.compile(_ID_PATTERN.replace("$", r"\Z"))
 
 DocumentId = Annotated[str, Field(pattern=_ID_PATTERN)]
-DOCUMENT: Final = named(
+DOCUMENT: Final = answer_body(
     "KnowledgeDocument",
-    fields(
-        document_id=TEXT,
-        name=TEXT,
-        mime_type=TEXT,
-        size_bytes=NUMBER,
-        sha256=TEXT,
-        status=choice("waiting", "indexing", "ready", "failed"),
-        chunks=NUMBER,
-        done_chunks=NUMBER,
-        error=maybe(TEXT),
-        source=TEXT,
-        metadata=ANY,
-        created_at=TIME,
-        updated_at=TIME,
-    ),
+    {
+        "document_id": "leave.md",
+        "name": "leave.md",
+        "mime_type": "text/markdown",
+        "size_bytes": 4211,
+        "sha256": "9f2c1e" + "0" * 58,
+        "status": "indexing",
+        "chunks": 12,
+        "done_chunks": 4,
+        "error": None,
+        "source": "https://wiki.example.org/leave",
+        "metadata": {"language": "en"},
+        "created_at": 1794735484.0,
+        "updated_at": 1794735484.0,
+    },
+    status=choice("waiting", "indexing", "ready", "failed"),
+    error=maybe(TEXT),
+    metadata=ANY,
 )
-DOCUMENT_EXAMPLE: Final[JsonObject] = {
-    "document_id": "leave.md",
-    "name": "leave.md",
-    "mime_type": "text/markdown",
-    "size_bytes": 4211,
-    "sha256": "9f2c1e" + "0" * 58,
-    "status": "indexing",
-    "chunks": 12,
-    "done_chunks": 4,
-    "error": None,
-    "source": "https://wiki.example.org/leave",
-    "metadata": {"language": "en"},
-    "created_at": 1794735484.0,
-    "updated_at": 1794735484.0,
-}
 CHUNK_EXAMPLE: Final[JsonObject] = {
     "chunk_id": "leave.md#3",
     "kb_id": "handbook",
@@ -155,24 +143,6 @@ def media_type_of(said: str, name: str) -> str:
             media=media[:64],
         )
     return media[:MIME_CHARACTERS]
-
-
-def document_shown(document: Document) -> JsonObject:
-    return {
-        "document_id": document.document_id,
-        "name": document.name,
-        "mime_type": document.mime_type,
-        "size_bytes": document.size_bytes,
-        "sha256": document.sha256,
-        "status": document.status,
-        "chunks": document.chunks,
-        "done_chunks": document.done_chunks,
-        "error": document.error,
-        "source": document.source,
-        "metadata": document.metadata,
-        "created_at": document.created_ms / 1000,
-        "updated_at": document.updated_ms / 1000,
-    }
 
 
 BASE_PATH: Final = "/api/v1/knowledge/{kb_id}"

@@ -12,19 +12,16 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.events.payloads import Payloads
-from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.operations import PAGE, Answer, OtherBody, QueryField, Resource, page_of
+from bollard.host.http.operations import PAGE, Answer, OtherBody, QueryField, Resource
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.knowledge import (
     BASE_PATH,
     DOCUMENT,
-    DOCUMENT_EXAMPLE,
     FILES,
     Knowledge,
     WrittenDocument,
     document_id_in,
-    document_shown,
     media_type_of,
 )
 from bollard.host.knowledge.boundary import NewDocument, check_metadata
@@ -65,11 +62,7 @@ _BODY: Final[JsonObject] = {"name": "leave.md", "text": "# Leave\n\nThirty days 
 _PUT_ERRORS: Final = ("not_found", "payload_too_large", "unsupported_media_type", "knowledge_unavailable")
 
 
-_KEPT: Final = Answer(
-    summary="It is kept, and being indexed.",
-    schema=DOCUMENT,
-    example=DOCUMENT_EXAMPLE,
-)
+_KEPT: Final = DOCUMENT.answer("It is kept, and being indexed.")
 
 
 class KnowledgeDocuments(DeclaredResource):
@@ -91,11 +84,7 @@ class KnowledgeDocuments(DeclaredResource):
         summary="The documents of a base, by id, and how far each is indexed.",
         right="knowledge.read",
         query=PAGE,
-        answers={
-            200: Answer(
-                summary="A page of documents.", schema=page_of(DOCUMENT), example=page_example(DOCUMENT_EXAMPLE)
-            )
-        },
+        answers={200: DOCUMENT.page("documents")},
         errors=("not_found", "knowledge_unavailable"),
     )
     async def list(self, request: Request) -> Response:
@@ -104,7 +93,7 @@ class KnowledgeDocuments(DeclaredResource):
         purpose = f"knowledge.documents/{kb_id}"
         after = self._pages.place(request, purpose)
         rows = await self._library.documents(workspace, kb_id, str(after or ""), page_limit(request) + 1)
-        return self._pages.of_rows(request, purpose, rows, document_shown, lambda row: row.document_id)
+        return self._pages.of_rows(request, purpose, rows, DOCUMENT.of, lambda row: row.document_id)
 
     @operation(
         f"GET {_DOCUMENT}",
@@ -112,12 +101,12 @@ class KnowledgeDocuments(DeclaredResource):
         summary="One document, and how far it is indexed.",
         description="`done_chunks` of `chunks` are indexed. One that is `failed` says why in `error`.",
         right="knowledge.read",
-        answers={200: Answer(summary="The document.", schema=DOCUMENT, example=DOCUMENT_EXAMPLE)},
+        answers={200: DOCUMENT.answer("The document.")},
         errors=("not_found", "knowledge_unavailable"),
     )
     async def get(self, request: Request) -> Response:
         found = await self._library.document(*self._named(request))
-        return JsonAnswer(document_shown(found))
+        return JsonAnswer(DOCUMENT.of(found))
 
     @operation(
         f"GET {_DOCUMENT}/content",
@@ -210,7 +199,7 @@ class KnowledgeDocuments(DeclaredResource):
         written = media in ("", _JSON)  # as everywhere else, what says nothing is JSON
         new = await (self._written(request, document_id) if written else self._sent(request, document_id))
         made = await self._library.put(caller.workspace, kb_id, new, by=caller.name)
-        return JsonAnswer(document_shown(made), status_code=202)
+        return JsonAnswer(DOCUMENT.of(made), status_code=202)
 
     async def _written(self, request: Request, document_id: str | None) -> NewDocument:
         """A document within JSON."""
