@@ -17,7 +17,7 @@ from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.clock import SystemClock
 from bollard.host.core import HostIdentity, Storage, build_core
-from bollard.host.engine.local import LocalEngine
+from bollard.host.engine import LocalEngine
 from bollard.host.errors import HostError, StorageFull, StorageUnavailable
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread

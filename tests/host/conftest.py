@@ -26,7 +26,7 @@ from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyP
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.clock import ManualClock
 from bollard.host.core import CapabilityParts, HostIdentity, Storage, build_core
-from bollard.host.engine.local import LocalEngine
+from bollard.host.engine import LocalEngine
 from bollard.host.errors import WorkerUnavailable
 from bollard.host.grants.access import compile_access
 from bollard.host.grants.grant import issue_grant, limits_of

@@ -13,7 +13,7 @@ from tests.simulation.world import KEY, NoBlobs, World
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.core import HostIdentity, Storage, build_core
-from bollard.host.engine.local import LocalEngine
+from bollard.host.engine import LocalEngine
 from bollard.host.log.journal import Journal
 from bollard.host.log.writer import Writer
 from bollard.host.runs.backlog import RunLimits

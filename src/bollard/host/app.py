@@ -21,9 +21,13 @@ from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
+from bollard.host.engine import LocalEngine
 from bollard.host.engine.local import LocalEngine
+from bollard.host.housekeeping import Housekeeping
+from bollard.host.http.auth.admin_token import AdminToken
 from bollard.host.http.auth.authentication import AdminToken
 from bollard.host.http.edge import Edge
+from bollard.host.http.edge.edge import Edge
 from bollard.host.http.operations import Resource
 from bollard.host.http.resources.health import HostStatus
 from bollard.host.http.resources.operations import OperationParts
@@ -41,8 +45,8 @@ from bollard.host.parts import HostKeys, HostParts, Housekeeping, Shutdown
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import Origin
 from bollard.host.plugins.uploads import declared_id, shared_sources
+from bollard.host.run_api.artifacts import RunArtifacts
 from bollard.host.run_api.reach import ArtifactReach
-from bollard.host.run_api.tool_artifacts import RunArtifacts
 from bollard.host.runs.backlog import RunLimits
 from bollard.host.runs.hub import ReaderMemory
 from bollard.host.runs.start_request import ConfigSecrets

@@ -13,7 +13,7 @@ from bollard.host.approvals.approvals import ApprovalRequests, Approvals, open_a
 from bollard.host.approvals.questions import QuestionRegistry
 from bollard.host.capabilities.sources import Sources
 from bollard.host.clock import Clock
-from bollard.host.engine.boundary import Engine
+from bollard.host.engine import Engine
 from bollard.host.events.agent_calls import AgentCalls, AgentTools, ChildCalls
 from bollard.host.events.intake import Intake, IntakeListeners, ReplyFollower
 from bollard.host.events.steering import SteeringCalls
@@ -24,7 +24,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.models.calls import ModelGateway
 from bollard.host.recovery import Recovery
 from bollard.host.run_api.gate import RunApi
-from bollard.host.run_api.gateway_tokens import GatewayTokens
+from bollard.host.run_api.gateway import GatewayTokens
 from bollard.host.run_api.handlers import HostFacts, data_handlers, knowledge_handlers, model_handlers
 from bollard.host.run_api.models import ModelPorts, Models
 from bollard.host.run_api.reach import ArtifactReach

@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bollard.host.audit import reading
-from bollard.host.audit.class_a import write_first
-from bollard.host.audit.reading import AuditFilter, all_of, page_of_log
+from bollard.host.audit import queries
+from bollard.host.audit.queries import AuditFilter, all_of, page_of_log, write_first
 from bollard.host.audit.view import RunContext, actor_of, audited
 from bollard.host.clock import ManualClock
 from bollard.host.errors import AuditUnavailable
@@ -95,9 +94,9 @@ def test_who_did_it_is_whom_the_record_names_before_whom_the_run_is_for() -> Non
 async def test_pages_meet_every_record_once_however_few_are_looked_at_for_one(
     store: Store, open_journal: Open, scribe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "AUDIT_WINDOW", 4)
-    monkeypatch.setattr(reading, "AUDIT_WINDOWS", 2)
-    monkeypatch.setattr(reading, "AUDIT_EXPORT_PAGE", 3)
+    monkeypatch.setattr(queries, "AUDIT_WINDOW", 4)
+    monkeypatch.setattr(queries, "AUDIT_WINDOWS", 2)
+    monkeypatch.setattr(queries, "AUDIT_EXPORT_PAGE", 3)
     journal = open_journal(store)
     kinds = ["login.failed" if number % 11 == 0 else "api.called" for number in range(40)]
     await journal.commit(Entry(records=[scribe.note(kind) for kind in kinds]))
@@ -130,7 +129,7 @@ async def test_what_cannot_be_written_down_in_time_is_refused(
     journal = open_journal(gate.store)
     await write_first(journal, clock, "default", "audit.exported", {"by": "ann"})
     assert [each.type for each in gate.store.records(0, 10)] == ["audit.exported"]
-    monkeypatch.setattr("bollard.host.audit.class_a.AUDIT_S", 0.05)
+    monkeypatch.setattr("bollard.host.audit.queries.AUDIT_S", 0.05)
     gate.shut()
     with pytest.raises(AuditUnavailable):
         await write_first(journal, clock, "default", "audit.exported", {"by": "ann"})

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from bollard.host.clock import ManualClock
-from bollard.host.engine.boundary import Cancel, Engine
-from bollard.host.engine.local import LocalEngine
+from bollard.host.engine import Cancel, Engine, LocalEngine
 from bollard.host.limits import LEASE_S
 from bollard.host.log.entries import Committed, Entry, FencedOff
 from bollard.host.log.journal import Journal

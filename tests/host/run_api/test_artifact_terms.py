@@ -13,7 +13,7 @@ from bollard.host.actions.wrappers import BlobArtifacts
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.errors import SettingsError, ToolFailed
 from bollard.host.log.rebuild import rebuild
-from bollard.host.run_api.tool_artifacts import RunArtifacts
+from bollard.host.run_api.artifacts import RunArtifacts
 from bollard.host.store.artifact_terms import NAME_CHARACTERS, ArtifactTerms, MimeTypes, name_problem, terms_of
 
 CONTENT = b"what was made"

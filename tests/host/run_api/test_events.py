@@ -6,7 +6,7 @@ from tests.doubles.failing_store import FailurePlan, failing
 
 from bollard.host.log.entries import Entry
 from bollard.host.log.records import NewRecord
-from bollard.host.run_api.events import Events
+from bollard.host.run_api.handlers import Events
 from bollard.host.run_api.pages import Cursors
 from bollard.host.run_api.reach import ArtifactReach
 from bollard.protocol import EventsPage

@@ -17,7 +17,7 @@ from bollard.host.knowledge.boundary import NewDocument, Question
 from bollard.host.knowledge.library import KnowledgeSource, Library
 from bollard.host.knowledge.limits import ANSWER_BYTES
 from bollard.host.log.records import PRIVATE_BIT, UNTRUSTED_BIT
-from bollard.host.run_api.knowledge import Knowledge
+from bollard.host.run_api.handlers import Knowledge
 from bollard.host.run_api.models import Models
 from bollard.host.run_api.tools import ToolCalls
 from bollard.wire import encode

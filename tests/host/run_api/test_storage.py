@@ -9,7 +9,7 @@ import pytest
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.errors import NotFound, ToolFailed
 from bollard.host.grants.check import NOT_FOUND
-from bollard.host.run_api.tool_artifacts import RunArtifacts
+from bollard.host.run_api.artifacts import RunArtifacts
 
 
 def text64(content: bytes) -> str:

@@ -18,10 +18,9 @@ from bollard.host.clock import ManualClock
 from bollard.host.egress.destination import EgressResponse
 from bollard.host.errors import NotFound, SandboxUnavailable, ToolFailed
 from bollard.host.limits import FOUND_LINES, WORKSPACE_KEPT_S
-from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
+from bollard.host.tools.builtin import BuiltinTools, ProgramTools, probe_sandbox
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import find_lines
-from bollard.host.tools.programs import ProgramTools
 from bollard.host.tools.workspaces import Workspaces
 
 pytestmark = pytest.mark.anyio

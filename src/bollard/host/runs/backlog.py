@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from bollard.host.agents.lanes import lane_of
 from bollard.host.clock import Clock
-from bollard.host.engine.boundary import Cancel, Engine
+from bollard.host.engine import Cancel, Engine
 from bollard.host.errors import HostError
 from bollard.host.limits import (
     QUEUED_RUNS,

@@ -1,18 +1,20 @@
-"""Operations on a run from outside: explain its grant, revoke parts of it, suspend its clocks."""
+"""Operations on a run from outside: explain its grant, revoke parts of it, suspend its clocks, list its skills."""
 
 import asyncio
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.grants.explanation import Explanation, explain, explain_all
 from bollard.host.grants.grant import Grant
-from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, handed_down, revoke
+from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, granted_things, handed_down, revoke
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.entries import ExpectationResult
 from bollard.host.log.records import data_of
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.recorder import into
+from bollard.host.skills.source import RunSkills
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
@@ -144,3 +146,23 @@ class WaitingRuns:
         del self._counts[run_id]
         if run.state.status == "waiting" and run.state.cancel is None:
             run.note("run.resumed", {}, pressing=False)
+
+
+class LiveSkillReach:
+    """Skills of the live runs of this host. A run that has ended has none."""
+
+    def __init__(self, live: Mapping[str, LiveRun], agents: AgentRegistry) -> None:
+        self._live = live
+        self._agents = agents
+
+    def __call__(self, run_id: str) -> RunSkills:
+        run = self._live.get(run_id)
+        if run is None:
+            return RunSkills()
+        agent = self._agents.get(run.facts.agent_id, run.facts.workspace)
+        return RunSkills(
+            granted=granted_things(run.grant, "skills"),
+            revoked=run.revoked.resources.get("skills", frozenset[str]()),
+            versions={each.id.removeprefix("skill:"): each.version for each in run.session.graph.by_kind("skill")},
+            authoring=agent is not None and "skill_authoring" in agent.capabilities,
+        )

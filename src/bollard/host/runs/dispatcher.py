@@ -15,7 +15,7 @@ import structlog
 from msgspec.structs import replace
 
 from bollard.host.background import Background
-from bollard.host.engine.boundary import Engine, Signal
+from bollard.host.engine import Engine, Signal
 from bollard.host.errors import HostError, WorkerUnavailable
 from bollard.host.limits import JOURNAL_GIVE_UP_S, WORKER_START_S
 from bollard.host.log.records import RunFacts

@@ -20,7 +20,7 @@ from bollard.host.http.openapi.answers import ERROR
 from bollard.host.http.openapi.schemas import ANY, NUMBER, TEXT, fields, named
 from bollard.host.http.operations import Answer, HeaderField, Operation
 from bollard.host.http.request_log import traceparent_of
-from bollard.host.run_api.gateway_tokens import AUDIENCE
+from bollard.host.run_api.gateway import AUDIENCE
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.live_run import LiveRun
 from bollard.protocol import JsonObject

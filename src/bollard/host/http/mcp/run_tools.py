@@ -22,7 +22,7 @@ from bollard.host.http.mcp.messages import (
     tool_answer,
     without_headers,
 )
-from bollard.host.run_api.gateway_calls import ask
+from bollard.host.run_api.gateway import ask
 from bollard.host.run_api.tools import ToolCalls
 from bollard.host.runs.live_run import LiveRun
 from bollard.protocol import ACTIONS, AgentAPIError, Bytes64, JsonObject, JsonValue, Strict, first_problem

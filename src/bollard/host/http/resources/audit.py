@@ -8,9 +8,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from bollard.host.audit.class_a import write_first
 from bollard.host.audit.heads import HeadLine
-from bollard.host.audit.reading import AuditFilter, all_of, page_of_log
+from bollard.host.audit.queries import AuditFilter, all_of, page_of_log, write_first
 from bollard.host.audit.severity import SEVERITIES, Severity
 from bollard.host.audit.view import RunContext, actor_of, audited
 from bollard.host.clock import Clock

@@ -1,10 +1,15 @@
-"""The engine of a single host: the store is the queue, and signals stay in the process."""
+"""The engine: ownership of runs, and signals to their owners. Each implementation must pass the same tests.
+
+The store decides: only the host that won a run's epoch there executes the run. Messages of an engine are hints.
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
 
 from bollard.host.clock import Clock
-from bollard.host.engine.boundary import HostPresence, Offered, Signal, Signalled
 from bollard.host.limits import LEASE_S
 from bollard.host.log.entries import Committed, Entry, Renewed
 from bollard.host.log.journal import Journal
@@ -13,8 +18,68 @@ from bollard.host.store.queries import Lease
 from bollard.host.store.store import Store
 
 
+class Cancel(msgspec.Struct, frozen=True):
+    """Stop the run."""
+
+    reason: str
+    """A failure code."""
+    superseded: bool = False
+    """Whether a newer message replaces the run. Its unanswered messages are not dropped then."""
+
+
+Signal = Cancel
+
+Offered = Callable[[str], None]
+"""Called with the id of a queued run."""
+Signalled = Callable[[str, Signal], bool]
+"""Called with a run and a signal; returns whether this host owns the run."""
+
+
+class HostPresence(msgspec.Struct, frozen=True, kw_only=True):
+    """A live host."""
+
+    incarnation: str
+    runs: int
+    seen_ms: int
+
+
+class Engine(Protocol):
+    """Ownership and signals."""
+
+    @property
+    def incarnation(self) -> str:
+        """The id of this host since its start."""
+        ...
+
+    def subscribe(self, offered: Offered, signalled: Signalled) -> None:
+        """Register the callbacks for queued runs and for signals."""
+        ...
+
+    def submit(self, run_id: str) -> None:
+        """Offer a queued run, which is on disk, to a host with room."""
+        ...
+
+    async def claim(self, run_id: str, epoch: int, records: Sequence[NewRecord]) -> bool:
+        """Become the owner of a run under `epoch`, and write `records` with it. False if another host was first."""
+        ...
+
+    async def renew(self, run_ids: Sequence[str]) -> set[str]:
+        """Renew the leases of runs; returns the lost ones. Others may take an expired lease, but until one does the
+        run stays with its owner: the epoch decides, never the clock."""
+        ...
+
+    def signal(self, run_id: str, signal: Signal) -> bool:
+        """Signal the owner of a run; false if no owner is known."""
+        ...
+
+    def presence(self) -> list[HostPresence]:
+        """The live hosts, including this one."""
+        ...
+
+
 class LocalEngine:
-    """Owns claimed runs until it loses a lease or the process ends."""
+    """The engine of a single host: the store is the queue, and signals stay in the process. Owns claimed runs until it
+    loses a lease or the process ends."""
 
     def __init__(self, journal: Journal, store: Store, clock: Clock, incarnation: str) -> None:
         self._journal = journal

@@ -1,14 +1,24 @@
-"""Audit queries of the log: filtered, in bounded steps, from either end. Blocks: call it in a thread."""
+"""Audit queries of the log: filtered, in bounded steps, from either end. They block: call them in a thread.
 
+`write_first` writes the audit record of an action that may run only once the record is on disk.
+"""
+
+import asyncio
 from collections.abc import Iterator
 
 import msgspec
 
 from bollard.host.audit.severity import Severity, types_of
-from bollard.host.limits import AUDIT_EXPORT_PAGE, AUDIT_WINDOW, AUDIT_WINDOWS
+from bollard.host.clock import Clock
+from bollard.host.errors import AuditUnavailable
+from bollard.host.limits import AUDIT_EXPORT_PAGE, AUDIT_S, AUDIT_WINDOW, AUDIT_WINDOWS
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.store.queries import RecordQuery
 from bollard.host.store.rows import RecordRow
 from bollard.host.store.store import Store
+from bollard.protocol import JsonObject
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,3 +80,20 @@ def all_of(store: Store, wanted: AuditFilter, up_to: int) -> Iterator[list[Recor
         rows = store.records_among(wanted.query(above, below, AUDIT_EXPORT_PAGE, forward=True))
         yield rows
         above = rows[-1].id if len(rows) == AUDIT_EXPORT_PAGE else below - 1
+
+
+async def write_first(journal: Journal, clock: Clock, workspace: str, kind: str, data: JsonObject) -> None:
+    """Write a record of the workspace durably. Raises `AuditUnavailable` if that takes too long, and the journal's
+    error if it fails."""
+    content = encode_data(data)
+    record = NewRecord(workspace=workspace, type=kind, data=content, created_ms=clock.now_ms())
+    try:
+        async with asyncio.timeout(AUDIT_S):
+            await journal.commit(Entry(records=[record], size=len(content)))
+    except TimeoutError:
+        raise AuditUnavailable(
+            f"the audit record was not written within {AUDIT_S:g} s, so the action was not run",
+            reason="audit_timeout",
+            hint="check the disk or the database of the host, then retry",
+            seconds=AUDIT_S,
+        ) from None

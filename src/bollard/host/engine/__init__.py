@@ -1,1 +1,0 @@
-"""Ownership of runs, as leases with epochs, and signals to the owners."""
