@@ -273,7 +273,7 @@ LATER_COLUMNS = ("usage",)
 def first_database(place, run):
     """A database as the first version made it, with a run in it."""
     kind, where = place
-    stamp = [schema.STAMP[0], f"INSERT INTO alembic_version (version_num) VALUES ('{first_schema.REVISION}')"]
+    stamp = [schema.STAMP[0], "INSERT INTO alembic_version (version_num) VALUES ('0001')"]
     statements = [*(first_schema.SQLITE if kind == "sqlite" else first_schema.POSTGRES), *stamp]
     connection = sqlite3.connect(where) if kind == "sqlite" else psycopg.connect(where)
     try:

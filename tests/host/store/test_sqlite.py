@@ -11,7 +11,7 @@ import time
 import pytest
 
 from bollard.host.errors import StorageFull, StorageUnavailable
-from bollard.host.store.migrations.fifth_schema import SQLITE_SAVED_THING
+from bollard.host.store.migrations.schema import SQLITE_SAVED_THING
 from bollard.host.store.rows import POLICY_KINDS, PutRun, RecordRow
 from bollard.host.store.sqlite import SqliteDatabase, sqlite_store
 from bollard.host.store.store import Store

@@ -4,15 +4,18 @@ Everything else does not exist for the run. If the grant names a conversation an
 that conversation on the run's bot are in reach.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bollard.host.clock import Clock
 from bollard.host.grants.check import Allowed, check, whole_conversation
+from bollard.host.run_api.pages import Cursors, keys_with
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.scope import Place
 from bollard.host.store.rows import ArtifactRow
 from bollard.host.store.store import Store
+from bollard.protocol import KeyPage, StateList, StorageList
 
 FindArtifact = Callable[[LiveRun, str], ArtifactRow | None]
 """The artifact with this id, if it is in the reach of the run. Blocks."""
@@ -94,3 +97,30 @@ class FlowTracker:
         if row.key.startswith(prefix):
             self.by(row)
         return row.key
+
+
+async def key_page(
+    run: LiveRun,
+    cursors: Cursors,
+    source: tuple[str, str],
+    params: StateList | StorageList,
+    *,
+    row: Callable[[str], _Keyed | None],
+    rows: Callable[[str, int], Sequence[_Keyed]],
+) -> KeyPage:
+    """A page of keys. `source` is the action and the scope or area. `row` finds a key, `rows` the keys after one."""
+    flow, prefix, (action, area) = FlowTracker(), params.prefix, source
+    sealed = (action, run.facts.run_id, f"{area}/{prefix}")
+    after = cursors.open_key(*sealed, params.cursor)
+
+    def has(key: str) -> bool:
+        found = row(key)
+        return found is not None and flow.key(found) == key
+
+    def behind(key: str, count: int) -> list[str]:
+        return [flow.key(each, prefix) for each in rows(key, count)]
+
+    keys, has_more = await asyncio.to_thread(keys_with, prefix, after, params.limit, has=has, behind=behind)
+    run.take_in(flow.bits)  # keys are content of their writers, like values
+    cursor = cursors.seal_key(*sealed, keys[-1]) if has_more else None
+    return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)

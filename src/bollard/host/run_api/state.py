@@ -8,8 +8,8 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.log.entries import ExpectationResult, StateExpectation
 from bollard.host.log.records import encode_data
-from bollard.host.run_api.pages import Cursors, keys_with
-from bollard.host.run_api.reach import FlowTracker
+from bollard.host.run_api.pages import Cursors
+from bollard.host.run_api.reach import key_page
 from bollard.host.run_api.refusal import ApiRefused, check_key, write_down
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.store import Store
@@ -78,30 +78,14 @@ class State:
         return Written(existed=True)
 
     async def keys(self, run: LiveRun, params: StateList) -> KeyPage:
-        scope_key, run_id = _scope(run, params.scope), run.facts.run_id
-        place = f"{scope_key}/{params.prefix}"
-        after = self._cursors.open_key("state.list", run_id, place, params.cursor)
-        flow = FlowTracker()
-        keys, has_more = await asyncio.to_thread(self._keys_behind, scope_key, params.prefix, after, params.limit, flow)
-        run.take_in(flow.bits)  # keys are content of their writers, like values
-        cursor = self._cursors.seal_key("state.list", run_id, place, keys[-1]) if has_more else None
-        return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
-
-    def _keys_behind(
-        self, scope_key: str, prefix: str, after: str | None, limit: int, flow: FlowTracker
-    ) -> tuple[list[str], bool]:
-        store, now_ms = self._store, self._clock.now_ms()
-
-        def first(key: str) -> bool:
-            row = store.state(scope_key, key, now_ms)
-            return row is not None and flow.key(row) == key
-
-        return keys_with(
-            prefix,
-            after,
-            limit,
-            has=first,
-            behind=lambda key, count: [flow.key(row, prefix) for row in store.states(scope_key, key, count, now_ms)],
+        scope_key, store, now_ms = _scope(run, params.scope), self._store, self._clock.now_ms()
+        return await key_page(
+            run,
+            self._cursors,
+            ("state.list", scope_key),
+            params,
+            row=lambda key: store.state(scope_key, key, now_ms),
+            rows=lambda key, count: store.states(scope_key, key, count, now_ms),
         )
 
 

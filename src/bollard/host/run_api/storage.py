@@ -11,8 +11,8 @@ from bollard.host.grants.offer import base_of, documents_of
 from bollard.host.knowledge.library import Library
 from bollard.host.log.records import PRIVATE_BIT
 from bollard.host.run_api.artifacts import Piece, read_piece
-from bollard.host.run_api.pages import Cursors, keys_with
-from bollard.host.run_api.reach import FlowTracker
+from bollard.host.run_api.pages import Cursors
+from bollard.host.run_api.reach import FlowTracker, key_page
 from bollard.host.run_api.refusal import ApiRefused, check_key, write_down
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.blobs import BlobStore
@@ -50,9 +50,7 @@ class Storage:
             piece = await asyncio.to_thread(read_piece, self._blobs, row.sha256, params.offset, params.length)
         if piece is None:
             raise ApiRefused("not_found", "this run has no such stored value")
-        return BytesResult(
-            content_base64=piece.base64, offset=piece.offset, size_bytes=piece.size_bytes, has_more=piece.has_more
-        )
+        return _bytes_result(piece)
 
     async def set(self, run: LiveRun, params: StorageSet) -> Written:
         check_key(params.key)
@@ -71,34 +69,24 @@ class Storage:
         return Written(existed=True)
 
     async def keys(self, run: LiveRun, params: StorageList) -> KeyPage:
-        area, run_id = _area(run, params.area), run.facts.run_id
-        place = f"{area}/{params.prefix}"
-        after = self._cursors.open_key("storage.list", run_id, place, params.cursor)
-        flow = FlowTracker()
-        keys, has_more = await asyncio.to_thread(self._keys_behind, area, params.prefix, after, params.limit, flow)
-        run.take_in(flow.bits)  # keys are content of their writers, like values
-        cursor = self._cursors.seal_key("storage.list", run_id, place, keys[-1]) if has_more else None
-        return KeyPage(keys=tuple(keys), next_cursor=cursor, has_more=has_more)
+        area, store = _area(run, params.area), self._store
+        return await key_page(
+            run,
+            self._cursors,
+            ("storage.list", area),
+            params,
+            row=lambda key: store.storage(area, key),
+            rows=lambda key, count: store.storages(area, key, count),
+        )
 
     async def _row(self, run: LiveRun, area: StorageArea, key: str) -> StorageRow | None:
         return await asyncio.to_thread(self._store.storage, _area(run, area), key)
 
-    def _keys_behind(
-        self, area: str, prefix: str, after: str | None, limit: int, flow: FlowTracker
-    ) -> tuple[list[str], bool]:
-        store = self._store
 
-        def first(key: str) -> bool:
-            row = store.storage(area, key)
-            return row is not None and flow.key(row) == key
-
-        return keys_with(
-            prefix,
-            after,
-            limit,
-            has=first,
-            behind=lambda key, count: [flow.key(row, prefix) for row in store.storages(area, key, count)],
-        )
+def _bytes_result(piece: Piece) -> BytesResult:
+    return BytesResult(
+        content_base64=piece.base64, offset=piece.offset, size_bytes=piece.size_bytes, has_more=piece.has_more
+    )
 
 
 def _area(run: LiveRun, area: StorageArea) -> str:
@@ -124,9 +112,7 @@ class Files:
         if piece is None:  # a deleted file looks like one that the grant does not list
             denied = NOT_FOUND["files"]
             raise ApiRefused(denied.code, denied.sentence)
-        return BytesResult(
-            content_base64=piece.base64, offset=piece.offset, size_bytes=piece.size_bytes, has_more=piece.has_more
-        )
+        return _bytes_result(piece)
 
     async def _file(self, run: LiveRun, params: FilesGet) -> Piece | None:
         flow = FlowTracker()

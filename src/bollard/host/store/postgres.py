@@ -27,7 +27,7 @@ from bollard.host.store.database import ConnectionPool, Values, row_exists, stor
 from bollard.host.store.kept_key import KeptKey
 from bollard.host.store.keys import place_of
 from bollard.host.store.migrations import REVISIONS, UPGRADE_LOCK, Revisions, migrate, schema
-from bollard.host.store.migrations.fifth_schema import POSTGRES_SAVED_THING
+from bollard.host.store.migrations.schema import POSTGRES_SAVED_THING
 from bollard.host.store.postgres_session import WriterGuard, check_unwritten, expression_of, vector_of
 from bollard.host.store.rows import TranscriptRow
 from bollard.host.store.store import Store

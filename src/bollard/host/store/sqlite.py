@@ -22,7 +22,7 @@ from bollard.host.store.database import ConnectionPool, Values, row_exists, stor
 from bollard.host.store.kept_key import KeptKey
 from bollard.host.store.keys import place_of
 from bollard.host.store.migrations import REVISIONS, Revisions, migrate, schema
-from bollard.host.store.migrations.fifth_schema import SQLITE_SAVED_THING
+from bollard.host.store.migrations.schema import SQLITE_SAVED_THING
 from bollard.host.store.rows import TranscriptRow
 from bollard.host.store.store import Store
 from bollard.segments import is_prefix

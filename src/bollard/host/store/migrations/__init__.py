@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from bollard.host.errors import SchemaTooNew
-from bollard.host.store.migrations import fifth_schema, first_schema, fourth_schema, second_schema, third_schema
+from bollard.host.store.migrations.schema import REVISION, SCHEMAS
 
 UPGRADE_LOCK: Final = 0x626F_6C6C
 """One program at a time makes or upgrades the schema of a PostgreSQL database."""
@@ -23,20 +23,11 @@ class Revisions(msgspec.Struct, frozen=True, kw_only=True):
 
     known: tuple[str, ...]
     folders: tuple[Path, ...]
-    fresh: str | None = fifth_schema.REVISION
+    fresh: str | None = REVISION
     """The revision that plain statements make of an empty database; without it, migrations start from nothing."""
 
 
-REVISIONS: Final = Revisions(
-    known=(
-        first_schema.REVISION,
-        second_schema.REVISION,
-        third_schema.REVISION,
-        fourth_schema.REVISION,
-        fifth_schema.REVISION,
-    ),
-    folders=(Path(__file__).parent / "versions",),
-)
+REVISIONS: Final = Revisions(known=tuple(SCHEMAS), folders=(Path(__file__).parent / "versions",))
 
 
 def migrate(revisions: Revisions, stored: str | None, create: Callable[[], str], url: str, wait_s: float) -> None:

@@ -1,7 +1,6 @@
 """The tables of revision 0001 as plain statements: the log, its projections, and full-text search over the transcript.
 
-A new database runs them as they are (`schema`); the first migration runs the same. Nothing here is imported but text,
-so that a first start needs no migration machinery.
+`schema` adds the later revisions. Nothing is imported here, so that a first start needs no migration machinery.
 
 Every index here is written with every run, so each has a read that needs it. On SQLite a commit writes whole pages,
 one at least for each index it touches; there, the two that only retention reads are made by the first purge.
@@ -9,7 +8,21 @@ one at least for each index it touches; there, the two that only retention reads
 
 from typing import Final
 
-REVISION: Final = "0001"
+
+def saved_tables(*kinds: str) -> tuple[str, ...]:
+    """A table for each kind of saved resource."""
+    return tuple(
+        f"""CREATE TABLE {kind}s (
+        workspace {{text}} NOT NULL,
+        {kind}_id {{text}} NOT NULL,
+        revision BIGINT NOT NULL,
+        body {{bytes}} NOT NULL,
+        updated_ms BIGINT NOT NULL,
+        PRIMARY KEY (workspace, {kind}_id)
+    )"""
+        for kind in kinds
+    )
+
 
 _LOG: Final = (
     """CREATE TABLE records (
@@ -184,17 +197,7 @@ _KEPT: Final = (
     )""",
     "CREATE INDEX artifacts_expiry ON artifacts (expires_ms) WHERE expires_ms IS NOT NULL",
     "CREATE INDEX artifacts_content ON artifacts (sha256)",
-    *(
-        f"""CREATE TABLE {kind}s (
-        workspace {{text}} NOT NULL,
-        {kind}_id {{text}} NOT NULL,
-        revision BIGINT NOT NULL,
-        body {{bytes}} NOT NULL,
-        updated_ms BIGINT NOT NULL,
-        PRIMARY KEY (workspace, {kind}_id)
-    )"""
-        for kind in ("agent", "binding")
-    ),
+    *saved_tables("agent", "binding"),
     "CREATE TABLE meta (key {text} NOT NULL PRIMARY KEY, value {text} NOT NULL){small}",
 )
 

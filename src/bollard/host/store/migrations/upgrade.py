@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from typing import Any, Final
 
+from alembic import op
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
@@ -12,6 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.pool import NullPool
 
 from bollard.host.store.migrations import UPGRADE_LOCK, Revisions
+from bollard.host.store.migrations.schema import SCHEMAS
 
 _ONE_AT_A_TIME: Final = threading.Lock()  # Alembic's `op` is one for the whole process
 _POSTGRES: Final = ("postgresql:", "postgres:")
@@ -69,3 +71,10 @@ def _run(connection: Connection, revisions: Revisions) -> None:
     with EnvironmentContext(config, script, fn=steps, destination_rev=head) as environment:
         environment.configure(connection=connection, render_as_batch=True)
         environment.run_migrations()
+
+
+def run_schema(revision: str) -> None:
+    """Run the statements of one revision, inside of the transaction of `upgrade`."""
+    connection, schema = op.get_bind(), SCHEMAS[revision]
+    for statement in schema.postgres if connection.dialect.name == "postgresql" else schema.sqlite:
+        connection.exec_driver_sql(statement)

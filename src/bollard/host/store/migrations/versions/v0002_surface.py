@@ -1,14 +1,10 @@
 """What the surface needs: users, keys, workspaces, channels, plugins, and what is kept beside the log."""
 
-from alembic import op
+from bollard.host.store.migrations.upgrade import run_schema
 
-from bollard.host.store.migrations.second_schema import POSTGRES, REVISION, SQLITE
-
-revision = REVISION
+revision = "0002"
 down_revision = "0001"
 
 
 def upgrade() -> None:
-    connection = op.get_bind()
-    for statement in POSTGRES if connection.dialect.name == "postgresql" else SQLITE:
-        connection.exec_driver_sql(statement)
+    run_schema(revision)
