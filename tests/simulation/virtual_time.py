@@ -15,10 +15,10 @@ import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.limits import JOURNAL_FULL_S
-from bollard.host.log.entries import Entry, EntryQueue
+from bollard.host.log.entries import CommitOutcome, Entry, EntryQueue
 from bollard.host.log.journal import WriterListener, WriterNumbers
 from bollard.host.log.records import RunFacts
-from bollard.host.log.writer import Fate, Writer
+from bollard.host.log.writer import Writer
 
 _EPOCH_MS: Final = 1_700_000_000_000
 _THREAD_S: Final = 0.004
@@ -131,7 +131,7 @@ class SteppedWriter:
         self._died = died
         self._left = trap.times if trap is not None else 0
         self._queue = EntryQueue()
-        self._untold: deque[tuple[list[Fate], WriterNumbers]] = deque()
+        self._untold: deque[tuple[list[CommitOutcome], WriterNumbers]] = deque()
         self._asked = False
         self._crashed = False
 
@@ -172,12 +172,12 @@ class SteppedWriter:
         if trap is not None and not trap.after:
             self._die()
             return
-        fates = self._writer.turn(batch)
+        outcomes = self._writer.turn(batch)
         if trap is not None:
             self._die()
             return
         numbers = msgspec.structs.replace(self._writer.numbers)
-        self._untold.append((fates, numbers))
+        self._untold.append((outcomes, numbers))
         self._loop.call_later(self._dice.uniform(0, _TELL_S), self._report)
         if len(self._queue) or numbers.full:
             self._asked = True
@@ -197,7 +197,7 @@ class SteppedWriter:
             self._died()
 
     def _report(self) -> None:
-        """Tell of the oldest commit: fates are told in the order of their entries."""
+        """Tell of the oldest commit: outcomes are told in the order of their entries."""
         if not self._crashed:
             self._tell(*self._untold.popleft())
 

@@ -25,8 +25,8 @@ from bollard.host.store.store import Store
 Open = Callable[..., Journal]
 
 
-def told_into(fates: list[Any]) -> Callable[[Any], None]:
-    return fates.append
+def told_into(outcomes: list[Any]) -> Callable[[Any], None]:
+    return outcomes.append
 
 
 async def queued_behind_the_gate(journal: Journal, gate: Any, scribe: Any) -> asyncio.Task[Any]:
@@ -132,19 +132,19 @@ async def test_a_queue_is_bounded_in_bytes_and_takes_again_when_it_is_empty(
 
 async def test_a_batch_that_nobody_waits_for_waits_for_company(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
-    fates: list[Any] = []
+    outcomes: list[Any] = []
     done = asyncio.Event()
 
     def told(fate: Any) -> None:
-        fates.append(fate)
-        if len(fates) == 2:
+        outcomes.append(fate)
+        if len(outcomes) == 2:
             done.set()
 
     lone = Entry(deltas=[scribe.deltas(scribe.facts(), 1, ["a"])], urgent=False)
     journal.append(lone, told)
     journal.append(replace(lone, deltas=[scribe.deltas(scribe.facts(), 2, ["b"])]), told)
     await asyncio.wait_for(done.wait(), 20)
-    assert fates == [Committed(), Committed()]
+    assert outcomes == [Committed(), Committed()]
     assert gate.commits == 1
 
 
@@ -322,10 +322,10 @@ async def test_every_waiter_is_told_when_the_store_stays_away_and_the_chain_goes
     journal = open_journal(gate.store)
     await journal.commit(Entry(records=[scribe.note(n=1)]))
     gate.broken = unavailable()
-    fates = await asyncio.gather(
+    outcomes = await asyncio.gather(
         *(journal.commit(Entry(records=[scribe.note(n=n)])) for n in range(5)), return_exceptions=True
     )
-    assert [type(fate) for fate in fates] == [StorageUnavailable] * 5
+    assert [type(fate) for fate in outcomes] == [StorageUnavailable] * 5
     gate.broken = None
     assert await journal.commit(Entry(records=[scribe.note(n=2)])) == Committed()
     assert [row.position for row in gate.store.records(0, 10)] == [1, 2]
@@ -365,9 +365,9 @@ async def test_one_entry_that_cannot_be_written_does_not_take_others_with_it(
     await asyncio.sleep(0)
     gate.lift()
     await first
-    fates = await asyncio.gather(*waits, return_exceptions=True)
-    assert (fates[0], fates[2]) == (Committed(), Committed())
-    assert isinstance(fates[1], Conflict if poison == "conflict" else StorageUnavailable)
+    outcomes = await asyncio.gather(*waits, return_exceptions=True)
+    assert (outcomes[0], outcomes[2]) == (Committed(), Committed())
+    assert isinstance(outcomes[1], Conflict if poison == "conflict" else StorageUnavailable)
     assert [row.data for row in gate.store.records(0, 10)][3:] == [scribe.note(n=n).data for n in (0, 1, 3)]
     verified(gate.store, "i1", 6)
 
@@ -512,8 +512,8 @@ async def test_a_blob_that_cannot_be_stored_costs_only_its_own_entry(
     await asyncio.sleep(0)
     gate.lift()
     await first
-    fates = await asyncio.gather(*waits, return_exceptions=True)
-    assert (fates[0], type(fates[1]), fates[2]) == (Committed(), StorageUnavailable, Committed())
+    outcomes = await asyncio.gather(*waits, return_exceptions=True)
+    assert (outcomes[0], type(outcomes[1]), outcomes[2]) == (Committed(), StorageUnavailable, Committed())
     assert len(gate.store.records(0, 10)) == 3
 
 
@@ -523,16 +523,16 @@ async def test_a_blob_that_cannot_be_stored_costs_only_its_own_entry(
 async def test_closing_writes_everything_that_was_taken(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     first = await queued_behind_the_gate(journal, gate, scribe)
-    fates: list[Any] = []
+    outcomes: list[Any] = []
     for n in range(1, 1001):
-        journal.append(Entry(records=[scribe.note(n=n)], urgent=False), told_into(fates))
+        journal.append(Entry(records=[scribe.note(n=n)], urgent=False), told_into(outcomes))
     closing = asyncio.create_task(journal.close())
     await asyncio.sleep(0)
     gate.lift()
     await asyncio.gather(first, closing)
     assert len(gate.store.records(0, 2000)) == 1001
     await asyncio.sleep(0)
-    assert fates == [Committed()] * 1000
+    assert outcomes == [Committed()] * 1000
     with pytest.raises(StorageUnavailable):
         journal.append(Entry(records=[scribe.note()]))
 

@@ -149,11 +149,11 @@ async def test_an_entry_larger_than_the_socket_takes_passes_whole(desks: Any, sc
 
 async def test_closing_writes_everything_that_was_taken_and_signs_the_head(desks: Any, scribe: Any) -> None:
     desk = await desks()
-    fates: list[Any] = []
+    outcomes: list[Any] = []
     for n in range(1000):
-        desk.journal.append(Entry(records=[scribe.note(n=n)], urgent=False), fates.append)
+        desk.journal.append(Entry(records=[scribe.note(n=n)], urgent=False), outcomes.append)
     await desk.journal.close()
-    assert fates == [Committed()] * 1000
+    assert outcomes == [Committed()] * 1000
     assert len(desk.store.records(0, 2000)) == 1000
     heads = desk.store.heads("default")
     assert heads[-1].position == 1000
@@ -191,10 +191,10 @@ async def test_a_killed_writer_refuses_everything_and_says_so(desks: Any, scribe
     await asyncio.sleep(0)
     os.kill(desk.process.pid, signal.SIGKILL)
     async with asyncio.timeout(PATIENCE_S):
-        fates = await asyncio.gather(*waits, return_exceptions=True)
+        outcomes = await asyncio.gather(*waits, return_exceptions=True)
         await desk.lost.wait()
-    assert {type(fate) for fate in fates} == {StorageUnavailable}
-    assert fates[0].details["outcome"] == "unknown"
+    assert {type(fate) for fate in outcomes} == {StorageUnavailable}
+    assert outcomes[0].details["outcome"] == "unknown"
     with pytest.raises(StorageUnavailable):
         await desk.journal.commit(Entry(records=[scribe.note()]))
     assert len(desk.store.records(0, 100)) == 1, "what was told before is there, and nothing was told since"

@@ -330,8 +330,8 @@ def _story_problems(proof: Proof, own: list[ProvedRecord]) -> Iterator[str]:
         yield "the grant is not the one that the run was created with"
     event = by_type.get("event.received")
     if event is not None and event.data is not None:
-        told = _read(event.data, _Event)
-        if told is None or told.event_id != proof.event_id:
+        recorded = _read(event.data, _Event)
+        if recorded is None or recorded.event_id != proof.event_id:
             yield "the event is not the one that the run is for"
     yield from _graph_problems(proof, granted)
 

@@ -139,15 +139,15 @@ class AuditTrail:
     def _checked(self, key: VerifyKey) -> "asyncio.Future[WitnessedGap | None]":
         """Read the witness in a daemon thread: a thread that hangs on a dead mount must not block the exit."""
         loop = asyncio.get_running_loop()
-        fate: asyncio.Future[WitnessedGap | None] = loop.create_future()
+        result: asyncio.Future[WitnessedGap | None] = loop.create_future()
 
         def settle(gap: WitnessedGap | None, error: Exception | None) -> None:
-            if fate.done():
+            if result.done():
                 return
             if error is None:
-                fate.set_result(gap)
+                result.set_result(gap)
             else:
-                fate.set_exception(error)
+                result.set_exception(error)
 
         def work() -> None:
             gap, problem = None, None
@@ -159,7 +159,7 @@ class AuditTrail:
                 loop.call_soon_threadsafe(settle, gap, problem)
 
         threading.Thread(target=work, name="bollard-witness-check", daemon=True).start()
-        return fate
+        return result
 
     def _compare(self, key: VerifyKey) -> WitnessedGap | None:
         keys, accepted = {key.key_id: key}, self._settings.broken_log

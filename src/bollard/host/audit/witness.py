@@ -155,27 +155,27 @@ class Witness:
             await asyncio.wait([self._hanging], timeout=within_s)
             if not self._hanging.done():
                 return f"it does not take what it was given (waited {within_s:g} s)"
-        fate = self._hanging = self._begun(lines)
-        await asyncio.wait([fate], timeout=within_s)
-        if not fate.done():
+        result = self._hanging = self._begun(lines)
+        await asyncio.wait([result], timeout=within_s)
+        if not result.done():
             return f"it did not take a head within {within_s:g} s"
-        self._hanging, error = None, fate.result()
+        self._hanging, error = None, result.result()
         return None if error is None else error.strerror or str(error)
 
     def _begun(self, lines: bytes) -> "asyncio.Future[OSError | None]":
         loop = asyncio.get_running_loop()
-        fate: asyncio.Future[OSError | None] = loop.create_future()
+        result: asyncio.Future[OSError | None] = loop.create_future()
 
         def settle(error: OSError | None) -> None:
-            if not fate.done():
-                fate.set_result(error)
+            if not result.done():
+                result.set_result(error)
 
         def written(error: OSError | None) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(settle, error)
 
         self._sink.put(lines, written)
-        return fate
+        return result
 
     async def _back(self) -> None:
         """Record the gap after the sink has recovered."""

@@ -60,11 +60,11 @@ class _Walk:
     references: ContentReferences = field(default_factory=ContentReferences)
 
 
-def untold(stage: str, done: int, total: int) -> None:
+def no_progress(stage: str, done: int, total: int) -> None:
     """A progress callback without effect."""
 
 
-def verify(reader: ArchiveReader, progress: Progress = untold, *, incomplete: bool = False) -> Verified:
+def verify(reader: ArchiveReader, progress: Progress = no_progress, *, incomplete: bool = False) -> Verified:
     """Verify the whole archive. Memory grows with the number of chains, heads and contents, not of records. With
     `incomplete`, missing contents are only reported."""
     manifest = reader.manifest

@@ -13,7 +13,7 @@ import msgspec
 from bollard.host.archive.manifest import FileNote, Manifest, Table
 from bollard.host.archive.reader import FORMAT, ArchiveReader
 from bollard.host.archive.writer import ArchiveWriter
-from bollard.host.backup.archive_verification import Progress, Verified, untold, verify
+from bollard.host.backup.archive_verification import Progress, Verified, no_progress, verify
 from bollard.host.backup.archived_files import (
     KEPT_FOLDERS,
     copy_documents,
@@ -67,7 +67,7 @@ def back_up(
     version: str,
     clock: Clock,
     incomplete: bool = False,
-    progress: Progress = untold,
+    progress: Progress = no_progress,
 ) -> BackupReport:
     """Write the archive, verify it, then give it its name. Raises what storage and archives raise; also for a content
     that is missing, unless the backup may be `incomplete`."""

@@ -13,7 +13,7 @@ from bollard.host.audit.heads import UnreadableHead, is_signed, read_heads_of
 from bollard.host.audit.segments import BadSegment, Segment, SegmentHeader, find_segments, read_segment
 from bollard.host.audit.verification import RECORD_COLUMNS, LogReport, LogWalk, Problem
 from bollard.host.audit.witness import WitnessPlace
-from bollard.host.backup.archive_verification import Progress, untold
+from bollard.host.backup.archive_verification import Progress, no_progress
 from bollard.host.backup.tables import Snapshot
 from bollard.host.errors import InvalidRequest, StorageUnavailable
 from bollard.host.limits import TAIL_RECORDS
@@ -52,7 +52,7 @@ def read_witnesses(keys: Mapping[str, VerifyKey], witnesses: Sequence[WitnessPla
 
 
 def check_log(
-    snapshot: Snapshot, witnessed: WitnessedHeads, *, archive: Path | None = None, progress: Progress = untold
+    snapshot: Snapshot, witnessed: WitnessedHeads, *, archive: Path | None = None, progress: Progress = no_progress
 ) -> CheckedLog:
     """Verify the log of a snapshot taken after the witnesses were read. Raises `StorageUnavailable` and
     `InvalidRequest`."""
@@ -82,7 +82,7 @@ def _in_order(rows: Iterator[tuple[Any, ...]], table: Table) -> Iterator[tuple[A
 
 
 def _told(rows: Iterator[tuple[Any, ...]], total: int, progress: Progress) -> Iterator[tuple[Any, ...]]:
-    if progress is untold:
+    if progress is no_progress:
         return rows
     return _counted(rows, total, progress)
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from bollard.host.archive.manifest import Table
-from bollard.host.backup.archive_verification import Progress, untold
+from bollard.host.backup.archive_verification import Progress, no_progress
 from bollard.host.backup.backup import BackupSource, named_contents
 from bollard.host.backup.content_references import ContentReferences
 from bollard.host.backup.sqlite_tables import SqliteSnapshot
@@ -73,7 +73,7 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_projections(
-    snapshot: Snapshot, source: BackupSource, *, now_ms: int, progress: Progress = untold
+    snapshot: Snapshot, source: BackupSource, *, now_ms: int, progress: Progress = no_progress
 ) -> StoreReport:
     """The log must have been verified: what is made of a broken one says nothing. Needs room for the projections in the
     temporary folder. Raises `StorageUnavailable`, `StorageFull`."""
@@ -192,8 +192,8 @@ class _Check:
         for values in self._snapshot.rows(table):
             row, mac = kept_and_mac(tuple(values[place] for place in places))
             if not known or not key.made(row, mac):
-                told = _key_text((row.kind, row.workspace, row.id))
-                self._add(Mismatch(kind="kept", table="kept", key=told, columns=() if known else (KEPT_KEY,)))
+                row_key = _key_text((row.kind, row.workspace, row.id))
+                self._add(Mismatch(kind="kept", table="kept", key=row_key, columns=() if known else (KEPT_KEY,)))
             count += 1
         return count
 

@@ -16,7 +16,7 @@ import msgspec
 from bollard.host.archive.manifest import Manifest, Table
 from bollard.host.archive.reader import ArchiveReader
 from bollard.host.archive.writer import remove_leftovers, unfinished_name
-from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, read_rows, untold, verify
+from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, no_progress, read_rows, verify
 from bollard.host.backup.archived_files import head_key, place_of, write_file, write_public_keys
 from bollard.host.backup.backup import BackupSource
 from bollard.host.backup.settlement import Settlement, SettlementWriter
@@ -60,7 +60,7 @@ def restore(
     trust: ArchiveTrust,
     clock: Clock,
     incomplete: bool = False,
-    progress: Progress = untold,
+    progress: Progress = no_progress,
 ) -> RestoreReport:
     """Check the signer of the archive, verify it, then restore it. Raises `BadArchive`, `Conflict`, `SchemaTooNew`.
     With `incomplete`, an archive with missing contents is restored too."""

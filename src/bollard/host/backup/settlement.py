@@ -88,7 +88,7 @@ class SettlementWriter:
         self._recovery = Recovery(store, clock, AgentRegistry(), incarnation)
         self._writer = Writer(store, blobs, clock, incarnation=incarnation, key=key)
 
-    def settle(self, workspaces: list[str], kind: str, told: JsonObject, only: str | None = None) -> Settlement:
+    def settle(self, workspaces: list[str], kind: str, details: JsonObject, only: str | None = None) -> Settlement:
         """End unfinished work in all workspaces or in `only` one, record the reason in each, and sign the heads."""
         runs = [row for row in self._recovery.unfinished() if only in (None, row.workspace)]
         questions = [question for row in runs for question in self._end(row, kind)]
@@ -113,7 +113,7 @@ class SettlementWriter:
             sessions=self._forget() if only is None else 0,
         )
         counts = {name: len(getattr(settled, name)) for name in ("deliveries", "approvals", "questions")}
-        body = {**told, "runs": settled.runs, "events": settled.events, **counts}
+        body = {**details, "runs": settled.runs, "events": settled.events, **counts}
         for workspace in workspaces:
             self._write(Entry(records=[self._record(workspace, kind, body)]))
         self._writer.finish()
@@ -195,9 +195,9 @@ class SettlementWriter:
         return NewRecord(workspace=workspace, type=kind, data=encode_data(body), created_ms=self._clock.now_ms())
 
     def _write(self, entry: Entry) -> None:
-        (fate,) = self._writer.turn([entry])
-        if isinstance(fate, HostError):
-            raise fate
+        (outcome,) = self._writer.turn([entry])
+        if isinstance(outcome, HostError):
+            raise outcome
 
 
 def _asked_in(data: bytes) -> _RequestData:

@@ -17,7 +17,7 @@ import msgspec
 from bollard.host.archive.manifest import ArchivedResource, FileNote, Manifest, Table
 from bollard.host.archive.reader import FORMAT, ArchiveReader
 from bollard.host.archive.writer import ArchiveWriter
-from bollard.host.backup.archive_verification import Progress, Verified, untold, verify
+from bollard.host.backup.archive_verification import Progress, Verified, no_progress, verify
 from bollard.host.backup.archived_files import copy_documents, head_key, place_of, public_keys
 from bollard.host.backup.backup import (
     BackupSource,
@@ -86,7 +86,7 @@ def export_workspace(
     clock: Clock,
     open_fields: OpenFields = _nothing_known,
     incomplete: bool = False,
-    progress: Progress = untold,
+    progress: Progress = no_progress,
 ) -> ExportReport:
     """Write the archive, verify it, then give it its name. Raises `NotFound` for a workspace without a record, and
     `StorageUnavailable` for a content that is missing, unless the export may be `incomplete`."""

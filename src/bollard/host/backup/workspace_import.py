@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from bollard.host.agents.agent_document import agent_from_store
 from bollard.host.archive.manifest import FileNote, Manifest
 from bollard.host.archive.reader import ArchiveReader
-from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, read_rows, untold, verify
+from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, no_progress, read_rows, verify
 from bollard.host.backup.archived_files import (
     check_documents,
     head_key,
@@ -74,7 +74,7 @@ def import_workspace(
     trust: ArchiveTrust,
     clock: Clock,
     incomplete: bool = False,
-    progress: Progress = untold,
+    progress: Progress = no_progress,
 ) -> ImportReport:
     """Check the signer of the archive, verify it, then write it in one commit. No host may use the store meanwhile.
     With `incomplete`, an archive with missing contents is imported too."""

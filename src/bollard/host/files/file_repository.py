@@ -13,7 +13,7 @@ import msgspec
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, NotFound, StorageFull
 from bollard.host.limits import FILES_OF_WORKSPACE, REPLAY_PAGE
-from bollard.host.log.entries import CommitResult, Committed, Entry, Told
+from bollard.host.log.entries import CommitListener, CommitResult, Committed, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import NewRecord, encode_data
@@ -147,7 +147,7 @@ class FileRepository:
         self.revision += 1
 
 
-def _once_on_disk(update: Callable[[], None]) -> Told:
+def _once_on_disk(update: Callable[[], None]) -> CommitListener:
     """A listener that updates memory only after the commit."""
 
     def listener(outcome: CommitResult | HostError) -> None:

@@ -56,7 +56,8 @@ class ChoreDone(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 CommitResult = Committed | Duplicate | FencedOff | Renewed | EventMissed | ChoreDone
-Told = Callable[[CommitResult | HostError], None]
+CommitOutcome = CommitResult | HostError
+CommitListener = Callable[[CommitOutcome], None]
 
 
 class StateExpectation(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -13,7 +13,7 @@ import msgspec
 
 from bollard.host.errors import HostError, Overloaded, StorageUnavailable
 from bollard.host.limits import JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES, REFUSED_TRIES
-from bollard.host.log.entries import Chore, ChoreDone, CommitResult, Entry, Told
+from bollard.host.log.entries import Chore, ChoreDone, CommitListener, CommitOutcome, CommitResult, Entry
 from bollard.host.log.records import NewRecord, RunFacts
 from bollard.host.store.rows import HeadRow
 
@@ -35,7 +35,7 @@ class WriterListener(Protocol):
     """Called on the loop with the results of the oldest entries, the numbers of the writer, and signed heads."""
 
     def __call__(
-        self, fates: Sequence[CommitResult | HostError], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()
+        self, outcomes: Sequence[CommitOutcome], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()
     ) -> None: ...
 
 
@@ -76,7 +76,7 @@ class Journal:
         """`committed` is called with each commit: how many entries shared it, and how long it took in seconds."""
         self._writer = writer
         self._loop = asyncio.get_running_loop()
-        self._open: deque[tuple[Told | None, int]] = deque()
+        self._open: deque[tuple[CommitListener | None, int]] = deque()
         self._bytes = 0
         self._closing = False
         self.numbers = WriterNumbers()
@@ -101,8 +101,8 @@ class Journal:
         """Load the facts of a run of an earlier incarnation, before its next record."""
         self._writer.remember(facts)
 
-    def append(self, entry: Entry, told: Told | None = None) -> None:
-        """Queue an entry; `told` is called with its result. Raises `Overloaded` if the queue is full."""
+    def append(self, entry: Entry, listener: CommitListener | None = None) -> None:
+        """Queue an entry; `listener` is called with its result. Raises `Overloaded` if the queue is full."""
         if self._closing:
             raise StorageUnavailable(
                 "the journal is closed",
@@ -114,7 +114,7 @@ class Journal:
             raise Overloaded(
                 "the journal is behind", reason="journal_behind", hint="retry in a moment", limit=JOURNAL_QUEUE_ENTRIES
             )
-        self._open.append((told, entry.size))
+        self._open.append((listener, entry.size))
         self._bytes += entry.size
         self._writer.put(entry)
 
@@ -122,14 +122,14 @@ class Journal:
         """Commit the queued entries without lingering: a caller waits for them now."""
         self._writer.hurry()
 
-    async def commit(self, entry: Entry, then: Told | None = None) -> CommitResult:
+    async def commit(self, entry: Entry, then: CommitListener | None = None) -> CommitResult:
         """Queue an entry and wait until it is on disk. Raises the error that prevented it.
 
         `then` is called exactly once with the result, even if the waiting task is cancelled.
         """
         return await self.submit(entry, then)
 
-    def submit(self, entry: Entry, then: Told | None = None) -> asyncio.Future[CommitResult]:
+    def submit(self, entry: Entry, then: CommitListener | None = None) -> asyncio.Future[CommitResult]:
         """Like `commit`, but return a future, so that the caller can work while the disk writes."""
         result: asyncio.Future[CommitResult] = self._loop.create_future()
 
@@ -151,7 +151,7 @@ class Journal:
             raise
         return result
 
-    async def commit_through(self, entry: Entry, then: Told | None = None) -> CommitResult:
+    async def commit_through(self, entry: Entry, then: CommitListener | None = None) -> CommitResult:
         """Like `commit`, for callers that hold a lock: a cancelled caller still waits for the result."""
         result = asyncio.ensure_future(self.commit(entry, then))
         try:
@@ -172,16 +172,14 @@ class Journal:
         self._closing = True
         await self._writer.close()
 
-    def _report(
-        self, fates: Sequence[CommitResult | HostError], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()
-    ) -> None:
+    def _report(self, outcomes: Sequence[CommitOutcome], numbers: WriterNumbers, heads: Sequence[HeadRow] = ()) -> None:
         before, self.numbers = self.numbers, numbers
         if heads and self.signed is not None:
             self.signed(heads)
-        if fates and self._committed is not None and numbers.commits > before.commits:
-            self._committed(len(fates), numbers.last_commit_s)
-        for fate in fates:
+        if outcomes and self._committed is not None and numbers.commits > before.commits:
+            self._committed(len(outcomes), numbers.last_commit_s)
+        for outcome in outcomes:
             listener, size = self._open.popleft()
             self._bytes -= size
             if listener is not None:
-                listener(fate)
+                listener(outcome)

@@ -14,8 +14,8 @@ from bollard.helper.host_link import HostGone, HostLink, host_socket, live_with_
 from bollard.host.clock import SystemClock
 from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.limits import JOURNAL_LINGER_S, JOURNAL_LOCK_S
-from bollard.host.log.entries import EntryQueue
-from bollard.host.log.writer import Fate, Writer
+from bollard.host.log.entries import CommitOutcome, EntryQueue
+from bollard.host.log.writer import Writer
 from bollard.host.log.writer_frames import (
     Begin,
     Close,
@@ -89,11 +89,11 @@ class _WriterLoop:
             if writer.taken:
                 return  # the link closes without `Closed`, so the host stops
 
-    def _tell(self, fates: list[Fate]) -> None:
+    def _tell(self, outcomes: list[CommitOutcome]) -> None:
         heads = self._writer.signed_heads()
-        if fates or heads:
-            told = [failure_of(fate) if isinstance(fate, HostError) else fate for fate in fates]
-            self._link.say(encode_frame(Written(told, self._writer.numbers, heads)))
+        if outcomes or heads:
+            results = [failure_of(outcome) if isinstance(outcome, HostError) else outcome for outcome in outcomes]
+            self._link.say(encode_frame(Written(results, self._writer.numbers, heads)))
 
     def _linger(self) -> None:
         """Wait for further entries, unless a caller waits for the queued ones."""

@@ -15,10 +15,10 @@ from bollard.helper.process import HelperEnded, HelperProcess
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.limits import JOURNAL_LINGER_S, JOURNAL_START_S, JOURNAL_STOP_S
-from bollard.host.log.entries import Entry, EntryQueue
+from bollard.host.log.entries import CommitOutcome, Entry, EntryQueue
 from bollard.host.log.journal import WriterListener, WriterNumbers
 from bollard.host.log.records import RunFacts
-from bollard.host.log.writer import Fate, Writer
+from bollard.host.log.writer import Writer
 from bollard.host.log.writer_frames import (
     Begin,
     Close,
@@ -177,10 +177,14 @@ class WriterProcess:
 
     def _hear(self, helper: HelperProcess[FromWriter], message: FromWriter) -> None:
         match message:
-            case Written(fates, numbers, heads):
+            case Written(outcomes, numbers, heads):
                 self._numbers = numbers
-                self._answered(len(fates))
-                self._tell([fate.error() if isinstance(fate, Failure) else fate for fate in fates], numbers, heads)
+                self._answered(len(outcomes))
+                self._tell(
+                    [outcome.error() if isinstance(outcome, Failure) else outcome for outcome in outcomes],
+                    numbers,
+                    heads,
+                )
             case Sign(text):
                 helper.send(encode_frame(Signature(self._key.sign(text))))
             case Opened() | Refused():
@@ -261,10 +265,10 @@ class WriterThread:
                 return
             self._report(self._writer.turn(batch))
 
-    def _report(self, fates: Sequence[Fate]) -> None:
+    def _report(self, outcomes: Sequence[CommitOutcome]) -> None:
         heads = self._writer.signed_heads()
-        if fates or heads:
-            self._loop.call_soon_threadsafe(self._tell, fates, msgspec.structs.replace(self._writer.numbers), heads)
+        if outcomes or heads:
+            self._loop.call_soon_threadsafe(self._tell, outcomes, msgspec.structs.replace(self._writer.numbers), heads)
 
     def _take(self) -> tuple[list[Entry], bool]:
         """The next batch, and whether the journal closes. Lingers only if no caller waits for the batch."""

@@ -14,7 +14,7 @@ import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.limits import PURGED_STATE_LISTED
-from bollard.host.log.entries import Committed, Entry, StateExpectation, Told
+from bollard.host.log.entries import CommitListener, Committed, Entry, StateExpectation
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, RunFacts, encode_data, owned_scope_key, owner_of
 from bollard.host.scope import Actor
@@ -224,7 +224,7 @@ def _expectation(number: int, found: FoundState, by: str, now_ms: int) -> StateE
 
 
 async def remove_artifact(
-    journal: Journal, workspace: str, artifact_id: str, *, by: str, now_ms: int, then: Told | None = None
+    journal: Journal, workspace: str, artifact_id: str, *, by: str, now_ms: int, then: CommitListener | None = None
 ) -> None:
     """Delete an artifact before it expires. Its record stays, with name and digest; its content is swept if no other
     artifact has the same. Returns after the commit; `then` is called even if the caller was cancelled."""

@@ -21,7 +21,7 @@ from bollard.host.limits import (
 )
 from bollard.host.log.admission import Admission
 from bollard.host.log.chain import ChainGrowth, Chains, sign_ends
-from bollard.host.log.entries import ChoreDone, CommitResult, Committed, Entry
+from bollard.host.log.entries import ChoreDone, CommitOutcome, CommitResult, Committed, Entry
 from bollard.host.log.journal import WriterNumbers
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.projection import Projector
@@ -64,7 +64,6 @@ class NoReserve:
         """No effect."""
 
 
-Fate = CommitResult | HostError
 _Filled = tuple[list[CommitResult], list[str], list[HeadRow]]
 """Results, ended runs and signed heads of one commit."""
 
@@ -138,7 +137,7 @@ class Writer:
             return JOURNAL_RETRY_S  # a head that is due and cannot be written must not make the writer spin
         return min(self._chains.seconds_until_due(), JOURNAL_FULL_S if self.numbers.full else HEAD_S)
 
-    def turn(self, batch: list[Entry]) -> list[Fate]:
+    def turn(self, batch: list[Entry]) -> list[CommitOutcome]:
         """Commit these entries, or the work that is due without any. Returns the result of each entry, in order."""
         if self.numbers.full and not batch:
             self.numbers.full = not self._reserve.hold()
@@ -155,7 +154,7 @@ class Writer:
         """Make the last commit, which signs the head of every chain."""
         self._write([], last=True)
 
-    def _write(self, batch: list[Entry], *, last: bool) -> list[Fate]:
+    def _write(self, batch: list[Entry], *, last: bool) -> list[CommitOutcome]:
         """Make one commit, with retries while the store is busy."""
         started = time.monotonic()
         doubt: _UncertainCommit | None = None
@@ -191,7 +190,7 @@ class Writer:
                     doubt, clashed = _UncertainCommit(chains, filled, clash=error), True
                     continue
                 if len(batch) > 1:  # an entry that cannot be written must not fail the others
-                    return [fate for entry in batch for fate in self._write([entry], last=False)]
+                    return [outcome for entry in batch for outcome in self._write([entry], last=False)]
                 return self._fail(batch, error if isinstance(error, HostError) else _unexpected(error))
             kill_point("journal.after_commit")
             self.numbers.last_commit_s = time.monotonic() - started
@@ -205,7 +204,7 @@ class Writer:
 
     def _committed(
         self, batch: list[Entry], chains: Chains, outcomes: list[CommitResult], ended: list[str], heads: list[HeadRow]
-    ) -> list[Fate]:
+    ) -> list[CommitOutcome]:
         self._failing = False
         self._chains.adopt(chains)
         self._signed.extend(heads)
@@ -261,7 +260,7 @@ class Writer:
         self._reserve.release()
         return True
 
-    def _fail(self, batch: list[Entry], error: HostError) -> list[Fate]:
+    def _fail(self, batch: list[Entry], error: HostError) -> list[CommitOutcome]:
         self._failing = True
         self.numbers.failures += 1
         return [error] * len(batch)

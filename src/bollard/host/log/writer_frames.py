@@ -73,7 +73,7 @@ class Refused(msgspec.Struct, tag=True, array_like=True):
 class Written(msgspec.Struct, tag=True, array_like=True):
     """The results of the oldest entries, in order, and the heads that were signed since the last report."""
 
-    fates: list[CommitResult | Failure]
+    outcomes: list[CommitResult | Failure]
     numbers: WriterNumbers
     heads: list[HeadRow] = []
 

@@ -18,13 +18,13 @@ from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.plugins.repository import PluginRepository
 from bollard.host.runtimes.enrolment import Consented, Enrolled
 from bollard.host.workers.boundary import Discovered, PluginSource, PoolStatus, WorkerLog, WorkerView
-from bollard.host.workers.worker_slot import ChannelSlot
+from bollard.host.workers.worker_slot import ConnectedSlot
 from bollard.protocol import InitializeResult, PluginIdentity
 from bollard.wire import HostEnd, RunnerCatalogue, ToolCatalogue, Transport, WireError, watch_heartbeat
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 
 
-class RemoteSlot(ChannelSlot):
+class RemoteSlot(ConnectedSlot):
     """One connected runtime. The host can disconnect it but not kill it."""
 
     def __init__(self, runtime: str, clock: Clock, *, start_s: float = WORKER_START_S) -> None:

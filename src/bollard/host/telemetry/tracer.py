@@ -212,7 +212,7 @@ def run_span(facts: RunFacts, status: str) -> tuple[str, Attributes]:
 
 def call_span(facts: RunFacts, action: str, thing: str | None) -> tuple[str, Attributes]:
     """Name and attributes of one call of the run API, and of the thing that it names."""
-    told: dict[str, str | None] = {
+    common: dict[str, str | None] = {
         "gen_ai.agent.id": facts.agent_id,
         "gen_ai.conversation.id": facts.conversation,
         "bollard.run.id": facts.run_id,
@@ -221,10 +221,10 @@ def call_span(facts: RunFacts, action: str, thing: str | None) -> tuple[str, Att
     }
     known = _OPERATIONS.get(action)
     if known is None:
-        return f"api {action}", {**told, "bollard.api.resource": thing}
+        return f"api {action}", {**common, "bollard.api.resource": thing}
     operation, attribute = known
     name = operation if thing is None else f"{operation} {thing}"
-    return name, {**told, "gen_ai.operation.name": operation, "gen_ai.provider.name": _PROVIDER, attribute: thing}
+    return name, {**common, "gen_ai.operation.name": operation, "gen_ai.provider.name": _PROVIDER, attribute: thing}
 
 
 def model_span(facts: RunFacts, called: ModelCalled) -> tuple[str, Attributes]:

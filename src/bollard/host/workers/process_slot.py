@@ -12,7 +12,7 @@ import structlog
 
 from bollard.host.limits import WORKER_FILES, WORKER_MEMORY_BYTES, WORKER_START_S, WORKER_STOP_S
 from bollard.host.workers.boundary import PluginSource, WorkerLog
-from bollard.host.workers.worker_slot import ChannelSlot
+from bollard.host.workers.worker_slot import ConnectedSlot
 from bollard.protocol import PluginIdentity
 from bollard.wire import (
     HostEnd,
@@ -32,7 +32,7 @@ from bollard.wire.manifest_text import declared_environment
 _log = structlog.get_logger("bollard.worker")
 
 
-class WorkerSlot(ChannelSlot):
+class WorkerSlot(ConnectedSlot):
     """Drives one process."""
 
     def __init__(

@@ -49,7 +49,7 @@ class Mask:
 _log = structlog.get_logger("bollard.worker")
 
 
-class ChannelSlot(ABC):
+class ConnectedSlot(ABC):
     """Implements `RunSlot`, and `HostObserver` of the wire."""
 
     def __init__(self, plugin: str, *, log: WorkerLog | None = None) -> None:
