@@ -273,7 +273,7 @@ class LiveLedger:
             )
 
     async def write(self, kind: str, data: JsonObject) -> None:
-        if self._run.disk_full:
+        if self._run.environment.journal.full:
             raise _no_room()
         landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
         if not self._run.note(kind, data, into(landed)):

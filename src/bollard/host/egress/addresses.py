@@ -1,7 +1,7 @@
-"""Which addresses outside may be reached. Pure: every decision from plain values.
+"""Decides which addresses the host may connect to. Pure.
 
-Only what is globally routable is outside. An IPv6 address that carries an IPv4 address is judged by that one too, so
-that no spelling leads inside.
+Only globally routable addresses are outside. An IPv6 address that embeds an IPv4 address must pass both checks, so that
+no notation leads inside.
 """
 
 import ipaddress
@@ -22,10 +22,10 @@ _INSIDE_V4: Final = tuple(
     for text in (
         "0.0.0.0/8",
         "10.0.0.0/8",
-        "100.64.0.0/10",  # shared by customers of a provider; some clouds have their metadata there
+        "100.64.0.0/10",  # carrier-grade NAT; some clouds serve their metadata there
         "127.0.0.0/8",
-        "168.63.129.16/32",  # a cloud's own service for its machines, under a public address
-        "169.254.0.0/16",  # link-local, the metadata of most clouds
+        "168.63.129.16/32",  # an internal service of a cloud under a public address
+        "169.254.0.0/16",  # link-local: the metadata service of most clouds
         "172.16.0.0/12",
         "192.0.0.0/24",
         "192.0.2.0/24",
@@ -42,7 +42,7 @@ _INSIDE_V4: Final = tuple(
     )
 )
 _OUTSIDE_V6: Final = (IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96"))
-"""Global unicast, and NAT64 where it stands for an address outside. Everything else of IPv6 is reserved or local."""
+"""Global unicast, and NAT64 of an outside address. All other IPv6 addresses are reserved or local."""
 _INSIDE_V6: Final = tuple(
     IPv6Network(text)
     for text in ("2001::/23", "2001:db8::/32", "2620:4f:8000::/48", "3fff::/20", "5f00::/16", "2002::/16")
@@ -53,7 +53,7 @@ _NAME_CHARACTERS: Final = 253
 
 
 def address_problem(address: Address) -> str | None:
-    """Why an address is not outside; `None` where it is."""
+    """Why an address is not outside, or `None` if it is."""
     if isinstance(address, IPv4Address):
         return f"{address} is not globally routable" if any(address in inside for inside in _INSIDE_V4) else None
     if address.scope_id is not None:
@@ -61,7 +61,7 @@ def address_problem(address: Address) -> str | None:
     carried = carried_address(address)
     if carried is not None and address_problem(carried) is not None:
         return f"{address} stands for {carried}, which is inside"
-    # 6to4 and Teredo are in no use any more: refused as a whole, with all that is reserved.
+    # 6to4 and Teredo are obsolete, so they are refused like reserved addresses.
     is_global = any(address in outside for outside in _OUTSIDE_V6)
     if not is_global or any(address in inside for inside in _INSIDE_V6):
         return f"{address} is not globally routable"
@@ -69,7 +69,7 @@ def address_problem(address: Address) -> str | None:
 
 
 def host_problem(host: str) -> str | None:
-    """Why a host in a URL cannot be looked up; `None` for a name and for an address as it is usually written."""
+    """Why a host in a URL is invalid, or `None` for a name or an address in its usual notation."""
     if literal(host) is not None:
         return None
     if _NUMERIC.fullmatch(host.rstrip(".")) is not None:
@@ -83,7 +83,7 @@ def host_problem(host: str) -> str | None:
 
 
 def literal(host: str) -> Address | None:
-    """The address that a host is, where it is no name."""
+    """The address, or `None` for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -91,19 +91,19 @@ def literal(host: str) -> Address | None:
 
 
 class AllowList(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator opened although it is inside. Empty opens nothing."""
+    """Inside destinations that an operator allowed. Empty allows nothing."""
 
     names: frozenset[tuple[str, int | None]] = frozenset()
     networks: tuple[tuple[Network, int | None], ...] = ()
 
     def names_host(self, host: str, port: int) -> bool:
-        """Whether a name is open, whatever its addresses are."""
+        """Whether a name is allowed, whatever its addresses are."""
         name = host.lower().removesuffix(".")
         return (name, port) in self.names or (name, None) in self.names
 
     def has(self, address: Address, port: int) -> bool:
-        """Whether an address is open."""
-        # The system connects a mapped address as IPv4. The other forms lead elsewhere, and are open only as written.
+        """Whether an address is allowed."""
+        # The system connects to a mapped address over IPv4. Other notations are allowed only as written.
         mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
         found = mapped or address
         return any(found in network and wanted in (None, port) for network, wanted in self.networks)

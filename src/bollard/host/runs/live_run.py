@@ -55,10 +55,8 @@ Reassign = Callable[[Literal["certain", "likely"]], bool]
 if the run must end instead."""
 
 
-class Starter(Protocol):
-    """Starts the run on a worker, or replays what the worker has already sent."""
-
-    def __call__(self, run: "LiveRun") -> None: ...
+Starter = Callable[["LiveRun"], None]
+"""Starts the run on a worker, or replays what the worker has already sent."""
 
 
 class ApiOfRuns(Protocol):
@@ -205,11 +203,6 @@ class LiveRun:
         """The active time that is left. It stands still while the run waits for a person."""
         since = self._running_since
         return self._left_s if since is None else self._left_s - (self._loop.time() - since)
-
-    @property
-    def disk_full(self) -> bool:
-        """Whether the journal found the disk full. Nothing new should begin then."""
-        return self.environment.journal.full
 
     def uncommitted(self) -> list[StreamRecord]:
         """The records that readers have seen and that are not on disk yet."""
@@ -406,7 +399,7 @@ class LiveRun:
             case StartTimers():
                 if self._running_since is None:
                     self._running_since = self._loop.time()
-                    self._deadline = self._loop.call_later(max(0.0, self._left_s), self._overdue)
+                    self._deadline = self._loop.call_later(max(0.0, self._left_s), self.cancel, "runner.timeout")
             case PauseTimers():
                 self._left_s, self._running_since = self.left_s, None
                 if self._deadline is not None:
@@ -431,9 +424,6 @@ class LiveRun:
             if timer is not None:
                 timer.cancel()
 
-    def _overdue(self) -> None:
-        self.cancel("runner.timeout")
-
     def _stop_worker(self, reason: str) -> None:
         self._owner.stopping(self)
         self._give_up_actions()
@@ -452,7 +442,7 @@ class LiveRun:
         self.give_up("answered", "")
 
     def _grace_over(self) -> None:
-        self._owner.misbehaved(self)
+        self.misbehave()
         self.give_up("grace", "")
 
     def misbehave(self) -> None:

@@ -1,9 +1,9 @@
-"""How deltas share a row: payloads end to end, and for each its sequence number and length. Pure.
+"""The format of a delta row: the payloads end to end, and a span for each delta. Pure.
 
-A span is two little-endian uint32: the distance of its seq from the row's first, and the length of its payload.
+A span is two little-endian uint32: the distance of its seq from the row's first seq, and the length of its payload.
 
-A row that others were merged into keeps the time of each. Then its spans begin with a pair that no first span can be,
-`0xFFFFFFFF` and the number of times, and with the times: how many deltas (uint32) came at which millisecond (uint64).
+A merged row keeps the times of its parts. Its spans begin with a marker that cannot be a first span, `0xFFFFFFFF` and
+the number of times. The times follow: a number of deltas (uint32) and their millisecond (uint64).
 """
 
 import struct
@@ -20,7 +20,7 @@ _TIME: Final = struct.Struct("<IQ")
 
 
 def pack(seqs_and_lengths: Iterable[tuple[int, int]]) -> bytes:
-    """The spans of deltas in order that came together; their first seq is the row's `first_seq`."""
+    """The spans of deltas that arrived together, in order. Their first seq is the row's `first_seq`."""
     flat: list[int] = []
     first: int | None = None
     for seq, length in seqs_and_lengths:
@@ -38,7 +38,7 @@ def unpack(first_seq: int, spans: bytes) -> list[tuple[int, int]]:
 
 
 def split(row: DeltaRow, after_seq: int) -> list[tuple[int, bytes]]:
-    """The deltas of a row that come after `after_seq`, each with its payload."""
+    """The deltas of a row after `after_seq`, each with its payload."""
     found: list[tuple[int, bytes]] = []
     start = 0
     for seq, length in unpack(row.first_seq, row.spans):
@@ -51,8 +51,8 @@ def split(row: DeltaRow, after_seq: int) -> list[tuple[int, bytes]]:
 def split_by_time(
     row: DeltaRow, after_seq: int, limit_bytes: int | None = None
 ) -> list[tuple[int, list[tuple[int, bytes]]]]:
-    """The same, those that came together with the millisecond at which they came; none behind the one with which they
-    reach `limit_bytes`."""
+    """The deltas of a row after `after_seq`, grouped by the millisecond of their arrival, up to the delta that reaches
+    `limit_bytes`."""
     spans = _PAIR.iter_unpack(memoryview(row.spans)[_times_end(row.spans) :])
     found: list[tuple[int, list[tuple[int, bytes]]]] = []
     start = size = 0
@@ -71,9 +71,9 @@ def split_by_time(
 
 
 Extent = tuple[int, int, int]
-"""Of a row: its epoch, its first seq, and the bytes of its spans and payloads."""
+"""The epoch of a row, its first seq, and the bytes of its spans and payloads."""
 Piece = tuple[int, int]
-"""Neighbouring rows that become one: the first seqs of the first and the last of them."""
+"""Adjacent rows to merge: the first seqs of the first and of the last row."""
 
 
 def extent_of(row: DeltaRow) -> Extent:
@@ -81,20 +81,20 @@ def extent_of(row: DeltaRow) -> Extent:
 
 
 class DeltaFold:
-    """Decides which small delta rows of a run become one row, as the rows are written.
+    """Decides which small delta rows of a run are merged while the rows are written.
 
-    A piece is due when its rows fill a row, or when there are many of them; so each piece costs a bounded amount of
-    work, and at any time only the newest rows of a run are left to fold.
+    A piece is due when its rows fill a row, or when it has many rows. So each merge is bounded, and only the newest
+    rows of a run are left to merge.
     """
 
     def __init__(self) -> None:
         self._epoch = self._first = self._last = self._rows = self._bytes = 0
 
     def add(self, row: Extent) -> Piece | None:
-        """The next row of the run; a piece that is due now."""
+        """Add the next row of the run. Returns a piece that is due now."""
         epoch, first, size = row
-        size += _TIME.size  # a merged row says when each of its rows came
-        if size >= DELTA_ROW_BYTES:  # full as it is, and no piece reaches across it
+        size += _TIME.size  # a merged row holds the time of each part
+        if size >= DELTA_ROW_BYTES:  # a full row ends the piece before it
             return self.close()
         due = self.close() if epoch != self._epoch else None
         if not self._rows:
@@ -105,30 +105,30 @@ class DeltaFold:
         if self._bytes >= DELTA_ROW_BYTES:
             return self.close()
         if self._rows >= DELTA_FOLD_ROWS:
-            self._rows = 1  # the piece goes on with the row that it becomes
+            self._rows = 1  # the piece continues with the merged row
             return self._first, self._last
         return due
 
     def close(self) -> Piece | None:
-        """What is left, where it is more than one row."""
+        """The unfinished piece, if it has more than one row."""
         piece = (self._first, self._last) if self._rows > 1 else None
         self._rows = self._bytes = 0
         return piece
 
 
 def pieces(rows: Iterable[Extent]) -> list[Piece]:
-    """All pieces of these rows of a run, which are in order."""
+    """All pieces of these rows of a run, given in order."""
     fold = DeltaFold()
     found = [fold.add(row) for row in rows]
     return [piece for piece in (*found, fold.close()) if piece is not None]
 
 
 def merge(rows: Sequence[DeltaRow]) -> DeltaRow:
-    """One row in the place of these rows of one run and epoch, which come in any order."""
+    """Merge rows of one run and epoch, given in any order."""
     ordered = sorted(rows, key=lambda row: row.first_seq)
     first = ordered[0]
     if any(row.run_id != first.run_id or row.epoch != first.epoch for row in ordered):
-        raise ValueError("only deltas of one run and epoch become one row")
+        raise ValueError("only rows of one run and epoch can be merged")
     created_ms = max(row.created_ms for row in ordered)
     spans = pack(span for row in ordered for span in unpack(row.first_seq, row.spans))
     return DeltaRow(
@@ -143,7 +143,7 @@ def merge(rows: Sequence[DeltaRow]) -> DeltaRow:
 
 
 def _times(row: DeltaRow) -> list[tuple[int, int]]:
-    """How many deltas of a row came at which time, in order."""
+    """The number of deltas for each time of arrival, in order."""
     end = _times_end(row.spans)
     if not end:
         return [(len(row.spans) // _PAIR.size, row.created_ms)]
@@ -151,7 +151,7 @@ def _times(row: DeltaRow) -> list[tuple[int, int]]:
 
 
 def _times_end(spans: bytes) -> int:
-    """Where the pairs begin."""
+    """The offset of the first span."""
     if len(spans) < _PAIR.size:
         return 0
     mark, count = _PAIR.unpack_from(spans)
@@ -159,7 +159,7 @@ def _times_end(spans: bytes) -> int:
 
 
 def _packed_times(times: Sequence[tuple[int, int]], created_ms: int) -> bytes:
-    """The beginning of a merged row's spans; nothing where the row's own time says it all."""
+    """The marker and the times of a merged row. Empty if every delta has the time of the row."""
     joined: list[tuple[int, int]] = []
     for count, at_ms in times:
         if joined and joined[-1][1] == at_ms:
