@@ -20,9 +20,7 @@ from bollard.host.plugins.repository import PluginRepository
 from bollard.host.plugins.tools import PluginSkillFolders, PluginTools
 from bollard.host.plugins.workbench import Workbench
 from bollard.host.runs.control import LiveSkillReach
-from bollard.host.runs.skill_reach import LiveSkillReach
 from bollard.host.runtimes.connections import RemoteRuntimes, build_runtimes
-from bollard.host.runtimes.remote_runtimes import RemoteRuntimes, build_runtimes
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
 from bollard.host.skills.source import SkillParts, build_skills
