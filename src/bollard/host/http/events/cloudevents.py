@@ -16,7 +16,7 @@ import msgspec
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.events.event_data import EventData, LargeData, json_data, large_data
+from bollard.host.http.events.event_data import EventData, LargeData, json_data, large_data, media_type
 from bollard.host.http.operations import OtherBody
 from bollard.host.limits import EVENT_EXTRA_BYTES, EVENT_NAME_CHARACTERS, EVENTS_IN_BATCH
 from bollard.host.runs.event import NewEvent
@@ -89,15 +89,6 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
             caller=caller,
             traceparent=_traceparent(self.attributes) or traceparent,
         )
-
-
-def media_type(header: str | None) -> str:
-    """The type of a body without its parameters, in lower case."""
-    return (header or "").partition(";")[0].strip().lower()
-
-
-def is_json(media: str) -> bool:
-    return not media or media == "application/json" or media.endswith(("/json", "+json"))
 
 
 def structured_event(body: Mapping[str, JsonValue], large: bytes | None = None) -> CloudEvent:

@@ -35,6 +35,15 @@ class EventData(msgspec.Struct, frozen=True):
     large: LargeData | None = None
 
 
+def media_type(header: str | None) -> str:
+    """The type of a body without its parameters, in lower case."""
+    return (header or "").partition(";")[0].strip().lower()
+
+
+def is_json(media: str) -> bool:
+    return not media or media == "application/json" or media.endswith(("/json", "+json"))
+
+
 def json_data(value: JsonValue) -> EventData:
     """A JSON value as data: an object as it is, another value as `{"value": …}`."""
     if value is None:

@@ -21,16 +21,16 @@ from bollard.host.http.events.cloudevents import (
     STRUCTURED,
     CloudEvent,
     header_attributes,
-    is_json,
-    media_type,
     structured_event,
 )
 from bollard.host.http.events.event_data import (
     SIZE_FAULTS,
     EventData,
     LargeData,
+    is_json,
     json_data,
     large_data,
+    media_type,
     read_document,
     summary_of,
 )
