@@ -10,23 +10,8 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from bollard.protocol import (
-    AgentAPIError,
-    AgentRunRequest,
-    ApiCall,
-    ApiCancel,
-    ApiCredit,
-    ApiStream,
-    ChannelLimits,
-    InitializeParams,
-    InitializeResult,
-    JsonObject,
-    JsonValue,
-    LogRecord,
-    ToolAnswer,
-    ToolCallParams,
-    first_problem,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject, JsonValue, first_problem
 from bollard.protocol.limits import LOG_RECORDS_BURST, RESULT_BYTES
 from bollard.protocol.limits import PROTOCOL_VERSION as PROTOCOL
 from bollard.wire.catalogue import RunnerCatalogue, ToolCatalogue, read_runners, read_tools
@@ -53,7 +38,7 @@ _TOOL_ANSWER_MARGIN_S: Final = 2.0  # the worker enforces the timeout of a tool 
 class HostObserver(Protocol):
     """Callbacks for the owner of a connection, besides those of its runs."""
 
-    def logged(self, record: LogRecord) -> None: ...
+    def logged(self, record: protocol.LogRecord) -> None: ...
 
     def struck(self, strike: Strike) -> None:
         """The worker broke the protocol. With `strike.ends == "worker"` the connection is being closed."""
@@ -69,8 +54,10 @@ class HostObserver(Protocol):
 class HostEnd:
     """Drives one worker over one connection."""
 
-    def __init__(self, transport: Transport, observer: HostObserver, *, limits: ChannelLimits | None = None) -> None:
-        self._limits = limits or ChannelLimits()
+    def __init__(
+        self, transport: Transport, observer: HostObserver, *, limits: protocol.ChannelLimits | None = None
+    ) -> None:
+        self._limits = limits or protocol.ChannelLimits()
         self._observer = observer
         self._peer = Peer(transport, self, frame_bytes=self._limits.frame_bytes)
         self._strikes = StrikeCounter()
@@ -78,7 +65,7 @@ class HostEnd:
         self._streams: dict[str, RunCall] = {}
         self._reads = ReadQueue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._worker: InitializeResult | None = None
+        self._worker: protocol.InitializeResult | None = None
         self._quick_bytes = min(self._limits.frame_bytes, RESULT_BYTES + RESULT_ENVELOPE_BYTES)
         self._clock = asyncio.get_running_loop().time
         # The worker limits its rate itself. This limit is a fallback, so a delayed burst still passes.
@@ -91,7 +78,7 @@ class HostEnd:
         }
 
     @property
-    def peer(self) -> InitializeResult:
+    def peer(self) -> protocol.InitializeResult:
         """The worker's introduction, fixed by `initialize`."""
         if self._worker is None:
             raise IncompatiblePeer("the connection is not initialized", "call initialize first")
@@ -99,15 +86,15 @@ class HostEnd:
 
     # --- what the owner does ---
 
-    async def initialize(self, host_version: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> InitializeResult:
+    async def initialize(self, host_version: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> protocol.InitializeResult:
         """Exchange introductions, once. Raises `IncompatiblePeer` that says what to upgrade."""
         if self._worker is not None:
             raise IncompatiblePeer("the connection is already initialized", "open another connection")
         self._peer.start()
-        params = InitializeParams(protocol=PROTOCOL, host_version=host_version, limits=self._limits)
+        params = protocol.InitializeParams(protocol=PROTOCOL, host_version=host_version, limits=self._limits)
         try:
             answer = await self._peer.call("initialize", params.to_wire(), timeout_s=timeout_s)
-            self._worker = InitializeResult.from_wire(answer)
+            self._worker = protocol.InitializeResult.from_wire(answer)
         except ValidationError as error:
             field, problem = first_problem(error)
             self._peer.close("the worker's introduction is not valid")
@@ -134,7 +121,7 @@ class HostEnd:
         """Return the usable tools, and a named problem for each other entry."""
         return read_tools(await self._peer.call("tools/list", {}, timeout_s=timeout_s))
 
-    def start_run(self, request: AgentRunRequest, sink: RunSink) -> HostRun:
+    def start_run(self, request: protocol.AgentRunRequest, sink: RunSink) -> HostRun:
         """Start a run. Its results go to `sink`; `HostRun.ended` resolves when the worker has answered."""
         return self.start_run_raw(request.context.run_id, request.to_wire(), sink)
 
@@ -201,7 +188,7 @@ class HostEnd:
         if self._peer.transport.congested:
             await self._peer.transport.drain()
 
-    async def call_tool(self, params: ToolCallParams) -> ToolAnswer:
+    async def call_tool(self, params: protocol.ToolCallParams) -> protocol.ToolAnswer:
         """Call a tool of the plugin. A cancelled waiter or a timeout sends `tool/cancel`."""
 
         def give_up(_: object) -> None:
@@ -215,7 +202,7 @@ class HostEnd:
             raise CallTimeout("tool/call", timeout_s) from error
         answer = await self._peer.call("tool/call", params.to_wire(), timeout_s=timeout_s, given_up=give_up)
         try:
-            return ToolAnswer.from_wire(answer)
+            return protocol.ToolAnswer.from_wire(answer)
         except ValidationError as error:
             field, problem = first_problem(error)
             raise RemoteError(INTERNAL_ERROR, f"tool/call was answered wrongly at {field}: {problem}") from error
@@ -268,7 +255,7 @@ class HostEnd:
             self._strike(result.run_id, "over_credit", "more results under way than the window allows")
 
     def _logged(self, params: JsonObject) -> None:
-        record = LogRecord.from_wire(params)
+        record = protocol.LogRecord.from_wire(params)
         dropped = self._log_gate.admit(self._clock())
         if dropped is None:
             return
@@ -277,13 +264,13 @@ class HostEnd:
         self._observer.logged(record)
 
     def _api_credit(self, params: JsonObject) -> None:
-        credit = ApiCredit.from_wire(params)
+        credit = protocol.ApiCredit.from_wire(params)
         stream = self._streams.get(credit.stream_id)  # the stream may have ended in the meantime
         if stream is not None and not stream.credited(credit.index):
             self._strike(stream.run_id, "credit", "a stream was credited beyond what was sent")
 
     def _api_cancel(self, params: JsonObject) -> None:
-        cancel = ApiCancel.from_wire(params)
+        cancel = protocol.ApiCancel.from_wire(params)
         if run := self._runs.get(cancel.run_id):
             run.give_up_call(cancel.id)
 
@@ -294,27 +281,31 @@ class HostEnd:
             return
         try:
             request = (
-                ApiStream.from_wire(call.params) if call.method == "api/stream" else ApiCall.from_wire(call.params)
+                protocol.ApiStream.from_wire(call.params)
+                if call.method == "api/stream"
+                else protocol.ApiCall.from_wire(call.params)
             )
         except ValidationError as error:
             field, problem = first_problem(error)
-            detail = AgentAPIError(code="invalid_argument", message=f"{field}: {problem}", details={"field": field})
+            detail = protocol.AgentAPIError(
+                code="invalid_argument", message=f"{field}: {problem}", details={"field": field}
+            )
             call.fail(INVALID_PARAMS, detail.message, detail.to_wire())
             self._strike_params(call.params, "envelope", f"{call.method}: {field}: {problem}")
             return
         run = self._runs.get(request.run_id)
         if run is None:
-            send_api_error(call, AgentAPIError(code="not_found", message="there is no such run"))
+            send_api_error(call, protocol.AgentAPIError(code="not_found", message="there is no such run"))
             self._strike(request.run_id, "run_id", "a call names no active run of this connection")
             return
         self._take_call(run, call, request)
 
-    def _take_call(self, run: HostRun, call: IncomingCall, request: ApiCall | ApiStream) -> None:
-        stream_id = request.stream_id if isinstance(request, ApiStream) else None
+    def _take_call(self, run: HostRun, call: IncomingCall, request: protocol.ApiCall | protocol.ApiStream) -> None:
+        stream_id = request.stream_id if isinstance(request, protocol.ApiStream) else None
         if stream_id is not None and stream_id in self._streams:
             message = "the stream_id is that of an open stream"
             send_api_error(
-                call, AgentAPIError(code="invalid_argument", message=message, details={"field": "stream_id"})
+                call, protocol.AgentAPIError(code="invalid_argument", message=message, details={"field": "stream_id"})
             )
             self._strike(run.run_id, "envelope", message)
             return

@@ -11,24 +11,8 @@ from typing import Final, Protocol
 
 from pydantic import ValidationError
 
-from bollard.protocol import (
-    ApiChunk,
-    ChannelLimits,
-    InitializeParams,
-    InitializeResult,
-    JsonObject,
-    LogLevel,
-    PluginIdentity,
-    RunCancel,
-    RunCredit,
-    Shutdown,
-    ToolAnswer,
-    ToolCallParams,
-    ToolCancel,
-    WorkerIdentity,
-    first_problem,
-    limits,
-)
+from bollard import protocol
+from bollard.protocol import JsonObject, first_problem, limits
 from bollard.wire.envelope import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -51,11 +35,11 @@ class ToolRequest:
 
     __slots__ = ("_incoming", "params")
 
-    def __init__(self, incoming: IncomingCall, params: ToolCallParams) -> None:
+    def __init__(self, incoming: IncomingCall, params: protocol.ToolCallParams) -> None:
         self._incoming = incoming
         self.params = params
 
-    def answer(self, answer: ToolAnswer) -> None:
+    def answer(self, answer: protocol.ToolAnswer) -> None:
         self._incoming.answer(answer.to_wire())
 
     def refuse(self, message: str) -> None:
@@ -89,14 +73,19 @@ class WorkerEnd:
     """Serves one plugin over one connection."""
 
     def __init__(
-        self, transport: Transport, handler: WorkerHandler, *, worker: WorkerIdentity, plugin: PluginIdentity
+        self,
+        transport: Transport,
+        handler: WorkerHandler,
+        *,
+        worker: protocol.WorkerIdentity,
+        plugin: protocol.PluginIdentity,
     ) -> None:
         self._handler = handler
         self._peer = Peer(transport, self)
         self._worker = worker
         self._plugin = plugin
-        self._host: InitializeParams | None = None
-        self._limits = ChannelLimits()
+        self._host: protocol.InitializeParams | None = None
+        self._limits = protocol.ChannelLimits()
         self._stopping = False
         self._runs: dict[str, WorkerRun] = {}
         self._ended_ids: OrderedDict[str, None] = OrderedDict()
@@ -147,7 +136,7 @@ class WorkerEnd:
         run.refuse(message, field)
 
     def log(
-        self, level: LogLevel, message: str, fields: JsonObject | None = None, *, run_id: str | None = None
+        self, level: protocol.LogLevel, message: str, fields: JsonObject | None = None, *, run_id: str | None = None
     ) -> None:
         """Send one log record, unless the rate limit drops it. The next record carries the number of dropped ones."""
         if self._host is None:
@@ -241,7 +230,7 @@ class WorkerEnd:
         if self._host is not None:
             call.fail(INVALID_REQUEST, "the connection is already initialized; its identity is fixed")
             return
-        host = InitializeParams.from_wire(call.params)
+        host = protocol.InitializeParams.from_wire(call.params)
         if host.protocol != limits.PROTOCOL_VERSION:
             older = "host" if host.protocol < limits.PROTOCOL_VERSION else "worker's SDK"
             call.fail(
@@ -253,13 +242,13 @@ class WorkerEnd:
         self._host = host
         # The smaller limit of both sides applies.
         ours = self._limits
-        self._limits = ChannelLimits(
+        self._limits = protocol.ChannelLimits(
             frame_bytes=min(ours.frame_bytes, host.limits.frame_bytes),
             window_results=min(ours.window_results, host.limits.window_results),
             window_bytes=min(ours.window_bytes, host.limits.window_bytes),
         )
         self._peer.frame_bytes = self._limits.frame_bytes
-        answer = InitializeResult(
+        answer = protocol.InitializeResult(
             protocol=limits.PROTOCOL_VERSION, worker=self._worker, plugin=self._plugin, limits=self._limits
         )
         call.answer(answer.to_wire())
@@ -289,27 +278,27 @@ class WorkerEnd:
             self._handler.run_started(run)
 
     def _call_tool(self, call: IncomingCall) -> None:
-        self._handler.tool_called(ToolRequest(call, ToolCallParams.from_wire(call.params)))
+        self._handler.tool_called(ToolRequest(call, protocol.ToolCallParams.from_wire(call.params)))
 
     def _shut_down(self, call: IncomingCall) -> None:
-        grace_s = Shutdown.from_wire(call.params).grace_s
+        grace_s = protocol.Shutdown.from_wire(call.params).grace_s
         self._stopping = True
         self._handler.shutdown(grace_s, lambda: call.answer({}))
 
     def _credit(self, params: JsonObject) -> None:
-        credit = RunCredit.from_wire(params)
+        credit = protocol.RunCredit.from_wire(params)
         if run := self._runs.get(credit.run_id):
             run.credited(credit.sequence)
 
     def _cancel(self, params: JsonObject) -> None:
-        cancel = RunCancel.from_wire(params)
+        cancel = protocol.RunCancel.from_wire(params)
         if run := self._runs.get(cancel.run_id):
             self._handler.run_cancelled(run, cancel.reason)
 
     def _cancel_tool(self, params: JsonObject) -> None:
-        self._handler.tool_cancelled(ToolCancel.from_wire(params).call_id)
+        self._handler.tool_cancelled(protocol.ToolCancel.from_wire(params).call_id)
 
     def _chunk(self, params: JsonObject, size: int) -> None:
-        chunk = ApiChunk.from_wire(params)
+        chunk = protocol.ApiChunk.from_wire(params)
         if stream := self._streams.get(chunk.stream_id):
             stream.chunk(chunk.index, chunk.data, size)
