@@ -39,7 +39,7 @@ class ManifestReading:
 
 
 def _load_error(rule: str, field: str, problem: str, hint: str) -> PluginLoadError:
-    return PluginLoadError(Problem(rule=rule, where=MANIFEST_NAME, field=field, problem=problem, hint=hint))
+    return PluginLoadError(Problem(rule, MANIFEST_NAME, field, problem, hint))
 
 
 def _load(folder: Path) -> JsonObject:
@@ -82,7 +82,7 @@ def read_manifest(folder: Path) -> ManifestReading:
 def _read_entries(value: JsonValue, key: str, rule: str, shape: type[S], most: int, problems: list[Problem]) -> list[S]:
     def broken(where: str, field: str, problem: str) -> None:
         hint = "see docs/reference/plugin-manifest.md"
-        problems.append(Problem(rule=rule, where=where, field=field, problem=problem, hint=hint))
+        problems.append(Problem(rule, where, field, problem, hint))
 
     if not isinstance(value, list):
         broken(MANIFEST_NAME, f"spec.{key}", "is not a list")
@@ -105,9 +105,7 @@ def _drop_duplicates(entries: list[Any], key: str, problems: list[Problem]) -> t
     for entry in entries:
         if entry.name in unique:
             problem = f"a second entry of spec.{key} has this name"
-            problems.append(
-                Problem(rule="PL14", where=entry.name, field="name", problem=problem, hint="rename one of them")
-            )
+            problems.append(Problem("PL14", entry.name, "name", problem, "rename one of them"))
         else:
             unique[entry.name] = entry
     return tuple(unique.values())
@@ -143,9 +141,7 @@ def digest_of(path: Path) -> str:
         return digest_of_plugin(path)
     except PluginFileError as error:
         hint = "make it readable, or take it out of the plugin"
-        raise PluginLoadError(
-            Problem(rule="PL01", where=path.name, field=error.name, problem=error.problem, hint=hint)
-        ) from error
+        raise PluginLoadError(Problem("PL01", path.name, error.name, error.problem, hint)) from error
 
 
 def make_importable(folder: Path) -> None:

@@ -70,8 +70,7 @@ def load_plugin(path: Path) -> LoadedPlugin:
     try:
         path = path.resolve()
     except (OSError, RuntimeError) as error:  # a link loop
-        hint = "name a plugin folder or a .py file"
-        problem = Problem(rule="PL01", where=path.name, field="path", problem="cannot be followed", hint=hint)
+        problem = Problem("PL01", path.name, "path", "cannot be followed", "name a plugin folder or a .py file")
         raise PluginLoadError(problem) from error
     if path.is_dir():
         plugin = _load_folder(path)
@@ -79,14 +78,10 @@ def load_plugin(path: Path) -> LoadedPlugin:
         plugin = _load_file(path)
     else:
         problem = "is not a folder and not a Python file" if path.exists() else "does not exist"
-        raise PluginLoadError(
-            Problem(
-                rule="PL01", where=path.name, field="path", problem=problem, hint="name a plugin folder or a .py file"
-            )
-        )
+        raise PluginLoadError(Problem("PL01", path.name, "path", problem, "name a plugin folder or a .py file"))
     if not plugin.runners and not plugin.tools:
         hint = "decorate a function with @runner, or name it in manifest.yaml"
-        nothing = Problem(rule="PL06", where=path.name, field="spec", problem="no usable runner or tool", hint=hint)
+        nothing = Problem("PL06", path.name, "spec", "no usable runner or tool", hint)
         return dataclasses.replace(plugin, problems=(*plugin.problems, nothing))
     return plugin
 
@@ -122,7 +117,7 @@ def _folder_tools(folder: Path, reading: ManifestReading, problems: list[Problem
 
 def _resolve(folder: Path, where: str, entry: str, problems: list[Problem]) -> object | None:
     def broken(rule: str, problem: str, hint: str) -> None:
-        problems.append(Problem(rule=rule, where=where, field="entry", problem=problem, hint=hint))
+        problems.append(Problem(rule, where, "entry", problem, hint))
 
     module_name, _, attribute = entry.partition(":")
     try:
@@ -155,8 +150,7 @@ def _read_runner(folder: Path, entry: PluginRunner, problems: list[Problem]) -> 
         return None
     except Exception as error:  # noqa: BLE001 -- whatever an odd object of the plugin raises
         hint = "write `async def run(ctx: RunContext)` and yield results, decorated with @runner"
-        problem = describe_error(error)
-        problems.append(Problem(rule="PL13", where=entry.name, field="entry", problem=problem, hint=hint))
+        problems.append(Problem("PL13", entry.name, "entry", describe_error(error), hint))
         return None
     if declaration is None:
         return None
@@ -175,14 +169,14 @@ def _read_runner(folder: Path, entry: PluginRunner, problems: list[Problem]) -> 
 
 def _declaration_problem(rule: str, where: str, field: str, error: DeclarationError) -> Problem:
     problem = make_sendable(f"{error.subject}: {error.problem}")
-    return Problem(rule=rule, where=where, field=field, problem=problem, hint=make_sendable(error.hint))
+    return Problem(rule, where, field, problem, make_sendable(error.hint))
 
 
 def _compare(declaration: RunnerDeclaration, entry: PluginRunner, problems: list[Problem]) -> None:
     if declaration.permissions.model_fields_set and declaration.permissions != entry.permissions:
         problem = "the decorator declares other permissions than the manifest"
         hint = "the manifest's hold; write them once, in manifest.yaml"
-        problems.append(Problem(rule="PL15", where=entry.name, field="permissions", problem=problem, hint=hint))
+        problems.append(Problem("PL15", entry.name, "permissions", problem, hint))
     added = {
         name
         for name in declaration.capabilities.model_fields_set - {"streaming"}  # derived from yielding
@@ -191,7 +185,7 @@ def _compare(declaration: RunnerDeclaration, entry: PluginRunner, problems: list
     if added and "capabilities" in entry.model_fields_set:
         problem = f"the decorator declares {min(added)}, the manifest does not"
         hint = "the manifest's hold; write them once, in manifest.yaml"
-        problems.append(Problem(rule="PL15", where=entry.name, field="capabilities", problem=problem, hint=hint))
+        problems.append(Problem("PL15", entry.name, "capabilities", problem, hint))
 
 
 def _read_tool(entry: PluginTool, found: object, problems: list[Problem]) -> ToolDeclaration | None:
@@ -204,8 +198,7 @@ def _read_tool(entry: PluginTool, found: object, problems: list[Problem]) -> Too
         return None
     except Exception as error:  # noqa: BLE001 -- whatever an odd object of the plugin raises
         hint = "a tool is a function with typed parameters, decorated with @tool"
-        problem = describe_error(error)
-        problems.append(Problem(rule="PL23", where=entry.name, field="entry", problem=problem, hint=hint))
+        problems.append(Problem("PL23", entry.name, "entry", describe_error(error), hint))
         return None
 
 
@@ -234,9 +227,7 @@ def _load_file(file: Path) -> LoadedPlugin:
     except ValidationError as error:
         _, problem = first_problem(error)
         hint = "name the file with letters a-z, digits, '.', '_' or '-'"
-        raise PluginLoadError(
-            Problem(rule="PL04", where=file.name, field="name", problem=problem, hint=hint)
-        ) from error
+        raise PluginLoadError(Problem("PL04", file.name, "name", problem, hint)) from error
     module = _import_file(file)
     runners: dict[str, LoadedRunner] = {}
     tools: dict[str, LoadedTool] = {}
@@ -267,7 +258,7 @@ def _read_declarations(
 def _import_file(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"bollard_plugin_{file.stem}", file)
     if spec is None or spec.loader is None:
-        problem = Problem(rule="PL11", where=file.name, field="path", problem="cannot be imported", hint="rename it")
+        problem = Problem("PL11", file.name, "path", "cannot be imported", "rename it")
         raise PluginLoadError(problem)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -277,9 +268,7 @@ def _import_file(file: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except BaseException as error:
         text = f"cannot be imported: {describe_error(error)}"
-        raise PluginLoadError(
-            Problem(rule="PL11", where=file.name, field="module", problem=text, hint="fix the error it names")
-        ) from error
+        raise PluginLoadError(Problem("PL11", file.name, "module", text, "fix the error it names")) from error
     return module
 
 
@@ -292,9 +281,8 @@ def _offer_runner(
     if declaration.name in runners:
         if runners[declaration.name].declaration is declaration:
             return  # the same runner under a second name
-        problem = "a second runner has this name"
         hint = "give each @runner its own name"
-        problems.append(Problem(rule="PL14", where=declaration.name, field="name", problem=problem, hint=hint))
+        problems.append(Problem("PL14", declaration.name, "name", "a second runner has this name", hint))
         return
     discovery = AgentRunnerDiscovery(
         plugin_author=identity.author,
@@ -309,9 +297,8 @@ def _offer_runner(
 def _offer_tool(tools: dict[str, LoadedTool], declaration: ToolDeclaration, problems: list[Problem]) -> None:
     known = tools.setdefault(declaration.name, LoadedTool(definition=declaration.definition(), declaration=declaration))
     if known.declaration is not declaration:
-        problem = "a second tool has this name"
         hint = "give each @tool its own name"
-        problems.append(Problem(rule="PL14", where=declaration.name, field="name", problem=problem, hint=hint))
+        problems.append(Problem("PL14", declaration.name, "name", "a second tool has this name", hint))
 
 
 # --- entries that fit a frame ---
@@ -347,5 +334,5 @@ def _select_listable(
         else:
             problem = f"cannot be listed: {refusal}"
             hint = "describe it with less, or move it to a plugin of its own"
-            problems.append(Problem(rule=rule, where=name, field="(whole)", problem=problem, hint=hint))
+            problems.append(Problem(rule, name, "(whole)", problem, hint))
     return listed

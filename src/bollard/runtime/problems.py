@@ -30,7 +30,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
 """Rule ids and their requirements. All but PL01 to PL05 concern one entry and leave the others usable."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One broken rule: the entry, the field, the problem and a hint."""
 
