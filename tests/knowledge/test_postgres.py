@@ -137,7 +137,7 @@ def both_ways(tmp_path: Path, vector_database: VectorDatabase, opened: Opening) 
     sqlite.open()
     server = opened(vector_database.superuser)
     assert server.vectors.searched_by == "database"
-    yield Tables(sqlite, Matrices(VectorBatches(sqlite))), server
+    yield Tables(sqlite, Matrices(sqlite)), server
     sqlite.close()
 
 

@@ -14,7 +14,7 @@ from bollard.knowledge.errors import Absent, Unusable
 from bollard.knowledge.limits import INDEX_ATTEMPTS, MATCHES
 from bollard.knowledge.retrieval import Retrieval, chosen_terms, fused, matches
 from bollard.knowledge.sqlite import SqliteKnowledge
-from bollard.knowledge.vectors import Matrices, VectorBatches, VectorTables
+from bollard.knowledge.vectors import Matrices, VectorTables
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def embedder() -> Embedder:
 def tables(tmp_path: Path) -> Iterator[Tables]:
     database = SqliteKnowledge(tmp_path)
     database.open()
-    made = Tables(database, Matrices(VectorBatches(database)))
+    made = Tables(database, Matrices(database))
     made.open_base()
     yield made
     database.close()
@@ -95,7 +95,7 @@ def test_vectors_that_do_not_fit_into_memory_find_the_same(tables: Tables):
         tables.put(f"d{index}")
         part = rows[200 * index : 200 * (index + 1)]
         tables.index([f"text {number}" for number in range(200)], quantised(part).tobytes())
-    kept, read = tables.vectors, Matrices(VectorBatches(tables.database), most_bytes=1000)
+    kept, read = tables.vectors, Matrices(tables.database, most_bytes=1000)
 
     def nearest(vectors: VectorTables, question: Vectors, limit: int, documents: list[int] | None = None) -> list[int]:
         return [number for number, _ in vectors.nearest(tables.base, question, limit, documents)]

@@ -22,7 +22,7 @@ from bollard.knowledge.library import Library
 from bollard.knowledge.limits import READERS
 from bollard.knowledge.retrieval import Retrieval
 from bollard.knowledge.sqlite import SqliteKnowledge
-from bollard.knowledge.vectors import Matrices, VectorBatches, VectorTables
+from bollard.knowledge.vectors import Matrices, VectorTables
 from bollard.wire import knowledge_frames as frames
 
 _STOP_S: Final = 10.0
@@ -67,7 +67,7 @@ def _opened(begin: frames.Begin) -> tuple[Database, VectorTables]:
     if not begin.database:
         sqlite = SqliteKnowledge(Path(begin.data))
         sqlite.open()
-        return sqlite, Matrices(VectorBatches(sqlite))
+        return sqlite, Matrices(sqlite)
     # An extra, only needed here.
     from bollard.knowledge.pgvector import open_vectors  # noqa: PLC0415
     from bollard.knowledge.postgres import PostgresKnowledge  # noqa: PLC0415

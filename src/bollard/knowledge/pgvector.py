@@ -19,7 +19,7 @@ from bollard.knowledge.errors import OutOfService, WriterLost
 from bollard.knowledge.library import INDEX_ANEW
 from bollard.knowledge.limits import MOVE_BATCHES
 from bollard.knowledge.postgres import PostgresKnowledge, translated, vector_table
-from bollard.knowledge.vectors import Matrices, Near, VectorBatches, VectorTables
+from bollard.knowledge.vectors import Matrices, Near, VectorTables
 
 _ROW: Final = np.dtype(
     [
@@ -38,14 +38,13 @@ _GONE: Final = (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedFunction
 
 def open_vectors(database: PostgresKnowledge) -> VectorTables:
     """Return the vector tables that this server supports, opened. Raises `OutOfService`."""
-    batches = VectorBatches(database)
-    earlier = Matrices(batches)
+    earlier = Matrices(database)
     with translated():
         schema = _extension(database)
     if schema is None:
         _leave(database)
         return earlier
-    vectors = ServerVectors(database, schema, batches, earlier)
+    vectors = ServerVectors(database, schema, earlier)
     vectors.open()
     return vectors
 
@@ -55,10 +54,9 @@ class ServerVectors:
 
     searched_by: Literal["process", "database"] = "database"
 
-    def __init__(self, database: PostgresKnowledge, schema: str, batches: VectorBatches, earlier: Matrices) -> None:
+    def __init__(self, database: PostgresKnowledge, schema: str, earlier: Matrices) -> None:
         self._database = database
         self._schema = schema
-        self._batches = batches
         self._earlier = earlier
 
     def open(self) -> None:
@@ -108,7 +106,7 @@ class ServerVectors:
     def move(self) -> bool:
         database = self._database
         with database.writing():
-            rows = self._batches.take(MOVE_BATCHES)
+            rows = self._earlier.take(MOVE_BATCHES)
             for row in rows:
                 self.add(row.base, row.document, row.first_chunk, row.body)
             for base in sorted({row.base for row in rows}):

@@ -149,28 +149,19 @@ class _Cached:
         return sum(part.rows.nbytes for part in self.parts)
 
 
-class Matrices:
-    """Implements `VectorTables` over batches. Thread-safe."""
+class Matrices(VectorBatches):
+    """Implements `VectorTables`: searches the batches in memory. Thread-safe."""
 
     searched_by: Literal["process", "database"] = "process"
 
-    def __init__(self, batches: VectorBatches, most_bytes: int = MATRIX_BYTES) -> None:
-        self._batches = batches
+    def __init__(self, database: Database, most_bytes: int = MATRIX_BYTES) -> None:
+        super().__init__(database)
         self._most_bytes = most_bytes
         self._cache: OrderedDict[int, _Cached] = OrderedDict()
         self._lock = threading.Lock()
 
     def make(self, base: int) -> None:
         """Nothing to do: the batches of all bases share a table."""
-
-    def add(self, base: int, document: int, first_chunk: int, body: bytes) -> None:
-        self._batches.add(base, document, first_chunk, body)
-
-    def remove(self, base: int, document: int) -> None:
-        self._batches.remove(base, document)
-
-    def remove_all(self, base: int) -> None:
-        self._batches.remove_all(base)
 
     def move(self) -> bool:
         return False
@@ -180,7 +171,7 @@ class Matrices:
             parts = self._current(base)
         chosen = None if documents is None else np.asarray(documents, dtype=np.int64)
         best: list[tuple[npt.NDArray[np.int64], Vectors]] = []
-        for part in parts if parts is not None else _parts_of(self._batches.rows(base, 0)):
+        for part in parts if parts is not None else _parts_of(self.rows(base, 0)):
             best = [_best([*best, _scored(part, vector, chosen)], limit)]
         if not best:
             return []
@@ -191,9 +182,9 @@ class Matrices:
     def _current(self, base: int) -> list[_Part] | None:
         """Return the vectors of a base, with those added since the last call; `None` if they need too much memory."""
         cached = self._cache.get(base)
-        if cached is None or cached.batches != self._batches.count(base, cached.last):  # some were deleted
+        if cached is None or cached.batches != self.count(base, cached.last):  # some were deleted
             cached = _Cached()
-        for part in _parts_of(self._batches.rows(base, cached.last)):
+        for part in _parts_of(self.rows(base, cached.last)):
             cached.parts.append(part)
             cached.batches += part.batches
             cached.last = int(part.numbers[-1])
