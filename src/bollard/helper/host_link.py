@@ -1,6 +1,6 @@
-"""The helper's side: frames, the socket to the host, and the end with the host.
+"""The helper's side: frames, the socket to the host, and the end of the helper when its host ends.
 
-Stands on the standard library alone: the journal process loads it.
+Imports only the standard library, because the journal process loads it.
 """
 
 import ctypes
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 HOST_PID_VARIABLE: Final = "BOLLARD_HOST_PID"
-"""Tells a helper which process started it."""
+"""Holds the pid of the host."""
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-"""Blocked in a helper until it has loaded, so that a signal to all processes of a host does not end it meanwhile."""
+"""Blocked while a helper loads, so that a signal to all processes of a host does not end it."""
 READ_BYTES: Final = 1 << 16
-"""Small enough that the memory for it is not mapped anew for each read."""
+"""Bytes of one read; small enough that the allocator does not map new memory each time."""
 FRAME_BYTES: Final = (1 << 32) - 1
 """The largest frame that a length can announce."""
 _LENGTH: Final = struct.Struct(">I")
@@ -29,25 +29,25 @@ _Kind = TypeVar("_Kind")
 
 
 class HostGone(BaseException):
-    """The other end of the socket is closed. Not an `Exception`: no handler of a helper's work may survive it."""
+    """The host closed the socket. Not an `Exception`, so that no handler of errors catches it."""
 
 
 def framed(body: bytes) -> bytes:
-    """The body with its length in front."""
+    """Return a frame: the length of the body, then the body."""
     return _LENGTH.pack(len(body)) + body
 
 
 class FrameReader:
-    """Cuts what arrives into the bodies of whole frames."""
+    """Splits received bytes into the bodies of frames."""
 
     def __init__(self, frame_bytes: int = FRAME_BYTES) -> None:
         self._frame_bytes = frame_bytes
         self._rest = bytearray()
         self._wanted = 0
-        """Bytes that `_rest` must have before a frame can be complete."""
+        """Size of `_rest` at which its first frame is complete."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that `data` completes. Raises `ValueError` for a frame that is too large."""
+        """Return the bodies of the frames that `data` completes. Raises `ValueError` if a frame is too large."""
         if self._rest:
             self._rest += data  # grows in place: a large frame is copied once, however small its pieces are
             if len(self._rest) < self._wanted:
@@ -69,7 +69,7 @@ class FrameReader:
         return bodies
 
     def _hold(self, beginning: bytes, wanted: int) -> None:
-        """Keep the beginning of a frame. One that is too large never arrives as a whole, so it is noticed here."""
+        """Store the beginning of a frame. Checks its size here, because a frame that is too large is never complete."""
         if wanted > self._frame_bytes + _LENGTH.size:
             raise ValueError(f"a frame of {wanted} bytes; {self._frame_bytes} are the most")
         self._rest += beginning
@@ -77,7 +77,7 @@ class FrameReader:
 
 
 def host_socket() -> socket.socket:
-    """The socket to the host. The command that starts a helper ends with its descriptor."""
+    """Return the socket to the host. Its descriptor is the last argument of the command."""
     match sys.argv[1:]:
         case [descriptor] if descriptor.isdecimal():
             connection = socket.socket(fileno=int(descriptor))
@@ -88,8 +88,8 @@ def host_socket() -> socket.socket:
 
 
 def live_with_host() -> None:
-    """Tie this process to its host: signals that stop a host are ignored, because the host says when to stop, and the
-    kernel ends this process with its host, where it can; elsewhere the closed socket does. Raises `HostGone`."""
+    """Tie this process to its host: ignore signals that stop a host, because the host decides when to stop, and let the
+    kernel kill this process when the host exits. Other systems notice the closed socket. Raises `HostGone`."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
@@ -100,7 +100,7 @@ def live_with_host() -> None:
 
 
 class HostLink(Generic[_Heard]):
-    """The socket to the host for a helper that waits on it: one thread hears, every thread may say something."""
+    """The blocking connection to the host: one thread receives, every thread may send."""
 
     def __init__(
         self, connection: socket.socket, decode: Callable[[bytes], _Heard], frame_bytes: int = FRAME_BYTES
@@ -109,20 +109,20 @@ class HostLink(Generic[_Heard]):
         self._decode = decode
         self._frames = FrameReader(frame_bytes)
         self._held: list[_Heard] = []
-        """Messages that arrived while another one was expected."""
+        """Messages that arrived while `expect` waited for another one."""
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
         self._saying = threading.Lock()
 
     def hear(self, timeout_s: float | None = None) -> list[_Heard]:
-        """The messages that arrive within the time, perhaps none. Raises `HostGone`."""
+        """Return the messages that arrive within the time; empty if there are none. Raises `HostGone`."""
         if self._held:
             held, self._held = self._held, []
             return held
         return self._receive(timeout_s)
 
     def expect(self, kind: type[_Kind]) -> _Kind:
-        """Wait for a message of this kind; others are heard later. Raises `HostGone`."""
+        """Wait for a message of this kind; `hear` returns the others later. Raises `HostGone`."""
         while True:
             arrived = self._receive(None)
             for message in arrived:

@@ -1,6 +1,6 @@
 """The host's side: one helper process, the frames both ways, requests and their answers, and its end.
 
-When to start a helper, what to say to it and what its loss means is decided by the part of the host that uses it.
+The part of the host that uses a helper decides when to start it, and what its loss means.
 """
 
 import asyncio
@@ -24,31 +24,31 @@ _Heard = TypeVar("_Heard")
 
 
 class HelperEnded(Exception):
-    """The helper process has ended. It may have carried out what it was asked for."""
+    """The helper process has ended. It may have carried out the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLimits:
-    """What a link bears. A link without limits is for a user that bounds its requests itself."""
+    """The limits of a link. A caller that bounds its requests itself needs none."""
 
     frame_bytes: int = FRAME_BYTES
-    """One frame that arrives."""
+    """Size of a received frame."""
     unsent_bytes: int = sys.maxsize
-    """Bytes that wait for the peer; with more of them it is cut off."""
+    """Unsent bytes above which the connection is cut."""
     stall_s: float | None = None
-    """Time in which a peer that is behind must take a byte; then it is cut off."""
+    """Time in which a congested peer must read a byte; otherwise the connection is cut."""
 
 
 NO_LIMITS: Final = LinkLimits()
 _READS_AT_ONCE: Final = 16
-"""Reads of `READ_BYTES` before the loop gets its turn."""
+"""Reads of `READ_BYTES` in one turn of the loop."""
 
 
 class FrameLink(Generic[_Heard]):
     """Messages over one end of a socket pair, on the event loop.
 
-    `send` never waits: the link keeps what the socket has no room for. `heard` is called for each message and `lost`
-    once, when the peer is gone, says something unreadable or is cut off; nothing is heard afterwards.
+    `send` never waits: the link buffers what the socket does not take. `heard` is called for each message. `lost` is
+    called once, when the peer is gone, sends an invalid frame or is cut off; no message follows.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class FrameLink(Generic[_Heard]):
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._frames = FrameReader(limits.frame_bytes)
-        # Made beforehand: a host without memory must still notice that its helper is gone.
+        # Allocated early: a host without memory must still notice that its helper is gone.
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._unsent = bytearray()
         self._taken_bytes = 0
@@ -79,7 +79,7 @@ class FrameLink(Generic[_Heard]):
         self._loop.add_reader(connection.fileno(), self._readable)
 
     def send(self, body: bytes) -> None:
-        """Send one message, or nothing when the peer is gone."""
+        """Send one message. Dropped if the peer is gone."""
         if self.closed:
             return
         data = framed(body)
@@ -90,18 +90,18 @@ class FrameLink(Generic[_Heard]):
             except BlockingIOError:
                 pass
             except OSError:
-                return  # the peer is gone; the reader notices, after everything that the peer said before
+                return  # the peer is gone; the reader notices after it has read the rest
             if sent == len(data):
                 return
             self._loop.add_writer(self._connection.fileno(), self._writable)
         self._keep(memoryview(data)[sent:])
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough, or is gone."""
+        """Wait until the peer is no longer congested, or gone."""
         await self._has_room.wait()
 
     def lose(self) -> None:
-        """Close the link: what is unsent is forgotten, and `lost` is called. Idempotent."""
+        """Close the link, drop unsent bytes, and call `lost`. Idempotent."""
         if self.closed:
             return
         self.closed = True
@@ -116,14 +116,14 @@ class FrameLink(Generic[_Heard]):
 
     def _readable(self) -> None:
         """Read until the socket is empty. uvloop stops watching a socket with a pending error after one call, so a
-        reader that stops at the last words of a killed peer never sees its end."""
+        reader that stops early would miss the end of a killed peer."""
         for _ in range(_READS_AT_ONCE):
             if self.closed or not self._read():
                 return
         self._loop.call_soon(self._readable)  # so that a talkative peer does not starve the loop
 
     def _read(self) -> bool:
-        """Whether there may be more."""
+        """Read once. Returns whether there may be more."""
         try:
             size = self._connection.recv_into(self._buffer)
         except BlockingIOError:
@@ -186,7 +186,7 @@ class FrameLink(Generic[_Heard]):
             self._watch_stall()
 
     def _cut(self) -> None:
-        """The reader finds the end of the stream, so that no caller of `send` hears of a loss before `send` returns."""
+        """End the stream for the reader, so that `lost` is never called inside `send`."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
@@ -194,8 +194,8 @@ class FrameLink(Generic[_Heard]):
 class HelperProcess(Generic[_Heard]):
     """A running helper process: `python -m MODULE` with one end of a socket pair.
 
-    `heard` gets each message. `lost` is called once when the process ends, or falls silent for good, without `stop`;
-    requests that wait fail then, and everything that the process started is killed with it.
+    `heard` gets each message. `lost` is called once if the process ends or its connection is lost without `stop`; then
+    pending requests fail, and everything that the process started is killed.
     """
 
     def __init__(
@@ -210,8 +210,8 @@ class HelperProcess(Generic[_Heard]):
         output: LineCallback | None = None,
         own_session: bool = True,
     ) -> None:
-        """Start the process. Without `output` it writes to the host's stdout and stderr; without a session of its own,
-        what it started outlives it. Raises `OSError`."""
+        """Start the process. Without `output` it writes to the host's stdout and stderr. Without `own_session`,
+        processes that it started outlive it. Raises `OSError`."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -229,7 +229,7 @@ class HelperProcess(Generic[_Heard]):
         self._lost = lost
         self._link = FrameLink(ours, decode=decode, heard=partial(heard, self), lost=self._lose, limits=limits)
         self.send: Final = self._link.send
-        """Send one message, or nothing when the process is gone."""
+        """Send one message. Dropped if the process is gone."""
         self._answers: dict[int, asyncio.Future[_Heard | None]] = {}
         self._is_stopping = False
         self._closing: asyncio.Task[None] | None = None
@@ -240,37 +240,36 @@ class HelperProcess(Generic[_Heard]):
 
     @property
     def has_requests(self) -> bool:
-        """Whether a request waits for its answer."""
+        """Whether a request is pending."""
         return bool(self._answers)
 
     async def request(self, number: int, body: bytes) -> _Heard:
-        """Send a message and wait for the answer that `settle` gets for its number. Raises `HelperEnded`."""
+        """Send a request and wait until `settle` gets its answer. Raises `HelperEnded`."""
         if self._link.closed:
             raise HelperEnded
         answer: asyncio.Future[_Heard | None] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
         try:
             self._link.send(body)
-            said = await answer
+            result = await answer
         finally:
             del self._answers[number]
-        if said is None:
+        if result is None:
             raise HelperEnded
-        return said
+        return result
 
     def settle(self, number: int, answer: _Heard) -> None:
-        """Give its answer to a request, if it still waits."""
+        """Resolve a pending request."""
         waiting = self._answers.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
     def kill(self) -> None:
-        """Kill the process and everything that it started. `lost` is called soon."""
+        """Kill the process and everything that it started. `lost` is called later."""
         self._child.kill()
 
     async def stop(self, grace_s: float, farewell: bytes | None = None) -> None:
-        """End the process in good order: say farewell, or else close the socket, and kill what is left in the end.
-        `lost` is not called."""
+        """Stop the process: send `farewell` or close the socket, wait, then kill what is left. `lost` is not called."""
         self._is_stopping = True
         if farewell is None:
             self._link.lose()
@@ -280,7 +279,7 @@ class HelperProcess(Generic[_Heard]):
         await self.end()
 
     async def end(self) -> None:
-        """Kill the process and wait until nothing of it is left."""
+        """Kill the process and wait for its end."""
         self.kill()
         await asyncio.wait([self._child.exited])
         self._link.lose()
@@ -300,8 +299,8 @@ class HelperProcess(Generic[_Heard]):
 
 @contextlib.contextmanager
 def _blocked_signals() -> Generator[None]:
-    """A process that is started meanwhile inherits the mask, until it has loaded and chosen what to do with them. The
-    host gets its own signals afterwards."""
+    """Block the stop signals. A process that is started meanwhile inherits the mask until it has loaded; the host gets
+    its own signals afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield

@@ -262,11 +262,8 @@ def require_declaration(runner: object) -> RunnerDeclaration:
     return declaration
 
 
-# Run a runner against a recording, without the host it was recorded on.
-
-
 async def replay(runner: object, path: Path | str) -> RunOutcome:
-    """How the runner ends with the recorded context and answers; raises `ReplayMismatch` when it asks anything else."""
+    """Run a runner with the recorded context and answers. Raises `ReplayMismatch` if it makes another call."""
     recording = Recording.load(path)
     declaration = require_declaration(runner)
     calls = ReplayedCalls(recording)
@@ -277,7 +274,7 @@ async def replay(runner: object, path: Path | str) -> RunOutcome:
             capabilities=declaration.capabilities,
             runner_name=declaration.name,
         )
-        ledger.context = recording.context  # as it was, not as this empty host would grant it
+        ledger.context = recording.context  # with its recorded grant, instead of that of this empty host
         live = LiveRun(host, declaration, ledger, calls)
         try:
             outcome = await live.outcome()

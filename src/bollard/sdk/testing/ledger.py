@@ -187,13 +187,13 @@ class RunLedger:
 
     def verdict(self, cancel_reason: str | None) -> tuple[protocol.TerminalStatus, str | None, str | None]:
         """Return status, code and error. The reason of a cancelled run overrides the runner's own result."""
-        said = _failure(self.terminal)
+        failure = _failure(self.terminal)
         if cancel_reason is not None:
-            return protocol.status_of_failure(cancel_reason), cancel_reason, said[1] if said else None
+            return protocol.status_of_failure(cancel_reason), cancel_reason, failure[1] if failure else None
         if self.terminal is None:
             return "failed", "runner.protocol", "the run ended without a terminal result"
-        if said is not None:
-            return protocol.status_of_failure(said[0]), said[0], said[1]
+        if failure is not None:
+            return protocol.status_of_failure(failure[0]), *failure
         if self.context.event.event_type == "message.received" and self.assembly.empty:
             return "failed", "runner.no_output", "the run on a message ended without any output"
         return "completed", None, None

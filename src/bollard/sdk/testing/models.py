@@ -1,4 +1,4 @@
-"""Scripted models: the replies a test writes down, in order. Reranking and embedding are computed and deterministic."""
+"""Scripted models: replies from a list, in order. Reranking and embedding are computed and deterministic."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ Reply = (
     | Sequence["str | protocol.MessageChunk | protocol.AgentAPIError | Exception"]
     | Callable[[protocol.ModelsInvoke], Any]
 )
-"""Text; a message; pieces of a stream; an error, alone or after pieces; or a function of the request that gives one."""
+"""Text; a message; chunks of a stream; an error, alone or after chunks; or a function that returns one of these."""
 
 OPERATIONS: Final = ("invoke", "stream", "rerank", "embed")
 DIMENSIONS: Final = 8
@@ -41,13 +41,13 @@ def tool_calls(*calls: tuple[str, JsonObject], content: str = "") -> protocol.Me
 
 
 def overlap(query: str, text: str) -> float:
-    """The share of the query's words that the text has: a stand-in for relevance."""
+    """Return the share of the query's words that the text contains, in place of a relevance score."""
     wanted = set(re.findall(r"\w+", query.lower()))
     return len(wanted & set(re.findall(r"\w+", text.lower()))) / len(wanted) if wanted else 0.0
 
 
 class ScriptedModel:
-    """A model that says what it was told to say. `requests` keeps what it was asked."""
+    """A model that replies from a script. `requests` records its requests."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class ScriptedModel:
         self._replies: Iterator[Reply] = iter(replies)
 
     def invoke(self, request: protocol.ModelsInvoke) -> protocol.Message:
-        """The next reply as one message."""
+        """Return the next reply as one message."""
         return _assembled(list(self.stream(request)))
 
     def stream(self, request: protocol.ModelsInvoke) -> Iterator[protocol.MessageChunk]:
-        """The next reply as increments."""
+        """Yield the next reply in increments."""
         self.requests.append(request)
         reply = next(self._replies, None)
         if callable(reply) and not isinstance(reply, Exception):
@@ -79,7 +79,7 @@ class ScriptedModel:
         yield from _chunks(reply)
 
     def rerank(self, request: protocol.ModelsRerank) -> protocol.RerankResult:
-        """Documents by the share of the query's words that they have."""
+        """Rank documents by `overlap`."""
         scores = [
             protocol.RerankScore(index=i, score=overlap(request.query, text))
             for i, text in enumerate(request.documents)
@@ -88,7 +88,7 @@ class ScriptedModel:
         return protocol.RerankResult(results=tuple(ranked[: request.top_k]))
 
     def embed(self, request: protocol.ModelsEmbed) -> protocol.Embeddings:
-        """Vectors that depend on nothing but the text."""
+        """Return vectors that depend only on the text."""
         vectors = tuple(base64.b64encode(_vector(text)).decode() for text in request.texts)
         return protocol.Embeddings(vectors_base64=vectors, dimensions=DIMENSIONS)
 

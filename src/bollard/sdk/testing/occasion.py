@@ -1,4 +1,4 @@
-"""The event that a test runs a runner on, as a context. What is left out has a plain default."""
+"""The event of a test as a run context. Absent fields have plain defaults."""
 
 from collections.abc import Mapping, Sequence
 from typing import NotRequired, TypedDict
@@ -38,7 +38,7 @@ def build_context(
     now: float,
     timeout_s: float | None,
 ) -> protocol.AgentRunContext:
-    """The context of one run, with nothing granted yet."""
+    """Build the context of one run, without its grant."""
     conversation_id = occasion.get("conversation_id", CONVERSATION_ID)
     thread_id = occasion.get("thread_id")
     actor_id = occasion.get("actor_id", "user-1")
@@ -90,12 +90,12 @@ def add_grant(
     access: protocol.ContextAccess,
     state: protocol.AgentRunState,
 ) -> protocol.AgentRunContext:
-    """The same context with what the run was granted."""
+    """Return the context with the grant of the run."""
     return context.model_copy(update={"resources": resources, "context": access, "state": state})
 
 
 def build_event_record(context: protocol.AgentRunContext) -> protocol.AgentEventRecord:
-    """The run's own event, as the log keeps it."""
+    """Build the record of the run's own event."""
     actor = context.actor
     return protocol.AgentEventRecord(
         event_id=context.event.event_id,
@@ -110,7 +110,7 @@ def build_event_record(context: protocol.AgentRunContext) -> protocol.AgentEvent
 
 
 def scope_keys(context: protocol.AgentRunContext, runner_name: str) -> Mapping[str, str]:
-    """Which state each scope is, for one run."""
+    """Return the state key of each scope for one run."""
     where, who, what = context.conversation, context.actor, context.subject
     return {
         "conversation": f"conversation:{where.conversation_id}:{where.thread_id}" if where else "conversation:",

@@ -1,6 +1,6 @@
-"""Recordings: one run as JSON lines (its context, each call with its answer, its results), and how to replay it.
+"""Recordings: one run as JSON lines (its context, each call with its answer, its results), and their replay.
 
-A recording holds what the run saw. Fields that the form calls secret are blanked; anything else is kept as it was.
+Secret fields of the configuration are blanked; all other values are recorded.
 """
 
 import json
@@ -28,7 +28,7 @@ class Recording:
 
     @classmethod
     def begin(cls, context: AgentRunContext, declaration: RunnerDeclaration | None = None) -> Self:
-        """A recording of a run that starts now; secret fields of the configuration are blanked."""
+        """Begin the recording of a run. Secret fields of the configuration are blanked."""
         secret = (
             {item.name for item in declaration.config_schema if item.type == "secret"} if declaration else set[str]()
         )
@@ -46,13 +46,13 @@ class Recording:
         return [AgentRunResult.from_wire(entry["result"]) for entry in self.entries if entry["kind"] == "result"]
 
     def asked(self, kind: str, action: str, params: JsonObject) -> JsonObject:
-        """A call that begins; its answer is put into the entry when it comes."""
+        """Record a call and return its entry. The caller adds the answer to the entry."""
         entry: JsonObject = {"kind": kind, "action": action, "params": params}
         self.entries.append(entry)
         return entry
 
     def result(self, result: AgentRunResult) -> None:
-        """A result that was sent."""
+        """Record a result."""
         self.entries.append({"kind": "result", "result": result.to_wire()})
 
     def save(self, path: Path | str) -> None:
@@ -137,12 +137,12 @@ class _RecordingCaller:
 
 
 def record(caller: ApiCaller, recording: Recording) -> ApiCaller:
-    """The same caller; what it is asked and answers goes into the recording."""
+    """Return a caller that records the calls of `caller` and their answers."""
     return _RecordingCaller(caller, recording)
 
 
 class ReplayedCalls:
-    """Answers from a recording, in order. Asked anything else, it raises, and remembers that it did."""
+    """Answers calls from a recording, in order. Another call raises `ReplayMismatch`, which `finish` raises again."""
 
     def __init__(self, recording: Recording) -> None:
         self._calls = recording.calls
@@ -165,7 +165,7 @@ class ReplayedCalls:
             raise api_failure("cancelled", f"the recorded {action} was given up before its end")
 
     def finish(self) -> None:
-        """Say so when calls are left that nobody made."""
+        """Raise the first mismatch, or one for recorded calls that were not made."""
         if self.mismatch is None and self._position < len(self._calls):
             self.mismatch = ReplayMismatch(_described(self._calls[self._position]), None, self._position + 1)
         if self.mismatch is not None:

@@ -10,7 +10,7 @@ from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.models import overlap
 
 HistoryEntry = str | tuple[str, str] | protocol.Message | protocol.TranscriptItem
-"""What a user said; `(role, text)`; a message; or a whole item."""
+"""A text of the user; `(role, text)`; a message; or a whole item."""
 
 T = TypeVar("T", protocol.TranscriptItem, protocol.AgentEventRecord)
 
@@ -29,7 +29,7 @@ def cursor_at(api: str, position: int) -> str:
 
 
 def position_of(api: str, field: str, cursor: str) -> int:
-    """Where a cursor points; `invalid_argument` when it is not one of this API's."""
+    """Return the position of a cursor. Raises `invalid_argument` if it is not a cursor of this API."""
     number = cursor.partition(".")[0]
     if not number.isdecimal() or cursor_at(api, int(number)) != cursor:
         raise api_failure("invalid_argument", f"{field}: is no cursor of {api}", {"field": field})
@@ -37,7 +37,7 @@ def position_of(api: str, field: str, cursor: str) -> int:
 
 
 def _fit_page(items: Sequence[T], *, newest: bool) -> list[T]:
-    """As many items as a page may hold, from the end that was asked for."""
+    """Return as many items as fit into a page, from the newest or the oldest end."""
     kept: list[T] = []
     size = 0
     for item in reversed(items) if newest else items:

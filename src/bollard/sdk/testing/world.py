@@ -123,7 +123,7 @@ class KnowledgeBases:
         }
 
     def retrieve(self, request: protocol.KnowledgeRetrieve) -> protocol.KnowledgeResult:
-        """The pieces that fit best."""
+        """Return the best matching chunks."""
         if request.kb_id not in self.chunks:
             raise api_failure("not_found", f"no knowledge base {request.kb_id}")
         wanted = (request.filters or {}).items()
@@ -148,7 +148,7 @@ class ChildAgents:
         self.known = dict(agents)
 
     async def call(self, request: protocol.AgentsCall, run_id: str) -> protocol.ChildRunResult:
-        """Ask one."""
+        """Return the answer of one agent."""
         if request.agent_id not in self.known:
             raise api_failure("not_found", f"no agent {request.agent_id}")
         answer = await _run_script(self.known[request.agent_id], request.input)
@@ -169,7 +169,7 @@ class PlatformActions:
     requested: list[protocol.PlatformRequest] = field(default_factory=list[protocol.PlatformRequest])
 
     async def request(self, request: protocol.PlatformRequest) -> protocol.PlatformOutcome:
-        """Ask for one."""
+        """Return the outcome of one action."""
         if request.action not in self.outcomes:
             raise api_failure("not_found", f"no platform action {request.action}")
         self.requested.append(request)
@@ -284,12 +284,15 @@ class World:
         for scope in sorted(grant.state_scopes):
             self.state.seed(keys[scope], self.initial_state.get(scope, {}))
             values = self.state.snapshot(keys[scope])
-            told = dict(sorted(values.items())[: limits.STATE_LIST_KEYS])
-            size, more = sum(measure_json(value) + len(key.encode()) for key, value in told.items()), told != values
+            inlined = dict(sorted(values.items())[: limits.STATE_LIST_KEYS])
+            size, more = (
+                sum(measure_json(value) + len(key.encode()) for key, value in inlined.items()),
+                inlined != values,
+            )
             if more or size > left:
-                told = dict.fromkeys(told)
+                inlined = dict.fromkeys(inlined)
                 shortened[scope] = {"keys_only": True, "more_keys": more}
             else:
                 left -= size
-            snapshots[scope] = told
+            snapshots[scope] = inlined
         return access, protocol.AgentRunState(**snapshots), shortened
