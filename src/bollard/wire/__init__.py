@@ -16,14 +16,14 @@ from bollard.wire.errors import (
 )
 from bollard.wire.heartbeat import watch_heartbeat
 from bollard.wire.host_calls import RunCall
-from bollard.wire.host_end import HostEnd, HostObserver
+from bollard.wire.host_end import HostEnd
 from bollard.wire.host_run import HostRun, RunEnd, RunSink, Strike, WorkerResult
-from bollard.wire.peer import IncomingCall, Peer, PeerListener
+from bollard.wire.peer import IncomingCall, Peer
 from bollard.wire.process import WorkerProcess, spawn_worker, worker_environment
 from bollard.wire.stream import StreamTransport, connect_socket
 from bollard.wire.strict_json import decode, encode
 from bollard.wire.transport import Receiver, Transport
-from bollard.wire.worker_end import ToolRequest, WorkerEnd, WorkerHandler
+from bollard.wire.worker_end import ToolRequest, WorkerEnd
 from bollard.wire.worker_run import WorkerRun
 
 __all__ = [
@@ -33,14 +33,12 @@ __all__ = [
     "Delta",
     "FrameError",
     "HostEnd",
-    "HostObserver",
     "HostRun",
     "IncomingCall",
     "IncompatiblePeer",
     "Notification",
     "PayloadTooLarge",
     "Peer",
-    "PeerListener",
     "Receiver",
     "RemoteError",
     "RunCall",
@@ -54,7 +52,6 @@ __all__ = [
     "Transport",
     "WireError",
     "WorkerEnd",
-    "WorkerHandler",
     "WorkerProcess",
     "WorkerResult",
     "WorkerRun",
