@@ -2,19 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from bollard.conformance.cases import calls, cancellation, frames, lifecycle, logs, results, runs
 from bollard.conformance.errors import CaseFailed, NothingSelected, WorkerDidNotStart
 from bollard.conformance.limits import CASE_S, CONCURRENT_WORKERS
 from bollard.conformance.registry import Case, Launcher
 from bollard.conformance.session import Session, open_session
-from bollard.protocol import ChannelLimits, JsonObject
-
-# What the kit hands back: one value for each case, one for the whole.
+from bollard.protocol import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,13 +93,8 @@ def _describe_worker(introduction: JsonObject) -> str:
 
 async def _run_own(case: Case, command: Sequence[str], gate: asyncio.Semaphore, finished: Report) -> None:
     @asynccontextmanager
-    async def launch(
-        *,
-        limits: ChannelLimits | None = None,
-        initialize: bool = True,
-        inherited: Mapping[str, str] | None = None,
-    ) -> AsyncGenerator[Session]:
-        async with open_session(command, limits=limits, initialize=initialize, inherited=inherited) as session:
+    async def launch(**settings: Any) -> AsyncGenerator[Session]:
+        async with open_session(command, **settings) as session:
             yield session
             session.raise_violations()
 
@@ -115,13 +108,8 @@ async def _run_shared(cases: Sequence[Case], command: Sequence[str], finished: R
         shared: Session | None = None
 
         @asynccontextmanager
-        async def launch(
-            *,
-            limits: ChannelLimits | None = None,
-            initialize: bool = True,
-            inherited: Mapping[str, str] | None = None,
-        ) -> AsyncGenerator[Session]:
-            del limits, initialize, inherited  # a shared worker has fixed settings
+        async def launch(**settings: Any) -> AsyncGenerator[Session]:
+            del settings  # a shared worker has fixed settings
             nonlocal shared
             if shared is None or shared.closed is not None:
                 shared = await stack.enter_async_context(open_session(command))

@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
@@ -98,42 +99,24 @@ class RunApiHandler:
     async def one(self, ledger: RunLedger | None, action: str, params: JsonObject) -> JsonValue:
         """Answer one call."""
         run, request = self._admitted(ledger, action, params, streamed=False)
-        outcome = "given up"
-        try:
+        with _recorded(run, action, params):
             await asyncio.sleep(0)  # a real host never answers before the runner waits
             self._permitted(run, action, request)
             answer = self._handlers[action](run, request)
             shape = await answer if inspect.isawaitable(answer) else answer
-            wire = _check_answer_size(action, shape)
-            outcome = "ok"
-        except Exception as error:
-            failure = _failure(action, error)
-            outcome = failure.code
-            raise failure from error
-        else:
-            return wire
-        finally:
-            self._settle(run, action, params, outcome)
+            return _check_answer_size(action, shape)
 
     async def stream(
         self, ledger: RunLedger | None, action: str, params: JsonObject
     ) -> AsyncGenerator[JsonValue, None]:
         """Answer one streamed call, chunk by chunk."""
         run, request = self._admitted(ledger, action, params, streamed=True)
-        outcome = "given up"
-        try:
+        with _recorded(run, action, params):
             await asyncio.sleep(0)
             self._permitted(run, action, request)
             for chunk in _find_model(self._world, request.model_id, "stream").stream(request):
                 yield chunk.to_wire()
                 await asyncio.sleep(0)
-            outcome = "ok"
-        except Exception as error:
-            failure = _failure(action, error)
-            outcome = failure.code
-            raise failure from error
-        finally:
-            self._settle(run, action, params, outcome)
 
     def _admitted(
         self, ledger: RunLedger | None, action: str, params: JsonObject, *, streamed: bool
@@ -161,7 +144,19 @@ class RunApiHandler:
         self._denials.check(action)
         run.grant.check(action, request)
 
-    def _settle(self, run: RunLedger, action: str, params: JsonObject, outcome: str) -> None:
+
+@contextmanager
+def _recorded(run: RunLedger, action: str, params: JsonObject) -> Generator[None]:
+    """Record the outcome of a call. An error of a script becomes an error of the API."""
+    outcome = "given up"
+    try:
+        yield
+        outcome = "ok"
+    except Exception as error:
+        failure = _failure(action, error)
+        outcome = failure.code
+        raise failure from error
+    finally:
         run.in_flight -= 1
         run.calls.append(ApiRecord(action, params, outcome))
         run.steering.happened(action)
