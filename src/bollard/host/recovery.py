@@ -3,9 +3,9 @@
 A lost run is replayed through the state machine, so that its deltas become complete messages.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import structlog
@@ -33,10 +33,12 @@ from bollard.host.runs.machine import Fact, RunState, ending_of, last_records, s
 from bollard.host.store.action_rows import ToolCallRow
 from bollard.host.store.delta_spans import extent_of, pieces, split
 from bollard.host.store.queries import Lease
-from bollard.host.store.rows import DeltaRow, RunRow
+from bollard.host.store.rows import DeltaRow, RecordRow, RunRow
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
+Key = TypeVar("Key")
+Row = TypeVar("Row")
 WENT_AWAY: Final = "the host that owned the run went away"
 
 _log = structlog.get_logger("bollard.recovery")
@@ -72,10 +74,8 @@ class Recovery:
 
     def unfinished(self) -> Iterator[RunRow]:
         """Runs of earlier incarnations that have not ended."""
-        after = ""
-        while rows := self._store.unfinished_runs(after, REPLAY_PAGE):
-            yield from (row for row in rows if not self._is_ours(row))
-            after = rows[-1].run_id
+        rows = _paged(lambda after: self._store.unfinished_runs(after, REPLAY_PAGE), "", lambda row: row.run_id)
+        return (row for row in rows if not self._is_ours(row))
 
     def _is_ours(self, row: RunRow) -> bool:
         """Whether this incarnation created the run. A queued run has no owner, so the chain of its first record
@@ -141,41 +141,35 @@ class Recovery:
     def pending(self) -> list[WaitingMessage]:
         """Messages on disk without a run: a run did not read them, or the host died while they were delivered."""
         messages: list[WaitingMessage] = []
-        after = 0
-        while rows := self._store.pending_events(after, REPLAY_PAGE):
-            after = rows[-1].record_id
-            for row in rows:
-                record = next(iter(self._store.records(row.record_id - 1, 1)), None)
-                data = None if record is None or record.chain == self._incarnation else record.data
-                if data is None:
-                    continue  # of this incarnation, or deleted by retention
-                event_id, event = NewEvent.from_record(data, row.workspace)
-                agent_id = msgspec.json.decode(data).get("agent_id", "")
-                lost = None if row.run_id is None else self._store.run(row.run_id)
-                messages.append(
-                    WaitingMessage(
-                        workspace=row.workspace,
-                        event_id=event_id,
-                        record_id=row.record_id,
-                        event=event,
-                        agent_id=agent_id if lost is None else lost.agent_id,
-                        binding_id=None if lost is None else lost.binding_id,
-                    )
+        for row in _paged(lambda after: self._store.pending_events(after, REPLAY_PAGE), 0, lambda row: row.record_id):
+            record = self._earlier_record(row.record_id)
+            if record is None or record.data is None:
+                continue  # of this incarnation, or deleted by retention
+            event_id, event = NewEvent.from_record(record.data, row.workspace)
+            agent_id = msgspec.json.decode(record.data).get("agent_id", "")
+            lost = None if row.run_id is None else self._store.run(row.run_id)
+            messages.append(
+                WaitingMessage(
+                    workspace=row.workspace,
+                    event_id=event_id,
+                    record_id=row.record_id,
+                    event=event,
+                    agent_id=agent_id if lost is None else lost.agent_id,
+                    binding_id=None if lost is None else lost.binding_id,
                 )
+            )
         return messages
 
     def open_calls(self) -> list[ToolCallRow]:
         """Calls of earlier incarnations without an outcome whose runs have ended: they were approved after the end of
         their run, and interrupted with the host."""
-        calls: list[ToolCallRow] = []
-        after = 0
-        while rows := self._store.open_tool_calls(after, REPLAY_PAGE):
-            after = rows[-1].record_id
-            for row in rows:
-                record = next(iter(self._store.records(row.record_id - 1, 1)), None)
-                if record is not None and record.chain != self._incarnation:
-                    calls.append(row)
-        return calls
+        rows = _paged(lambda after: self._store.open_tool_calls(after, REPLAY_PAGE), 0, lambda row: row.record_id)
+        return [row for row in rows if self._earlier_record(row.record_id) is not None]
+
+    def _earlier_record(self, record_id: int) -> RecordRow | None:
+        """The record, if an earlier incarnation wrote it."""
+        record = next(iter(self._store.records(record_id - 1, 1)), None)
+        return None if record is None or record.chain == self._incarnation else record
 
     def unknown_entry(self, row: ToolCallRow) -> Entry:
         """The entry that records the outcome of such a call as unknown."""
@@ -193,7 +187,6 @@ class Recovery:
         return Entry(records=[record])
 
     def row(self, run_id: str) -> RunRow | None:
-        """The stored row of a run."""
         return self._store.run(run_id)
 
     def replay(self, row: RunRow) -> RunState:
@@ -205,11 +198,10 @@ class Recovery:
         return state
 
     def _records(self, run_id: str) -> Iterator[Fact]:
-        after = 0
-        while records := self._store.records_of_run(run_id, after, REPLAY_PAGE):
-            for record in records:
-                yield Fact(record.type, data_of(record), record.seq or 0)
-            after = records[-1].seq or 0
+        records = _paged(
+            lambda after: self._store.records_of_run(run_id, after, REPLAY_PAGE), 0, lambda record: record.seq or 0
+        )
+        return (Fact(record.type, data_of(record), record.seq or 0) for record in records)
 
     def _deltas(self, run_id: str) -> Iterator[Fact]:
         for row in self._delta_rows(run_id):
@@ -217,10 +209,11 @@ class Recovery:
                 yield Fact("message.delta", {}, seq, (_text_of(payload),))
 
     def _delta_rows(self, run_id: str) -> Iterator[DeltaRow]:
-        after = 0
-        while rows := self._store.deltas_page(run_id, after, DELTA_PAGE_ROWS, REPLAY_PAGE_BYTES):
-            yield from rows
-            after = rows[-1].last_seq
+        return _paged(
+            lambda after: self._store.deltas_page(run_id, after, DELTA_PAGE_ROWS, REPLAY_PAGE_BYTES),
+            0,
+            lambda row: row.last_seq,
+        )
 
     def _repeats(self, row: RunRow, facts: RunFacts, state: RunState) -> bool:
         """Whether the event of a lost run gets another run. Not for a waiting run: its approval outlives it."""
@@ -269,6 +262,13 @@ class Recovery:
         ]
         lease = Lease(owner=self._incarnation, epoch=epoch, until_ms=now_ms + round(LEASE_S * 1000))
         return Entry(records=records, lease=(facts.run_id, lease))
+
+
+def _paged(read: Callable[[Key], Sequence[Row]], start: Key, key: Callable[[Row], Key]) -> Iterator[Row]:
+    """All rows of a query that reads one page of the rows after a key."""
+    while rows := read(start):
+        yield from rows
+        start = key(rows[-1])
 
 
 def _text_of(payload: bytes) -> tuple[str, str]:
