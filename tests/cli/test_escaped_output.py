@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bollard.cli.command_line import escaped
+from bollard.cli.app import escaped
 
 CONTROLS = [chr(code) for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))]
 NAME = "invoice\u202efdp.exe"

@@ -100,7 +100,7 @@ def test_headings_are_bold_on_a_terminal_only(terminal) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from bollard.cli.command_line import run; run(['--help'], {});"
+        "import sys; from bollard.cli.app import run; run(['--help'], {});"
         f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.full
 WITHOUT_PYTEST = """
 import os, sys
 sys.modules["pytest"] = None
-from bollard.cli.command_line import run
+from bollard.cli.app import run
 sys.exit(run(["plugin", "test", "."], os.environ))
 """
 

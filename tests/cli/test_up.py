@@ -223,9 +223,7 @@ def test_logs_are_json_when_piped_and_hold_no_secret(new_host, write, bollard) -
 
 
 def test_help_needs_no_host_installed() -> None:
-    code = (
-        "import sys; sys.modules['uvicorn'] = None; from bollard.cli.command_line import run; sys.exit(run(['up'], {}))"
-    )
+    code = "import sys; sys.modules['uvicorn'] = None; from bollard.cli.app import run; sys.exit(run(['up'], {}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bollard: the host is not installed (uvicorn is missing)\nhint: pip install")

@@ -92,7 +92,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 BROKEN = """
 import os, sys
 from bollard.cli.app import Root
-from bollard.cli.command_line import run
+from bollard.cli.app import run
 Root.lazy = {"broken": "no_such_module:app"}
 sys.exit(run(["broken"], os.environ))
 """

@@ -1,19 +1,29 @@
-"""The tree of commands. Groups are imported when they are used; every help text is a key until its language is known.
+"""The tree of commands, and one command line from its arguments to its exit code.
 
-`help` names a sentence of the catalogue; `localize` puts the sentence there.
+Groups are imported when they are used. A help text is a key until `localize` replaces it by a text of the language. An
+error becomes a sentence, a hint and an exit code in `run` and nowhere else.
 """
 
 import importlib
-from collections.abc import Mapping
+import io
+import os
+import re
+import sys
+import traceback
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TextIO, cast
 
 import typer
 from typer.main import get_command
 
 from bollard import __version__
 from bollard.cli.command import Group, first_paragraph, shell_of
-from bollard.cli.language import LANGUAGES, Text
+from bollard.cli.errors import EXIT_INTERRUPTED, CliError, UsageProblem
+from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
+from bollard.cli.shell import read_invocation
+from bollard.cli.terminal.columns import printable
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -140,3 +150,134 @@ def build(text: Text) -> Any:
     command = get_command(app)
     localize(command, text)
     return command
+
+
+# --- one command line ---
+
+_CONTROLS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def escaped(text: str) -> str:
+    """The text with its bidirectional controls escaped as `\\uXXXX`, which JSON reads as the same character. A name
+    that somebody chose must not reverse the words around it."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class _Escaped:
+    """A stream that escapes text. Bytes written to its buffer, such as an artifact, are not changed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(escaped(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def escaped_output() -> Generator[None]:
+    """Escape everything that is written to stdout and stderr in the block."""
+    out, err = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = cast("TextIO", _Escaped(out)), cast("TextIO", _Escaped(err))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
+
+
+_USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__bases__[0]
+"""The parser's own error, which typer does not export."""
+
+
+def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run one command line and give its exit code."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # invalid bytes are replaced
+            stream.reconfigure(errors="replace")
+    with escaped_output():
+        return _run(arguments, environment)
+
+
+def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    text = load_text(choose_language(environment))
+    try:
+        rest, shell = read_invocation(arguments, environment, stdout_is_terminal=sys.stdout.isatty())
+        text = shell.text
+        code = build(text).main(args=rest, prog_name="bollard", standalone_mode=False, obj=shell)
+        sys.stdout.flush()
+    except CliError as error:
+        return _tell_problem(error, text)
+    except BrokenPipeError:
+        # The reader of our output is gone; the buffer must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("\n")
+        return EXIT_INTERRUPTED
+    except _USAGE_ERROR as error:
+        return _usage_error(error, text)
+    except Exception as error:  # noqa: BLE001 -- the last boundary: a bug of ours becomes a sentence
+        if (problem := _known_problem(error)) is not None:
+            return _tell_problem(problem, text)
+        if environment.get("BOLLARD_DEBUG"):
+            traceback.print_exc()
+        detail = f"{type(error).__name__}: {error}"
+        return _tell(text("error.bug", detail=detail), text("hint.bug"), 1, text)
+    return code if isinstance(code, int) else 0
+
+
+def _known_problem(error: Exception) -> CliError | None:
+    """The problem if the host's code, running in this process, raises an error of its own or is not installed."""
+    if isinstance(error, ImportError):
+        ours = (error.name or "").startswith("bollard")
+        return None if ours else UsageProblem("error.no_host", "hint.no_host", module=error.name)
+    from bollard.cli.client.host_client import problem_of
+    from bollard.host.errors import HostError
+
+    return problem_of(error) if isinstance(error, HostError) else None
+
+
+def _tell_problem(error: CliError, text: Text) -> int:
+    return _tell(*error.sentences(text), error.exit_code, text)
+
+
+def _tell(sentence: str, hint: str, code: int, text: Text) -> int:
+    sys.stderr.write(printable(f"bollard: {sentence}\n{text('hint', hint=hint)}\n"))
+    return code
+
+
+def _usage_error(error: Any, text: Text) -> int:
+    """The parser's errors by their class, because their sentences are English only."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stdout.write(error.ctx.get_help() + "\n")
+        return 0
+    path = error.ctx.command_path if error.ctx is not None else "bollard"
+    param = getattr(error, "param", None)
+    named = (param.metavar if param.param_type_name == "argument" else param.opts[0]) if param is not None else ""
+    near = ", ".join(getattr(error, "possibilities", None) or ())
+    match type(error).__name__:
+        case "NoSuchOption":
+            problem = UsageProblem(
+                "error.option",
+                "hint.option_near" if near else "hint.help",
+                word=error.option_name,
+                near=near,
+                path=path,
+            )
+        case "MissingParameter":
+            problem = UsageProblem("error.missing", "hint.help", word=named, path=path)
+        case "BadOptionUsage":
+            problem = UsageProblem("error.option_value", "hint.help", word=error.option_name, path=path)
+        case "BadParameter":
+            problem = UsageProblem("error.value", "hint.help", word=named, detail=error.message.rstrip("."), path=path)
+        case _:
+            detail = error.format_message().rstrip(".")
+            problem = UsageProblem("error.usage", "hint.help", detail=detail, path=path)
+    return _tell_problem(problem, text)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bollard.cli.language import Text
     from bollard.host.errors import HostError
     from bollard.protocol import JsonObject
 
@@ -44,6 +45,14 @@ class CliError(Exception):
         problem = cls(key, hint, detail=error.message, advice=error.hint, **fields)
         problem.code, problem.details = error.code, error.details
         return problem
+
+    def sentences(self, text: "Text") -> tuple[str, str]:
+        """The sentence and the hint in a language."""
+        fields = dict(self.fields)
+        if self.code:
+            said = str(fields.get("detail", "")), str(fields.get("advice", ""))
+            fields["detail"], fields["advice"] = text.host_error(self.code, self.details, *said)
+        return text(self.key, **fields), text(self.hint, **fields)
 
 
 class CheckFailed(CliError):

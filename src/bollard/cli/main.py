@@ -9,7 +9,7 @@ from bollard.cli.errors import EXIT_INTERRUPTED
 def main() -> None:
     """Run the command and end the process."""
     try:
-        from bollard.cli.command_line import run
+        from bollard.cli.app import run
 
         code = run(sys.argv[1:], os.environ)
     except KeyboardInterrupt:

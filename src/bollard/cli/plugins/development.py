@@ -105,7 +105,7 @@ class DevelopmentSession:
         try:
             await self._send(changed, first=False)
         except CliError as error:
-            self._told("kept", problem=self._sentence(error))
+            self._print("kept", problem=self._sentence(error))
 
     async def _send(self, changed: list[str], *, first: bool) -> None:
         packed = await asyncio.to_thread(pack_plugin, self._path)
@@ -128,7 +128,7 @@ class DevelopmentSession:
         )
         self._digest = packed.digest
         took_ms = round((time.monotonic() - began) * 1000)
-        self._told("reloaded", plugin=self._plugin_id, took_ms=took_ms, changed=changed, answer=answer, first=first)
+        self._print("reloaded", plugin=self._plugin_id, took_ms=took_ms, changed=changed, answer=answer, first=first)
         if self._following is None:
             self._following = asyncio.create_task(self._follow(self._plugin_id))
 
@@ -168,7 +168,7 @@ class DevelopmentSession:
 
     async def _follow(self, plugin_id: str) -> None:
         def told(line: dict[str, Any]) -> None:
-            self._told("line", line=line)
+            self._print("line", line=line)
 
         with contextlib.suppress(CliError):
             await follow_lines(self._client, plugin_id, self._line, told)
@@ -179,16 +179,16 @@ class DevelopmentSession:
         try:
             await self._client.delete(one(self._plugin_id, "/dev"))
         except CliError as error:
-            self._told("left", plugin=self._plugin_id, problem=self._sentence(error))
+            self._print("left", plugin=self._plugin_id, problem=self._sentence(error))
         else:
-            self._told("left", plugin=self._plugin_id)
+            self._print("left", plugin=self._plugin_id)
 
     def _sentence(self, error: CliError) -> str:
-        return self._shell.text(error.key, **error.fields)
+        return error.sentences(self._shell.text)[0]
 
     # --- what is printed ---
 
-    def _told(self, event: str, **fields: Any) -> None:
+    def _print(self, event: str, **fields: Any) -> None:
         if self._shell.for_programs:
             self._shell.print(json.dumps({"event": event, **fields}, ensure_ascii=False))
             return
