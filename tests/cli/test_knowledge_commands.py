@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bollard.cli.agents.knowledge_documents import document_id_of, read_files
+from bollard.cli.agents.knowledge import document_id_of, read_files
 from bollard.cli.errors import UsageProblem
 
 

@@ -1,4 +1,4 @@
-"""What every command is told about where it runs: the language, and the shape its output takes. Reads no plugin."""
+"""The shell of a command: its language, its output, and the client of a host."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ OutputMode = Literal["terminal", "text", "json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """What a command receives: the language and the output."""
+    """The language and the output of a command."""
 
     text: Text
     mode: OutputMode
@@ -39,7 +39,7 @@ class Shell:
 
     @property
     def has_person(self) -> bool:
-        """Whether somebody reads stdout and can answer."""
+        """Whether a person reads stdout and can answer."""
         return self.mode == "terminal" and sys.stdin.isatty()
 
     def confirm(self, question: str) -> bool:
@@ -109,34 +109,35 @@ class HostShell(Shell):
     client: "HostClient"
 
     def run(self, request: Coroutine[Any, Any, Answer]) -> Answer:
-        """Wait for what the client does. Raises `HostProblem`."""
+        """Run a request of the client. Raises `HostProblem`."""
         import asyncio  # takes longer to load than a help page
 
         return asyncio.run(request)
 
+    # Each request raises `HostProblem`.
+
     def get(self, path: str, **query: object) -> dict[str, Any]:
-        """A JSON object of the host. Fields of the query that are `None` are left out. Raises `HostProblem`."""
+        """Fields of the query that are `None` are left out."""
         asked = urlencode({name: value for name, value in query.items() if value is not None})
-        return self.run(self.client.get(f"{path}?{asked}" if asked else path))
+        return self._call("GET", f"{path}?{asked}" if asked else path)
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Raises `HostProblem`."""
-        return self.run(self.client.post(path, dict(body or {})))
+        return self._call("POST", path, body or {})
 
     def put(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises `HostProblem`."""
-        return self.run(self.client.put(path, dict(body)))
+        return self._call("PUT", path, body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises `HostProblem`."""
-        return self.run(self.client.patch(path, dict(body)))
+        return self._call("PATCH", path, body)
 
     def delete(self, path: str) -> dict[str, Any]:
-        """Raises `HostProblem`."""
-        return self.run(self.client.delete(path))
+        return self._call("DELETE", path)
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return self.run(self.client.call(method, path, None if body is None else dict(body)))
 
     def all(self, resource: "Resource") -> list[dict[str, Any]]:
-        """Everything of one kind that the host has. Raises `HostProblem`."""
+        """Every page of a resource."""
         return self.run(resource.all(self.client))
 
 

@@ -1,6 +1,7 @@
-"""The host's API as commands use it: JSON in and out, streams of records, and refusals as `HostProblem`.
+"""A client of the host's API: JSON in and out, streams of records, and errors as `HostProblem`.
 
-Finds the address and the token: options, then the environment, then the settings and what `bollard up` kept.
+The address and the token come from options, then from the environment, then from the settings and the credentials that
+`bollard up` or `bollard login` saved.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _JSON = {"Accept": "application/json"}
-_OF_SOMEBODY = ("bls_", "blk_")
+_PERSONAL = ("bls_", "blk_")
 """Prefixes of session tokens and keys; the admin token belongs to no user."""
 
 
@@ -52,7 +53,7 @@ def find_host(url: str | None, token: str | None, environment: Mapping[str, str]
     headers = {"Authorization": f"Bearer {known}"} if known else {}
     if (workspace := environment.get("BOLLARD_WORKSPACE")) and workspace.isascii() and workspace.isprintable():
         headers["Bollard-Workspace"] = workspace
-    return HostClient(HttpClient(address, headers), known=bool(known), named=(known or "").startswith(_OF_SOMEBODY))
+    return HostClient(HttpClient(address, headers), known=bool(known), named=(known or "").startswith(_PERSONAL))
 
 
 def _configured(environment: Mapping[str, str]) -> str:
@@ -76,21 +77,15 @@ class HostClient:
     def address(self) -> str:
         return str(self._http.address)
 
+    async def call(self, method: str, path: str, body: JsonObject | None = None) -> JsonObject:
+        """Send JSON and return JSON. Raises `HostProblem`."""
+        return await self._send(method, path, None if body is None else json.dumps(body).encode(), {})
+
     async def get(self, path: str) -> JsonObject:
-        """Raises `HostProblem`."""
-        return await self._call("GET", path, None)
+        return await self.call("GET", path)
 
     async def post(self, path: str, body: JsonObject) -> JsonObject:
-        """Raises `HostProblem`."""
-        return await self._call("POST", path, body)
-
-    async def put(self, path: str, body: JsonObject) -> JsonObject:
-        """Raises `HostProblem`."""
-        return await self._call("PUT", path, body)
-
-    async def patch(self, path: str, body: JsonObject) -> JsonObject:
-        """Raises `HostProblem`."""
-        return await self._call("PATCH", path, body)
+        return await self.call("POST", path, body)
 
     async def upload(
         self, method: str, path: str, data: bytes, media_type: str, sent: Callable[[int], None] | None = None
@@ -98,14 +93,10 @@ class HostClient:
         """Upload a body that is not JSON; `sent` is called with the progress. Raises `HostProblem`."""
         return await self._send(method, path, data, {"Content-Type": media_type}, sent)
 
-    async def delete(self, path: str) -> JsonObject:
-        """Raises `HostProblem`."""
-        return await self._call("DELETE", path, None)
-
     async def begin_session(self, body: JsonObject) -> JsonObject:
         """Log in. Raises `HostProblem`, also for a wrong password."""
         data = json.dumps(body).encode()
-        with _told_failures():
+        with _as_problems():
             async with self._http.request("POST", "/api/v1/session", data, _JSON) as answer:
                 if answer.status == 401:
                     raise await self._refusal(answer)
@@ -114,12 +105,9 @@ class HostClient:
 
     async def health(self) -> JsonObject:
         """The answer of `/readyz`, ready or not. Raises `HostProblem`."""
-        with _told_failures():
+        with _as_problems():
             async with self._http.request("GET", "/readyz") as answer:
                 return _object(self.address, await answer.whole())
-
-    async def _call(self, method: str, path: str, body: JsonObject | None) -> JsonObject:
-        return await self._send(method, path, None if body is None else json.dumps(body).encode(), {})
 
     async def _send(
         self,
@@ -129,7 +117,7 @@ class HostClient:
         headers: dict[str, str],
         sent: Callable[[int], None] | None = None,
     ) -> JsonObject:
-        with _told_failures():
+        with _as_problems():
             async with self._http.request(method, path, data, {**_JSON, **headers}, sent) as answer:
                 await self._refused(answer)
                 return _object(self.address, await answer.whole())
@@ -150,7 +138,7 @@ class HostClient:
     @asynccontextmanager
     async def content(self, path: str) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Download a body that is not JSON, in chunks. Raises `HostProblem`."""
-        with _told_failures():
+        with _as_problems():
             async with self._http.stream("GET", path) as answer:
                 await self._refused(answer)
                 yield pieces_of(answer)
@@ -197,8 +185,8 @@ def _object(address: str, body: bytes) -> JsonObject:
 
 
 @contextmanager
-def _told_failures() -> Generator[None]:
-    """Turns what `http_client` raises into `HostProblem`."""
+def _as_problems() -> Generator[None]:
+    """Turns the errors of `http_client` into `HostProblem`."""
     try:
         yield
     except (Unreachable, ConnectionLost, BadAnswer) as error:

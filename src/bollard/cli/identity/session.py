@@ -49,7 +49,7 @@ def logout(shell: Shell, url: UrlOption = None) -> int:
     if token is None:
         raise UsageProblem("error.no_session", "hint.no_session", address=address)
     try:
-        asyncio.run(find_host(url, token, os.environ).delete("/api/v1/session"))
+        asyncio.run(find_host(url, token, os.environ).call("DELETE", "/api/v1/session"))
     except HostProblem as error:
         if error.key != "error.token":  # an unknown session has already ended
             raise

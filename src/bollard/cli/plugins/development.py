@@ -177,7 +177,7 @@ class DevelopmentSession:
         if self._plugin_id is None or self._digest is None:
             return
         try:
-            await self._client.delete(one(self._plugin_id, "/dev"))
+            await self._client.call("DELETE", one(self._plugin_id, "/dev"))
         except CliError as error:
             self._print("left", plugin=self._plugin_id, problem=self._sentence(error))
         else:

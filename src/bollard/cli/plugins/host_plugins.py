@@ -120,7 +120,7 @@ async def update(client: HostClient, source: str, consenting: Consenting, *, pac
     """Another version of a plugin; `source` is its id where `package` names the package. Raises `CliError`."""
     if package is not None:
         path, body = one(source), cast("JsonObject", {"package": package})
-        return await with_consent(lambda consent: client.put(path, _agreed(body, consent)), consenting)
+        return await with_consent(lambda consent: client.call("PUT", path, _agreed(body, consent)), consenting)
     packed = pack_plugin(Path(source))
     path = one(packed.described.plugin_id)
     return await with_consent(lambda consent: _send(client, "PUT", path, packed, consent, None), consenting)
