@@ -262,8 +262,8 @@ def opened_store(settings: "Settings") -> "Generator[Store]":
 def line_of(item: dict[str, Any]) -> str:
     """A record in one line: when, how much it matters, what, who, about what, and what came of it."""
     capability: dict[str, Any] = item.get("capability") or {}
-    told = (item.get("actor"), item.get("run_id"), capability.get("id") or item.get("subject"), item.get("outcome"))
-    rest = "  ".join(shorten(str(each), _DETAIL_CHARACTERS) for each in told if each)
+    parts = (item.get("actor"), item.get("run_id"), capability.get("id") or item.get("subject"), item.get("outcome"))
+    rest = "  ".join(shorten(str(each), _DETAIL_CHARACTERS) for each in parts if each)
     return f"{second_of(item['at'])}  {item['severity']:8}  {item['type']:20}  {rest}".rstrip()
 
 
@@ -321,8 +321,8 @@ def _proof_lines(report: "ProofReport", text: Text, *, trusted: bool) -> Iterato
     for problem in report.problems:
         yield text("audit.proof_problem", detail=printable(problem))
     keys = ", ".join(report.key_ids)
-    told = {"run": report.run_id, "records": report.records, "keys": keys}
-    yield text("audit.proved" if report.proved else "audit.not_proved", **told)
+    fields = {"run": report.run_id, "records": report.records, "keys": keys}
+    yield text("audit.proved" if report.proved else "audit.not_proved", **fields)
     if report.unsigned:
         yield text("audit.proof_unsigned", count=report.unsigned)
     if report.without_data:

@@ -29,15 +29,15 @@ def doctor(
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = sum(finding.severity == "warning" for finding in findings)
     if shell.for_programs:
-        told = [_told(shell, finding) for finding in findings]
+        items = [_described(shell, finding) for finding in findings]
         running = None if facts.host is None else facts.host.address
         shell.print_json(
-            {"healthy": not errors, "errors": errors, "warnings": warnings, "host": running, "findings": told}
+            {"healthy": not errors, "errors": errors, "warnings": warnings, "host": running, "findings": items}
         )
         return 1 if errors else 0
     console = shell.console()
     for finding in findings:
-        sentences, word = _told(shell, finding), shell.text(f"doctor.{finding.severity}")
+        sentences, word = _described(shell, finding), shell.text(f"doctor.{finding.severity}")
         console.print(printable(f"{word}: {sentences['what']}"), style=_STYLES[finding.severity])
         console.print(printable(f"  {sentences['why']}"))
         console.print(printable(f"  {shell.text('hint', hint=sentences['fix'])}"))
@@ -46,10 +46,11 @@ def doctor(
     return 1 if errors else 0
 
 
-def _told(shell: Shell, finding: Finding) -> dict[str, object]:
-    key = f"doctor.{finding.check}"
-    words = {True: shell.text("rights.yes"), False: shell.text("rights.no")}
-    shown = {name: words[value] if isinstance(value, bool) else value for name, value in finding.fields.items()}
-    what, why, fix = (shell.text(f"{key}{part}", **shown) for part in ("", ".why", ".fix"))
-    told = {"check": finding.check, "severity": finding.severity, "what": what, "why": why, "fix": fix}
-    return {**told, "fields": finding.fields}
+def _described(shell: Shell, finding: Finding) -> dict[str, object]:
+    text, key = shell.text, f"doctor.{finding.check}"
+    fields = {
+        name: text.yes_or_no(value) if isinstance(value, bool) else value for name, value in finding.fields.items()
+    }
+    what, why, fix = (text(f"{key}{part}", **fields) for part in ("", ".why", ".fix"))
+    described = {"check": finding.check, "severity": finding.severity, "what": what, "why": why, "fix": fix}
+    return {**described, "fields": finding.fields}

@@ -1,8 +1,7 @@
-"""What `bollard doctor` knows about a host, its data and its machine, and what is wrong with it. Pure: from facts to
-findings, whose sentences are in the catalogue."""
+"""The checks of `bollard doctor`: pure functions from facts about a host, its data and its machine to findings."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from bollard.cli.operate.store_options import size_text
@@ -22,7 +21,7 @@ class SettingsFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFacts:
-    """The data directory. Where it is absent, the rest is about the nearest folder above it."""
+    """The data directory. If it is absent, the other fields describe the nearest folder above it."""
 
     path: str
     there: bool
@@ -45,12 +44,12 @@ class PortFacts:
 
     taken: bool
     by: str | None
-    """The name of the process, where it can be known."""
+    """The name of the process, if this user may read it."""
     pid: int | None = None
     is_host: bool
     """Whether a Bollard host answers there."""
     refused: str | None = None
-    """Why else nobody could listen there: it is not allowed, or the address is not this machine's."""
+    """Another error of listening there: not permitted, or not an address of this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class PluginFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFacts:
-    """An agent and the models that its configuration asks for and nobody offers."""
+    """An agent whose configuration names models that the host does not have."""
 
     agent_id: str
     models: tuple[str, ...]
@@ -79,7 +78,7 @@ class HostFacts:
     reasons: tuple[str, ...] = ()
     plugins: tuple[PluginFacts, ...] = ()
     agents: tuple[AgentFacts, ...] | None = None
-    """Nothing where it does not tell us, because we have no token that it accepts."""
+    """`None` without a token that the host accepts."""
     only_demo: bool = False
     """Whether the built-in model is the only one."""
 
@@ -94,9 +93,9 @@ class StoreFacts:
     revision: str | None = None
     known: tuple[str, ...] = ()
     newest_ms: int | None = None
-    """When the newest record was made."""
+    """Time of the newest record."""
     fault: str | None = None
-    """What is wrong with the newest records."""
+    """The fault in the newest records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +103,13 @@ class SandboxFacts:
     """The sandbox of programs on this machine."""
 
     level: str | None
-    """Nothing where programs are refused."""
+    """`None` if programs are refused."""
     problem: str = ""
-    """Why they are."""
+    """Why programs are refused."""
     hint: str = ""
 
     landlock: int
-    """The version of Landlock; 0 where there is none."""
+    """The version of Landlock; 0 without Landlock."""
     user_namespaces: bool
     bubblewrap: bool
 
@@ -126,22 +125,22 @@ class Facts:
     sandbox: SandboxFacts
     now_ms: int
     files: int
-    """Files that a host started here may have open."""
+    """The limit of open files of a host that is started here."""
     host: HostFacts | None = None
     drift_s: float | None = None
-    """How much further the wall clock went than the steady one since the running host's start."""
+    """Difference between the wall clock and the steady clock since the running host's start."""
 
 
 Severity = Literal["error", "warning", "note"]
 GIB: Final = 1 << 30
 DISK_ERROR_BYTES: Final = 64 << 20
-"""Space below which a host takes nothing new."""
+"""Free space below which a host accepts no new work."""
 DISK_WARNING_BYTES: Final = GIB
 DISK_WARNING_SHARE: Final = 0.05
 FUTURE_MS: Final = 60_000
-"""How far ahead of the clock a record may be without a word: machines differ a little."""
+"""Tolerated distance of a record ahead of the clock; clocks of machines differ."""
 DRIFT_S: Final = 30.0
-"""A jump of the clock that is worth a word."""
+"""A jump of the clock that is reported."""
 SPARE_FILES: Final = 256
 """Files that a host needs besides its connections."""
 _OTHERS: Final = 0o077
@@ -149,11 +148,11 @@ _OTHERS: Final = 0o077
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was found: `doctor.<check>` says what, `.why` why it matters, `.fix` what to do."""
+    """One finding. The text `doctor.<check>` says what is wrong, `.why` why it matters, `.fix` what to do."""
 
     check: str
     severity: Severity
-    fields: dict[str, object] = field(default_factory=dict[str, object])
+    fields: dict[str, object]
 
 
 def examine(facts: Facts) -> list[Finding]:
@@ -163,136 +162,128 @@ def examine(facts: Facts) -> list[Finding]:
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
+def _error(check: str, **fields: object) -> Finding:
+    return Finding(check=check, severity="error", fields=fields)
+
+
+def _warning(check: str, **fields: object) -> Finding:
+    return Finding(check=check, severity="warning", fields=fields)
+
+
+def _note(check: str, **fields: object) -> Finding:
+    return Finding(check=check, severity="note", fields=fields)
+
+
 def settings(facts: Facts) -> Iterator[Finding]:
-    told = facts.settings
-    if told.problem is None:
+    read = facts.settings
+    if read.problem is None:
         return
-    if told.field == "host":
-        yield Finding(check="public_bind", severity="error", fields={"host": told.host})
+    if read.field == "host":
+        yield _error("public_bind", host=read.host)
     else:
-        yield Finding(check="settings", severity="error", fields={"problem": told.problem, "advice": told.hint})
+        yield _error("settings", problem=read.problem, advice=read.hint)
 
 
 def data(facts: Facts) -> Iterator[Finding]:
-    told = facts.data
-    fields: dict[str, object] = {"path": told.path}
-    if told.there and not told.is_folder:
-        yield Finding(check="data_no_folder", severity="error", fields=fields)
+    folder, path = facts.data, facts.data.path
+    if folder.there and not folder.is_folder:
+        yield _error("data_no_folder", path=path)
         return
-    if told.there and told.owner != told.me:
-        yield Finding(check="data_owner", severity="error", fields={**fields, "owner": told.owner, "me": told.me})
-    if not told.writable:
-        yield Finding(check="data_unwritable", severity="error", fields=fields)
-    elif not told.there:
-        yield Finding(check="data_absent", severity="note", fields=fields)
-    elif told.mode & _OTHERS:
-        yield Finding(check="data_open", severity="warning", fields={**fields, "mode": f"{told.mode:03o}"})
-    for name in told.exposed:
-        yield Finding(check="key_readable", severity="error", fields={"file": name})
+    if folder.there and folder.owner != folder.me:
+        yield _error("data_owner", path=path, owner=folder.owner, me=folder.me)
+    if not folder.writable:
+        yield _error("data_unwritable", path=path)
+    elif not folder.there:
+        yield _note("data_absent", path=path)
+    elif folder.mode & _OTHERS:
+        yield _warning("data_open", path=path, mode=f"{folder.mode:03o}")
+    for name in folder.exposed:
+        yield _error("key_readable", file=name)
 
 
 def disk(facts: Facts) -> Iterator[Finding]:
-    told = facts.data
-    fields: dict[str, object] = {"path": told.path, "free": size_text(told.free_bytes)}
-    if told.free_bytes < DISK_ERROR_BYTES:
-        yield Finding(check="disk_full", severity="error", fields=fields)
-    elif told.free_bytes < min(DISK_WARNING_BYTES, told.total_bytes * DISK_WARNING_SHARE):
-        yield Finding(check="disk_low", severity="warning", fields=fields)
+    folder, free = facts.data, size_text(facts.data.free_bytes)
+    if folder.free_bytes < DISK_ERROR_BYTES:
+        yield _error("disk_full", path=folder.path, free=free)
+    elif folder.free_bytes < min(DISK_WARNING_BYTES, folder.total_bytes * DISK_WARNING_SHARE):
+        yield _warning("disk_low", path=folder.path, free=free)
 
 
 def port(facts: Facts) -> Iterator[Finding]:
-    told = facts.port
-    by = "?" if told.by is None else f"{told.by} ({told.pid})"
+    listener, holder, path = facts.port, facts.data.holder, facts.data.path
+    by = "?" if listener.by is None else f"{listener.by} ({listener.pid})"
     fields: dict[str, object] = {"port": facts.settings.port, "by": by}
-    holder = facts.data.holder
-    ours = told.is_host and holder is not None and told.pid in (None, holder)
-    if told.refused is not None:
-        refused: dict[str, object] = {"host": facts.settings.host, "problem": told.refused, **fields}
-        yield Finding(check="port_refused", severity="error", fields=refused)
-    if told.taken and not told.is_host:
-        yield Finding(check="port_taken", severity="error", fields=fields)
-    elif told.is_host and not ours:
-        yield Finding(check="port_other_host", severity="error", fields={**fields, "path": facts.data.path})
+    ours = listener.is_host and holder is not None and listener.pid in (None, holder)
+    if listener.refused is not None:
+        yield _error("port_refused", host=facts.settings.host, problem=listener.refused, **fields)
+    if listener.taken and not listener.is_host:
+        yield _error("port_taken", **fields)
+    elif listener.is_host and not ours:
+        yield _error("port_other_host", **fields, path=path)
     if holder is not None and not ours:
-        busy: dict[str, object] = {"path": facts.data.path, "pid": holder, **fields}
-        yield Finding(check="data_busy", severity="error", fields=busy)
+        yield _error("data_busy", path=path, pid=holder, **fields)
 
 
 def host(facts: Facts) -> Iterator[Finding]:
-    told = facts.host
-    if told is None:
+    running = facts.host
+    if running is None:
         if not facts.port.taken and facts.data.holder is None:
-            yield Finding(check="not_running", severity="note", fields={"port": facts.settings.port})
+            yield _note("not_running", port=facts.settings.port)
         return
-    if not told.ready:
-        reasons = "; ".join(told.reasons) or "?"
-        yield Finding(check="not_ready", severity="error", fields={"address": told.address, "reasons": reasons})
-    for plugin in told.plugins:
+    if not running.ready:
+        yield _error("not_ready", address=running.address, reasons="; ".join(running.reasons) or "?")
+    for plugin in running.plugins:
         if plugin.problem is not None:
-            fields: dict[str, object] = {"plugin": plugin.name, "problem": plugin.problem}
-            yield Finding(check="plugin_quarantined", severity="error", fields=fields)
-    if told.agents is None:
-        yield Finding(check="no_token", severity="note", fields={"address": told.address})
-    if told.only_demo:
-        yield Finding(check="only_demo", severity="note", fields={"address": told.address})
-    for agent in told.agents or ():
-        fields = {"agent": agent.agent_id, "models": ", ".join(agent.models)}
-        yield Finding(check="no_model", severity="error", fields=fields)
+            yield _error("plugin_quarantined", plugin=plugin.name, problem=plugin.problem)
+    if running.agents is None:
+        yield _note("no_token", address=running.address)
+    if running.only_demo:
+        yield _note("only_demo", address=running.address)
+    for agent in running.agents or ():
+        yield _error("no_model", agent=agent.agent_id, models=", ".join(agent.models))
 
 
 def store(facts: Facts) -> Iterator[Finding]:
-    told = facts.store
-    if told.problem is not None:
-        yield Finding(check="store_unreachable", severity="error", fields={"store": told.name, "problem": told.problem})
+    database = facts.store
+    if database.problem is not None:
+        yield _error("store_unreachable", store=database.name, problem=database.problem)
         return
-    if told.revision is not None and told.revision != told.known[-1]:
-        fields: dict[str, object] = {"current": told.revision, "needed": told.known[-1]}
-        if told.revision in told.known:
-            yield Finding(check="schema_older", severity="note", fields=fields)
-        else:
-            yield Finding(check="schema_newer", severity="error", fields=fields)
-    if told.fault is not None:
-        yield Finding(check="chain_broken", severity="error", fields={"problem": told.fault})
+    if database.revision is not None and database.revision != database.known[-1]:
+        is_older = database.revision in database.known
+        found = _note if is_older else _error
+        yield found(
+            "schema_older" if is_older else "schema_newer", current=database.revision, needed=database.known[-1]
+        )
+    if database.fault is not None:
+        yield _error("chain_broken", problem=database.fault)
 
 
 def clock(facts: Facts) -> Iterator[Finding]:
     newest = facts.store.newest_ms
     if newest is not None and newest > facts.now_ms + FUTURE_MS:
-        ahead = f"{(newest - facts.now_ms) / 1000:.0f}"
-        yield Finding(check="record_future", severity="error", fields={"seconds": ahead})
+        yield _error("record_future", seconds=f"{(newest - facts.now_ms) / 1000:.0f}")
     if facts.drift_s is not None and abs(facts.drift_s) > DRIFT_S:
-        yield Finding(check="clock_jump", severity="warning", fields={"seconds": f"{facts.drift_s:+.0f}"})
+        yield _warning("clock_jump", seconds=f"{facts.drift_s:+.0f}")
 
 
 def files(facts: Facts) -> Iterator[Finding]:
     wanted = facts.settings.connections + SPARE_FILES
     if facts.files < wanted:
-        yield Finding(check="files_low", severity="warning", fields={"limit": facts.files, "wanted": wanted})
+        yield _warning("files_low", limit=facts.files, wanted=wanted)
 
 
 def sandbox(facts: Facts) -> Iterator[Finding]:
-    told = facts.sandbox
+    tried = facts.sandbox
     fields: dict[str, object] = {
-        "landlock": told.landlock,
-        "namespaces": told.user_namespaces,
-        "bubblewrap": told.bubblewrap,
+        "landlock": tried.landlock,
+        "namespaces": tried.user_namespaces,
+        "bubblewrap": tried.bubblewrap,
     }
-    if told.level is None:
-        fields |= {"problem": told.problem, "advice": told.hint}
-        yield Finding(check="sandbox_missing", severity="note", fields=fields)
+    if tried.level is None:
+        yield _note("sandbox_missing", **fields, problem=tried.problem, advice=tried.hint)
     else:
-        yield Finding(check="sandbox", severity="note", fields={**fields, "level": told.level})
+        yield _note("sandbox", **fields, level=tried.level)
 
 
-CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
-    settings,
-    port,
-    data,
-    disk,
-    store,
-    clock,
-    host,
-    files,
-    sandbox,
-)
+CHECKS: Final = (settings, port, data, disk, store, clock, host, files, sandbox)
 """Every check, the most urgent first."""

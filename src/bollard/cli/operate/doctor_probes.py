@@ -1,4 +1,4 @@
-"""Finds out what `bollard doctor` judges: settings, files, the database, the machine, and a running host."""
+"""Collects the facts of `bollard doctor`: settings, files, the database, the machine, and a running host."""
 
 import asyncio
 import errno
@@ -54,14 +54,14 @@ _MODELS: Final = frozenset(
 
 def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str | None) -> Facts:
     """Collect all facts; unavailable ones are left out. Changes nothing."""
-    settings, told = _settings(environment, asked)
+    settings, read = _settings(environment, asked)
     holder = lock_holder(settings.data / "lock")
-    host = None if told.problem else asyncio.run(_host(environment, settings, token))
-    refused = listening_problem(settings.host, settings.port) if told.problem is None else None
+    host = None if read.problem else asyncio.run(_host(environment, settings, token))
+    refused = listening_problem(settings.host, settings.port) if read.problem is None else None
     taken = refused == errno.EADDRINUSE
     name, pid = (port_owner(settings.port) if taken else None) or (None, None)
     return Facts(
-        settings=told,
+        settings=read,
         data=_data(settings.data, holder, credentials_path(environment)),
         port=PortFacts(
             taken=taken,
@@ -80,19 +80,19 @@ def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str |
 
 
 def _settings(environment: Mapping[str, str], asked: Mapping[str, Any]) -> tuple[Settings, SettingsFacts]:
-    """What is configured; where it cannot work, what of it says where the data is."""
+    """The settings. If they are invalid, only the data directory and the database are read."""
     try:
         settings, problem = read_settings(environment, Path(), asked), None
     except SettingsError as error:
         problem = error
-        settings = _what_works(environment, asked)
-    told = SettingsFacts(host=settings.host, port=settings.port, connections=settings.connections)
+        settings = _store_settings(environment, asked)
+    facts = SettingsFacts(host=settings.host, port=settings.port, connections=settings.connections)
     if problem is None:
-        return settings, told
+        return settings, facts
     configured = str(_configured(environment, asked, "host") or settings.host)
     field = problem.details.get("field")
     return settings, replace(
-        told,
+        facts,
         host=configured,
         problem=problem.message,
         hint=problem.hint,
@@ -100,14 +100,14 @@ def _settings(environment: Mapping[str, str], asked: Mapping[str, Any]) -> tuple
     )
 
 
-def _what_works(environment: Mapping[str, str], asked: Mapping[str, Any]) -> Settings:
+def _store_settings(environment: Mapping[str, str], asked: Mapping[str, Any]) -> Settings:
     data = _configured(environment, asked, "data")
     database = _configured(environment, asked, "database")
     return Settings(data=Path(str(data)) if data else Path("data"), database=str(database or ""))
 
 
 def _configured(environment: Mapping[str, str], asked: Mapping[str, Any], name: str) -> object:
-    """One setting as it is written down, whatever is wrong with the others."""
+    """One setting, unchecked, whatever is wrong with the others."""
     try:
         file = tomllib.loads(Path("bollard.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -152,7 +152,7 @@ def _key_files(data: Path) -> list[Path]:
 
 
 def _exposed(files: list[Path]) -> list[str]:
-    """Those that somebody else than their owner can read or write."""
+    """The files that other users can read or write."""
     found: list[str] = []
     for file in files:
         try:
@@ -189,7 +189,7 @@ def _public_keys(data: Path) -> dict[str, str]:
 
 
 def _drift(lock: Path, holder: int | None) -> float | None:
-    """The lock file is written when a host starts, so its time is the wall clock's of that moment."""
+    """The host writes the lock file when it starts, so the file's time is the wall clock of that moment."""
     try:
         return None if holder is None else drift_of(holder, lock.stat().st_mtime)
     except OSError:
@@ -200,18 +200,18 @@ async def _host(environment: Mapping[str, str], settings: Settings, token: str |
     try:
         known = {**environment, "BOLLARD_PORT": str(settings.port), "BOLLARD_HOST": settings.host}
         client = find_host(None, token, known)
-        told = cast("dict[str, Any]", await client.health())
+        health = cast("dict[str, Any]", await client.health())
     except CliError:
         return None
-    if not isinstance(told.get("ready"), bool):  # another program that answers JSON
+    if not isinstance(health.get("ready"), bool):  # another program that answers JSON
         return None
-    plugins = cast("dict[str, dict[str, Any]]", told.get("plugins") or {})
-    reasons = cast("list[dict[str, Any]]", told.get("reasons") or [])
+    plugins = cast("dict[str, dict[str, Any]]", health.get("plugins") or {})
+    reasons = cast("list[dict[str, Any]]", health.get("reasons") or [])
     models = await _models(client)
     return HostFacts(
         address=client.address,
-        ready=bool(told["ready"]),
-        version=told.get("version"),
+        ready=bool(health["ready"]),
+        version=health.get("version"),
         reasons=tuple(str(reason.get("message")) for reason in reasons),
         plugins=tuple(
             PluginFacts(name=name, status=str(one.get("status")), problem=one.get("problem"))
@@ -223,7 +223,7 @@ async def _host(environment: Mapping[str, str], settings: Settings, token: str |
 
 
 async def _agents_without_models(client: HostClient, models: frozenset[str]) -> tuple[AgentFacts, ...] | None:
-    """Agents whose configuration asks for a model that this host does not have."""
+    """Agents whose configuration names a model that this host does not have."""
     found: list[AgentFacts] = []
     try:
         fields = {str(runner["runner_id"]): _model_fields(runner) for runner in await RUNNERS.all(client)}
@@ -253,7 +253,7 @@ def _is_unmet(item: dict[str, Any], agent: dict[str, Any], models: frozenset[str
 
 
 async def _models(client: HostClient) -> frozenset[str]:
-    """What the host offers, with the alias that stands for one of them; nothing where it does not tell us."""
+    """The models of the host and the alias of its default; empty if the request fails."""
     try:
         found = frozenset(str(item.get("model_id")) for item in await _OFFERED.all(client))
     except CliError:
@@ -265,7 +265,7 @@ async def _models(client: HostClient) -> frozenset[str]:
 
 
 def lock_holder(path: Path) -> int | None:
-    """Who holds a lock on a file, as the kernel says: taking it to see would keep a host from starting."""
+    """The process that locks a file, read from the kernel. Trying the lock could keep a host from starting."""
     try:
         number = path.stat().st_ino
         lines = Path("/proc/locks").read_text(encoding="utf-8").splitlines()
@@ -279,7 +279,7 @@ def lock_holder(path: Path) -> int | None:
 
 
 def listening_problem(host: str, port: int) -> int | None:
-    """The error with which a host could not listen there now."""
+    """The error of listening on this address now."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -291,7 +291,7 @@ def listening_problem(host: str, port: int) -> int | None:
 
 
 def port_owner(port: int) -> tuple[str, int] | None:
-    """The name and the id of the process that listens on a port, where this user may know."""
+    """The name and the id of the process that listens on a port, if this user may read them."""
     sockets = set(_listening(port))
     for folder in Path("/proc").iterdir():
         if not sockets or not folder.name.isdigit():
@@ -316,7 +316,7 @@ def _listening(port: int) -> list[str]:
 
 
 def drift_of(pid: int, since_wall_s: float) -> float | None:
-    """How much further the wall clock went than the steady one since a process started, which was at `since_wall_s`."""
+    """Difference between the wall clock and the steady clock since a process started at `since_wall_s`."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
@@ -327,13 +327,13 @@ def drift_of(pid: int, since_wall_s: float) -> float | None:
 
 
 def file_limit() -> int:
-    """Files that a host started from here may have open: it raises its limit as far as it is allowed to."""
+    """The limit of open files of a host that is started here; the host raises its soft limit to the hard one."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
 
 def sandbox_facts(demand: Demand) -> SandboxFacts:
-    """Tried with real processes, the way a host does."""
+    """The confinement of programs, tried with real processes as a host does."""
     confinement = choose_confinement(demand, probe_confinement())
     return SandboxFacts(
         level=confinement.level,

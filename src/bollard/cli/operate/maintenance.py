@@ -33,14 +33,14 @@ def drain(
     """Drain a host, or accept work again."""
     if undo and wait:
         raise UsageProblem("error.drain", "hint.drain")
-    told = shell.post(_PATH, {"draining": not undo})
+    state = shell.post(_PATH, {"draining": not undo})
     if not shell.for_programs:
         key = "drain.off" if undo else "drain.on"
-        shell.print(shell.text(key, address=shell.client.address, live=told["live"], queued=told["queued"]))
-    while wait and told["live"]:
+        shell.print(shell.text(key, address=shell.client.address, live=state["live"], queued=state["queued"]))
+    while wait and state["live"]:
         time.sleep(_LOOK_S)
-        told = shell.post(_PATH, {"draining": True})
-    return shell.tell(told, *([shell.text("drain.empty")] if wait else ()))
+        state = shell.post(_PATH, {"draining": True})
+    return shell.tell(state, *([shell.text("drain.empty")] if wait else ()))
 
 
 @single_command("migrate")
@@ -132,7 +132,7 @@ def _counter(shell: Shell, stack: ExitStack) -> Callable[[int], None]:
         return lambda _: None
     status = stack.enter_context(console.status(shell.text("log.rebuilding")))
 
-    def told(count: int) -> None:
+    def report(count: int) -> None:
         status.update(f"{shell.text('log.rebuilding')} {count}")
 
-    return told
+    return report

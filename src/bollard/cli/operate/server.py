@@ -84,7 +84,7 @@ _VARIABLE: Final = "NOTIFY_SOCKET"
 
 
 def tell_systemd(environment: Mapping[str, str], *states: str) -> bool:
-    """`READY=1`, `STOPPING=1`, `STATUS=…`; whether anybody was told. A notice that fails changes nothing."""
+    """`READY=1`, `STOPPING=1`, `STATUS=…`; returns whether it was sent. A failed notice changes nothing."""
     address = environment.get(_VARIABLE, "")
     if not address.startswith(("/", "@")):
         return False
@@ -244,7 +244,7 @@ class _Serving:
             watching.cancel()
             tell_systemd(os.environ, "STOPPING=1")
             if not self._host.broken.is_set():
-                await self._host.drain()  # while the server still serves: who asks is told, who reads gets the end
+                await self._host.drain()  # while the server still answers requests and ends streams
             server.should_exit = True
             await (self._host.abandon() if self._host.broken.is_set() else self._host.stop())
             server.force_exit = True  # every run has ended: a reader that is still there waits for nothing
@@ -283,16 +283,16 @@ class _Serving:
 
     async def _watch(self) -> None:
         """Say which agents are there as they come, and which plugins will not."""
-        told: set[str] = set()
+        announced: set[str] = set()
         while True:
             pools = self._host.pools()
             for agent in self._host.agents():
-                if agent.agent_id not in told:
-                    told.add(agent.agent_id)
+                if agent.agent_id not in announced:
+                    announced.add(agent.agent_id)
                     self._announcer.agent(agent.agent_id, agent.label)
             for pool in pools:
-                if pool.problem is not None and f"!{pool.source.name}" not in told:
-                    told.add(f"!{pool.source.name}")
+                if pool.problem is not None and f"!{pool.source.name}" not in announced:
+                    announced.add(f"!{pool.source.name}")
                     self._announcer.plugin_failed(pool.source.name, pool.problem)
             if all(pool.status in _SETTLED for pool in pools):
                 return

@@ -35,7 +35,7 @@ class _Inspection:
     failure: Finding | None = None
 
 
-def told(problem: Problem, text: Text) -> Finding:
+def finding_of(problem: Problem, text: Text) -> Finding:
     """A problem of the loader in the person's language: its details are English, the rule and the hint are not."""
     if text.language == "en_US":
         return Finding(
@@ -68,7 +68,7 @@ def check_plugin(path: Path, text: Text, *, timeout_s: float) -> tuple[CheckRepo
     try:
         metadata, environment = declared_environment(path)
     except PluginLoadError as error:
-        findings.append(told(error.problem, text))
+        findings.append(finding_of(error.problem, text))
     else:
         loaded = _inspect(path, environment, text, timeout_s=timeout_s)
         findings += _of_loader(loaded, text)
@@ -105,7 +105,7 @@ def _of_loader(inspection: _Inspection, text: Text) -> list[Finding]:
         return [inspection.failure]
     answer = inspection.answer or {}
     problems = [answer["fatal"]] if "fatal" in answer else answer["problems"]
-    return [told(Problem(**problem), text) for problem in problems]
+    return [finding_of(Problem(**problem), text) for problem in problems]
 
 
 def _inspect(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s: float) -> _Inspection:
@@ -319,7 +319,7 @@ def _calls(source: Path) -> Iterator[tuple[int, str, str]]:
             return
         tree = ast.parse(source.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return  # a module that is needed fails to load, and that is told
+        return  # a module that is needed fails to load, and that is reported
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)):
             continue

@@ -167,11 +167,11 @@ class DevelopmentSession:
                 self._digest, self._again = None, True  # it cannot be reached: tried again at the next look
 
     async def _follow(self, plugin_id: str) -> None:
-        def told(line: dict[str, Any]) -> None:
+        def show(line: dict[str, Any]) -> None:
             self._print("line", line=line)
 
         with contextlib.suppress(CliError):
-            await follow_lines(self._client, plugin_id, self._line, told)
+            await follow_lines(self._client, plugin_id, self._line, show)
 
     async def _leave(self) -> None:
         if self._plugin_id is None or self._digest is None:

@@ -250,18 +250,20 @@ async def print_logs(shell: Shell, client: HostClient, plugin_id: str, *, lines:
         shell.print_json({"items": page})
         return 0
 
-    def told(line: dict[str, Any]) -> None:
+    def on_line(line: dict[str, Any]) -> None:
         shell.print(json.dumps(line, ensure_ascii=False) if shell.for_programs else log_line(line))
 
     for line in page:
-        told(line)
+        on_line(line)
     if follow:
-        await follow_lines(client, plugin_id, page[-1]["number"] if page else 0, told)
+        await follow_lines(client, plugin_id, page[-1]["number"] if page else 0, on_line)
     return 0
 
 
-async def follow_lines(client: HostClient, plugin_id: str, after: int, told: Callable[[dict[str, Any]], None]) -> None:
-    """Tell every line behind a number as it comes. A stream that breaks is picked up; raises when the host refuses."""
+async def follow_lines(
+    client: HostClient, plugin_id: str, after: int, on_line: Callable[[dict[str, Any]], None]
+) -> None:
+    """Call `on_line` with every line after a number. Resumes a broken stream; raises if the host refuses."""
     tries = 0
     while True:
         try:
@@ -271,7 +273,7 @@ async def follow_lines(client: HostClient, plugin_id: str, after: int, told: Cal
                     tries = 0
                     line = json.loads(event.data)
                     after = line["number"]
-                    told(line)
+                    on_line(line)
         except (Unreachable, ConnectionLost):
             after = 0 if tries else after  # a host that was restarted counts anew
         except BadAnswer as error:

@@ -319,15 +319,15 @@ class Session:
         self._turn.cancel("cancelled")
         return True
 
-    def steer(self, text: str, told: Callable[[bool], None]) -> None:
-        """Give a message to the run that is under way; `told` hears at once whether it took it."""
+    def steer(self, text: str, on_sent: Callable[[bool], None]) -> None:
+        """Send a message into the active run. `on_sent` is called at once with whether the run took it."""
         turn = self._turn if self.steerable else None
         try:
             if turn is not None:
                 turn.steer(text)
         except ValueError:  # its queue is full
             turn = None
-        told(turn is not None)
+        on_sent(turn is not None)
 
     def _save(self, recording: Recording) -> None:
         path = self._options.record
@@ -365,7 +365,7 @@ class Session:
     def _logged(self, record: LogRecord) -> None:
         if self._early is not None:
             self._early.append(record)
-        elif "rule" not in record.fields or record.run_id is not None:  # problems were told once, at the start
+        elif "rule" not in record.fields or record.run_id is not None:  # problems were shown at the start
             self._renderer.logged(record)
 
     def _commit(self) -> None:

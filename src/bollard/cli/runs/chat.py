@@ -22,12 +22,6 @@ from bollard.cli.shell import HostShell, Shell
 from bollard.cli.terminal.renderers import Renderer, renderer_for
 from bollard.protocol import AgentRunRecord, JsonObject
 
-# Lines that a person typed during a run and that the host has already: read by that run, or with a run of their own.
-#
-# A line is sent once. Where the run did not read it, the host gives it a run by itself; that run is followed then, and
-# the line is not sent again.
-
-
 _LISTED = 50
 """Newest runs of a conversation among which the run of a line is looked for."""
 
@@ -37,13 +31,16 @@ class _Line:
     text: str
     event_id: str
     claimed: bool
-    """The run that it was given to may read it."""
+    """Whether the active run may read it."""
     run_id: str | None = None
-    """Its own run, as soon as that is known."""
+    """Its own run, if known."""
 
 
 class InputLines:
-    """The lines of one chat."""
+    """Lines that a person types during a run.
+
+    A line is sent once. If the active run does not read it, the host starts a run for it; the chat follows that run.
+    """
 
     def __init__(self, client: HostClient, conversation: str, actor: JsonObject | None) -> None:
         self._client = client
@@ -51,37 +48,37 @@ class InputLines:
         self._actor = actor
         self._lines: list[_Line] = []
         self._dropped: dict[str, bool] = {}
-        """Messages that the run did not read, and whether the host gives them a run."""
-        self._giving: set[asyncio.Task[None]] = set()
+        """Messages that the run did not read, and whether the host starts runs for them."""
+        self._sending: set[asyncio.Task[None]] = set()
 
-    def give(self, run_id: str, text: str, told: Callable[[bool], None]) -> None:
-        """Send a line into a run; `told` hears whether it went there."""
-        task = asyncio.create_task(self._give(run_id, text, told))
-        self._giving.add(task)
-        task.add_done_callback(self._giving.discard)
+    def send(self, run_id: str, text: str, on_sent: Callable[[bool], None]) -> None:
+        """Send a line into a run; `on_sent` is called with whether the run took it."""
+        task = asyncio.create_task(self._send(run_id, text, on_sent))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
-    async def _give(self, run_id: str, text: str, told: Callable[[bool], None]) -> None:
+    async def _send(self, run_id: str, text: str, on_sent: Callable[[bool], None]) -> None:
         body: JsonObject = {"input": {"text": text}, "id": secrets.token_hex(16)}
         if self._actor is not None:
             body["actor"] = self._actor
         try:
             answer = await self._client.post(f"/api/v1/runs/{run_id}/steer", body)
         except HostProblem:  # it cannot be steered, or it has ended: the line is the next message
-            told(False)
+            on_sent(False)
             return
         claimed = "steering" in answer
         own = None if claimed else cast("str | None", answer["run_id"])
         self._lines.append(_Line(text=text, event_id=str(answer["event_id"]), claimed=claimed, run_id=own))
-        told(claimed)
+        on_sent(claimed)
 
-    def saw(self, record: AgentRunRecord) -> None:
-        """A record of the run that is followed."""
+    def observe(self, record: AgentRunRecord) -> None:
+        """Take note of a record of the active run."""
         if record.type == "steering.dropped":
             self._dropped[str(record.data.get("event_id"))] = bool(record.data.get("redispatch"))
 
     async def settle(self) -> tuple[str, ...]:
-        """The run has ended: what it did not read, in order, each with its own run known. Raises `HostProblem`."""
-        await asyncio.gather(*self._giving)
+        """After the end of a run: the lines that it did not read, in order. Raises `HostProblem`."""
+        await asyncio.gather(*self._sending)
         lines, self._lines = self._lines, []
         dropped, self._dropped = self._dropped, {}
         unread: list[str] = []
@@ -94,7 +91,7 @@ class InputLines:
         return tuple(unread)
 
     def take(self, text: str | None) -> str | None:
-        """The run that this line has already, if it has one; it is asked for once."""
+        """Remove a line and return its run, if it has one."""
         for index, line in enumerate(self._lines):
             if line.text == text:
                 del self._lines[index]
@@ -102,17 +99,17 @@ class InputLines:
         return None
 
     async def drop(self) -> None:
-        """Stop the runs of lines that nobody waits for any more."""
+        """Cancel the runs of the remaining lines."""
         lines, self._lines = self._lines, []
         waiting = (self._client.post(f"/api/v1/runs/{line.run_id}/cancel", {}) for line in lines)
         await asyncio.gather(*waiting, return_exceptions=True)
 
     async def close(self) -> None:
-        """Wait for what is still being sent."""
-        await asyncio.gather(*self._giving, return_exceptions=True)
+        """Wait for requests in flight."""
+        await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def _run_of(self, event_id: str) -> str:
-        """The host makes the run right behind the end of the one that dropped the line."""
+        """The run of a dropped line, which the host starts after the end of the run that dropped it."""
         query = urlencode({"conversation": self._conversation, "limit": _LISTED})
         until = asyncio.get_running_loop().time() + AGENT_WAIT_S
         while True:
@@ -125,27 +122,27 @@ class InputLines:
             await asyncio.sleep(WATCH_S)
 
 
-_FAVOURITE = "demo"
-_COMING = frozenset({"starting", "restarting"})
+_DEFAULT_AGENT = "demo"
+_STARTING = frozenset({"starting", "restarting"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatEnd:
-    """How one run ended, and the lines that were given to it and that it did not read."""
+    """How one run ended, and the lines that it did not read."""
 
     status: str
     dropped: tuple[str, ...] = ()
 
 
-class _Watched:
-    """A sink that lets somebody else see the records too."""
+class _ObservedSink:
+    """A sink that also passes each record to an observer."""
 
-    def __init__(self, sink: RecordSink, saw: Callable[[AgentRunRecord], None]) -> None:
+    def __init__(self, sink: RecordSink, observe: Callable[[AgentRunRecord], None]) -> None:
         self._sink = sink
-        self._saw = saw
+        self._observe = observe
 
     def record(self, record: AgentRunRecord) -> None:
-        self._saw(record)
+        self._observe(record)
         self._sink.record(record)
 
     def gap(self, gap: JsonObject) -> None:
@@ -153,7 +150,7 @@ class _Watched:
 
 
 class Chat:
-    """Talks over HTTP; `play` feeds it as it feeds a session on a worker."""
+    """A conversation over HTTP. `play` feeds it like a session on a worker."""
 
     def __init__(
         self,
@@ -174,9 +171,9 @@ class Chat:
         self._run: FollowedRun | None = None
         self._cancelled = False
         self.steerable = False
-        """Whether the agent's policy lets messages into its runs."""
+        """Whether the agent's policy allows steering."""
         self.conversation = conversation or f"cli-{secrets.token_hex(6)}"
-        self._ahead = InputLines(client, self.conversation, actor)
+        self._lines = InputLines(client, self.conversation, actor)
 
     async def open(self, asked: str | None) -> str:
         """Choose the agent, and wait for it while its plugin starts. Raises `CliError`."""
@@ -190,7 +187,7 @@ class Chat:
                 self.steerable = agents[chosen].get("concurrency") == "steer"
                 label: Mapping[str, str] = agents[chosen].get("label") or {}
                 return label.get(self._text.language) or label.get("en_US", chosen)
-            if loop.time() > until or not await self._more_will_come():
+            if loop.time() > until or not await self._plugins_are_starting():
                 raise _no_agent(list(agents), asked, absent)
             await asyncio.sleep(WATCH_S)
 
@@ -203,12 +200,12 @@ class Chat:
         return self._client.address
 
     async def run(self, text: str | None, event_type: str) -> ChatEnd:
-        """One message, one run, to its end. A line that has its run already is not sent again."""
+        """Send a message and follow its run to the end. A line that already has a run is not sent again."""
         del event_type
-        own = self._ahead.take(text)
+        own = self._lines.take(text)
         run = self._run = FollowedRun(
             self._client,
-            _Watched(self._sink, self._ahead.saw),
+            _ObservedSink(self._sink, self._lines.observe),
             self._renderer,
             self._text,
             run_id=own,
@@ -217,55 +214,55 @@ class Chat:
         self._cancelled = False
         try:
             end = await run.to_the_end()
-            self._run = None  # what is typed from here on is the next message
-            dropped = await self._ahead.settle()
+            self._run = None  # further lines are the next message
+            dropped = await self._lines.settle()
             if self._cancelled:
-                await self._ahead.drop()
+                await self._lines.drop()
         finally:
             self._run = None
-            await self._ahead.close()
+            await self._lines.close()
             await run.close()
         return ChatEnd(status=str(end.data.get("status")), dropped=dropped)
 
     def _request(self, text: str | None) -> JsonObject:
-        said: JsonObject = {
+        request: JsonObject = {
             "agent": self._agent,
             "input": {"text": text or ""},
             "conversation": self.conversation,
             "id": secrets.token_hex(16),
         }
-        return said if self._actor is None else {**said, "actor": self._actor}
+        return request if self._actor is None else {**request, "actor": self._actor}
 
     def cancel(self) -> bool:
-        """Stop the run that is under way; False when there is none, or it is being stopped already."""
+        """Cancel the active run. False if there is none, or it is being cancelled already."""
         if self._run is None or not self._run.cancel():
             return False
         self._cancelled = True
         return True
 
-    def steer(self, text: str, told: Callable[[bool], None]) -> None:
-        """Send a line into the run that is under way; a run that cannot take it leaves it for the next message."""
+    def steer(self, text: str, on_sent: Callable[[bool], None]) -> None:
+        """Send a line into the active run. A line that the run cannot take is the next message."""
         run_id = self._run.run_id if self._run is not None else None
         if run_id is None:
-            told(False)
+            on_sent(False)
         else:
-            self._ahead.give(run_id, text, told)
+            self._lines.send(run_id, text, on_sent)
 
     async def _agents(self) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-        """Those that can be run now, and the missing runner of each saved one that cannot."""
+        """The available agents, and the missing runner of each other saved agent."""
         items = await AGENTS.all(self._client)
         there = {str(item["agent_id"]): item for item in items if item.get("available", True)}
         absent = {str(item["agent_id"]): str(item["runner_id"]) for item in items if item["agent_id"] not in there}
         return there, absent
 
-    async def _more_will_come(self) -> bool:
+    async def _plugins_are_starting(self) -> bool:
         plugins = cast("dict[str, dict[str, Any]]", (await self._client.health()).get("plugins") or {})
-        return any(plugin.get("status") in _COMING for plugin in plugins.values())
+        return any(plugin.get("status") in _STARTING for plugin in plugins.values())
 
 
 def _choose(known: list[str], asked: str | None) -> str | None:
-    """What was asked for, if it is there; otherwise the favourite, or the only one."""
-    wanted = asked or (_FAVOURITE if _FAVOURITE in known or len(known) != 1 else known[0])
+    """The agent that was asked for, if available; without one, the default agent or the only one."""
+    wanted = asked or (_DEFAULT_AGENT if _DEFAULT_AGENT in known or len(known) != 1 else known[0])
     return wanted if wanted in known else None
 
 
@@ -288,7 +285,7 @@ def chat(
     message: Annotated[list[str] | None, typer.Option("--message", metavar="TEXT", help="chat.message")] = None,
     actor: ActorOption = None,
 ) -> int:
-    if any(not said.strip() for said in message or ()):
+    if any(not line.strip() for line in message or ()):
         raise UsageProblem("error.empty_message", "hint.empty_message")
     who = speaker(actor, named=shell.client.is_named)
     renderer = renderer_for(shell)

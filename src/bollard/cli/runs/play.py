@@ -1,4 +1,4 @@
-"""Feeds a session: from `--message`, from lines of stdin, or from a person who types, interrupts and steers."""
+"""Feeds a session with lines: from `--message`, from stdin, or from a person at a terminal."""
 
 import asyncio
 import os
@@ -22,33 +22,33 @@ LineSource = Callable[[], Awaitable[str | None]]
 
 
 class RunOver(Protocol):
-    """How a run ended, as far as whoever feeds the session must know."""
+    """The end of a run, as the source of lines needs it."""
 
     @property
     def status(self) -> str: ...
 
     @property
     def dropped(self) -> Sequence[str]:
-        """Lines that were given to the run and that it did not take."""
+        """Lines that were sent into the run and that it did not read."""
         ...
 
 
 class ScriptTarget(Protocol):
-    """What can be fed: a session on a worker, or a chat with a host."""
+    """A session that takes lines: on a worker, or as a chat with a host."""
 
     async def run(self, text: str | None, event_type: str) -> RunOver: ...
 
     def cancel(self) -> bool:
-        """Stop the run that is under way; False when there is none, or it is being stopped already."""
+        """Cancel the active run. False if there is none, or it is being cancelled already."""
         ...
 
-    def steer(self, text: str, told: Callable[[bool], None]) -> None:
-        """Give a line to the run that is under way. `told` hears whether it took it, before `run` returns."""
+    def steer(self, text: str, on_sent: Callable[[bool], None]) -> None:
+        """Send a line into the active run. `on_sent` is called with whether the run took it, before `run` returns."""
         ...
 
 
 class _Interrupts:
-    """What Ctrl-C means while a run is under way: first stop the run, then leave."""
+    """Ctrl-C during a run: the first cancels the run, the second leaves."""
 
     def __init__(self, session: ScriptTarget, renderer: Renderer, text: Text) -> None:
         self._session = session
@@ -67,7 +67,7 @@ class _Interrupts:
 
 @contextmanager
 def _sigint(handler: Callable[[], None]) -> Generator[None]:
-    """Ctrl-C goes to `handler` while the loop turns."""
+    """Call `handler` for Ctrl-C in the block."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, handler)
     try:
@@ -78,7 +78,7 @@ def _sigint(handler: Callable[[], None]) -> Generator[None]:
 
 
 async def _run(session: ScriptTarget, text: str | None, event_type: str, interrupts: _Interrupts) -> RunOver | None:
-    """How the run ended; `None` when the person left in the middle of it."""
+    """The end of the run; `None` if the person left during it."""
     run = asyncio.create_task(session.run(text, event_type))
     leave = asyncio.create_task(interrupts.leave.wait())
     with _sigint(interrupts):
@@ -108,7 +108,7 @@ async def play(
 
 
 async def _play_all(session: ScriptTarget, renderer: Renderer, text: Text, lines: LineSource, event_type: str) -> int:
-    """One run for each line, one after the other; 1 when one of them did not complete."""
+    """One run per line, in order. Returns 1 if a run did not complete."""
     worst = 0
     while (line := await lines()) is not None:
         interrupts = _Interrupts(session, renderer, text)
@@ -120,17 +120,17 @@ async def _play_all(session: ScriptTarget, renderer: Renderer, text: Text, lines
 
 
 async def _converse(session: ScriptTarget, renderer: Renderer, text: Text, ask: LineSource) -> int:
-    """A prompt, a run, a prompt …; what is typed during a run steers it, or is the next message."""
+    """Alternate prompts and runs. A line typed during a run steers it, or is the next message."""
     waiting: deque[str] = deque()
     typed = _TypedLines()
 
     def during(line: str) -> None:
-        def told(taken: bool) -> None:
+        def on_sent(taken: bool) -> None:
             if not taken:
                 waiting.append(line)
             renderer.note(text("run.steered" if taken else "run.queued"))
 
-        session.steer(line, told)
+        session.steer(line, on_sent)
 
     while True:
         message: str | None
@@ -149,7 +149,7 @@ async def _converse(session: ScriptTarget, renderer: Renderer, text: Text, ask: 
             end = await _run(session, message, MESSAGE, interrupts)
         if end is None:
             return EXIT_INTERRUPTED
-        if not interrupts.cancelled:  # nobody's message is swallowed: what the run did not take is the next one
+        if not interrupts.cancelled:  # no message is lost: unread lines are the next messages
             waiting.extendleft(reversed(end.dropped))
         elif end.dropped or waiting:
             renderer.note(text("run.dropped", count=len(end.dropped) + len(waiting)))
@@ -157,7 +157,7 @@ async def _converse(session: ScriptTarget, renderer: Renderer, text: Text, ask: 
 
 
 class _TypedLines:
-    """Lines typed while a run is under way, straight from the terminal; the prompt has its own line editor."""
+    """Lines typed during a run, read from the terminal without the prompt's line editor."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -165,7 +165,7 @@ class _TypedLines:
 
     @contextmanager
     def reading(self, take: Callable[[str], None], leave: Callable[[], None]) -> Generator[None]:
-        """Tell `take` every whole line, and `leave` that there will be no more."""
+        """Call `take` with every complete line, and `leave` at the end of the input."""
         loop = asyncio.get_running_loop()
         descriptor = sys.stdin.fileno()
 

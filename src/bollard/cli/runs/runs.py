@@ -176,8 +176,8 @@ def answer_question(
         if not asked:
             raise UsageProblem("error.no_question", "hint.no_question", run=run)
         question = str(asked[0]["question_id"])
-    told = shell.post(RUNS.one(run, f"/questions/{quote(question, safe='')}/answer"), {"answer": words})
-    return shell.tell(told, shell.text("runs.answered", run=run))
+    answer = shell.post(RUNS.one(run, f"/questions/{quote(question, safe='')}/answer"), {"answer": words})
+    return shell.tell(answer, shell.text("runs.answered", run=run))
 
 
 @app.command("records")
@@ -222,9 +222,9 @@ def steer(
     body: dict[str, Any] = {"input": {"text": text.encode("utf-8", "replace").decode()}, "id": secrets.token_hex(16)}
     if (who := speaker(actor, named=shell.client.is_named)) is not None:
         body["actor"] = who
-    told = shell.post(RUNS.one(run, "/steer"), body)
-    key = "runs.steered" if "steering" in told else "runs.not_steered"
-    return shell.tell(told, shell.text(key, run=told["run_id"] or told["event_id"]))
+    answer = shell.post(RUNS.one(run, "/steer"), body)
+    key = "runs.steered" if "steering" in answer else "runs.not_steered"
+    return shell.tell(answer, shell.text(key, run=answer["run_id"] or answer["event_id"]))
 
 
 @app.command("explain")
@@ -263,8 +263,8 @@ def revoke(
     body = {name: value for name, value in wanted.items() if value}
     if not body:
         raise UsageProblem("error.nothing_revoked", "hint.nothing_revoked", run=run)
-    told = shell.post(RUNS.one(run, "/revoke"), body)
-    return shell.tell(told, shell.text("runs.revoked", run=run, what=revocation(told["revoked"], shell.text)))
+    answer = shell.post(RUNS.one(run, "/revoke"), body)
+    return shell.tell(answer, shell.text("runs.revoked", run=run, what=revocation(answer["revoked"], shell.text)))
 
 
 def _by_kind(resources: list[str]) -> dict[str, list[str]]:

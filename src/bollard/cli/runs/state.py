@@ -28,22 +28,22 @@ def purge(
     body = given_values({"run_id": run, "agent_id": agent, "source": source, "actor": who})
     if not body:
         raise UsageProblem("error.purge", "hint.purge")
-    told = shell.post("/api/v1/state/purge", {**body, "dry_run": dry_run})
-    return shell.show(told, _purged_lines(told, shell.text))
+    answer = shell.post("/api/v1/state/purge", {**body, "dry_run": dry_run})
+    return shell.show(answer, _purged_lines(answer, shell.text))
 
 
-def _purged_lines(told: dict[str, Any], text: Text) -> Iterator[str]:
+def _purged_lines(answer: dict[str, Any], text: Text) -> Iterator[str]:
     """What a dry run would delete, or how much was; and what nobody could judge."""
-    if told["dry_run"]:
-        items = told["items"]
+    if answer["dry_run"]:
+        items = answer["items"]
         for item in items:
             yield f"{item['scope']}  {printable(item['key'])}  {item['run_id']}"
-        if told["matched"] > len(items):
-            yield text("state.more", more=told["matched"] - len(items))
-        yield text("state.found", matched=told["matched"])
+        if answer["matched"] > len(items):
+            yield text("state.more", more=answer["matched"] - len(items))
+        yield text("state.found", matched=answer["matched"])
     else:
-        yield text("state.purged", deleted=told["deleted"])
-        if told["kept"]:
-            yield text("state.kept", kept=told["kept"])
-    if told["unknown"]:
-        yield text("state.unknown", unknown=told["unknown"])
+        yield text("state.purged", deleted=answer["deleted"])
+        if answer["kept"]:
+            yield text("state.kept", kept=answer["kept"])
+    if answer["unknown"]:
+        yield text("state.unknown", unknown=answer["unknown"])

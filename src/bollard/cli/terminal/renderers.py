@@ -35,7 +35,7 @@ from bollard.protocol.message import TextContent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFacts:
-    """What is about to be talked to."""
+    """The plugin and the runner of a session."""
 
     plugin: str
     version: str
@@ -48,12 +48,12 @@ class SessionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiDone:
-    """One call of the run API that was answered."""
+    """One answered call of the run API."""
 
     action: str
     params: JsonObject
     error: str | None
-    """`code: message`, or nothing when it went well."""
+    """`code: message`; `None` after a success."""
     seconds: float
 
 
@@ -75,11 +75,11 @@ class Renderer(Protocol):
     def opened(self, facts: SessionFacts) -> None: ...
 
     def greet(self, label: str, sentence: str, keys: str | None) -> None:
-        """Who is talked to, where, and what keys do."""
+        """Show the agent, its address, and what keys do."""
         ...
 
     def problem(self, rule: str, where: str, field: str, problem: str, hint: str) -> None:
-        """A part of the plugin that cannot be used; told before the first run."""
+        """A part of the plugin that cannot be used; shown before the first run."""
         ...
 
     def result(self, result: AgentRunResult) -> None: ...
@@ -93,7 +93,7 @@ class Renderer(Protocol):
     def logged(self, record: LogRecord) -> None: ...
 
     def note(self, sentence: str) -> None:
-        """Something that the session itself has to say, in the person's language."""
+        """A sentence of the session itself, in the person's language."""
         ...
 
     def ended(self, end: RunEnded) -> None: ...
@@ -103,7 +103,7 @@ class Renderer(Protocol):
 
 
 class JsonRenderer:
-    """Lines for a program, remarks for whoever reads its log."""
+    """JSON lines on stdout, remarks on stderr."""
 
     def __init__(self, out: TextIO, side: TextIO, text: Text) -> None:
         self._out = out
@@ -111,10 +111,10 @@ class JsonRenderer:
         self._text = text
 
     def opened(self, facts: SessionFacts) -> None:
-        """A program knows what it started."""
+        """Not shown to a program."""
 
     def greet(self, label: str, sentence: str, keys: str | None) -> None:
-        """And whom it talks to."""
+        """Not shown to a program."""
 
     def problem(self, rule: str, where: str, field: str, problem: str, hint: str) -> None:
         self._remark(" ".join(part for part in (rule, f"{where}: {field}: {problem}") if part))
@@ -128,7 +128,7 @@ class JsonRenderer:
         self._remark(self._text("run.rejected", record=record, reason=reason))
 
     def called(self, call: ApiDone) -> None:
-        """Calls are between the runner and the host."""
+        """Not shown to a program."""
 
     def logged(self, record: LogRecord) -> None:
         self._remark(self._text("run.log", level=record.level, message=record.message))
@@ -178,9 +178,9 @@ class TextRenderer:
         self._thinking = False
         self._current: str | None = None
         self._later: list[tuple[str, str]] = []
-        """Calls that were answered in the middle of a line; they are told when it ends."""
+        """Calls that were answered in the middle of a line; they are shown when it ends."""
         self._streamed: dict[str | None, str] = {}
-        """What was shown of each message that is not completed."""
+        """The shown part of each message that is not completed."""
         self._completed = False
 
     # --- the session ---
@@ -270,11 +270,11 @@ class TextRenderer:
         line = self._text("run.call", call=what, ms=round(call.seconds * 1000))
         if call.error is not None:
             line = self._text("run.call_refused", call=what, error=call.error)
-        told = (shorten(line, LINE_CHARACTERS), "dim" if call.error is None else "yellow")
+        shown = (shorten(line, LINE_CHARACTERS), "dim" if call.error is None else "yellow")
         if self._open_line:
-            self._later.append(told)
+            self._later.append(shown)
         else:
-            self._aside(*told)
+            self._aside(*shown)
 
     def ended(self, end: RunEnded) -> None:
         self._end_line()
@@ -308,7 +308,7 @@ class TextRenderer:
             self._say(words, None)
 
     def _whole(self, message: Message, message_id: str | None) -> None:
-        """A completed message stands over its deltas: it is shown where it says something else."""
+        """A completed message overrides its deltas: it is shown if it differs from them."""
         words = self._words(message.content)
         shown = self._streamed.pop(message_id, None)
         if words == shown:
