@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from bollard.host.actions.call import Outcome, granted_as, refused_outcome, returned_outcome
-from bollard.host.actions.ports import Ledger, Redactor
+from bollard.host.actions.call import Ledger, Outcome, granted_as, refused_outcome, returned_outcome
 from bollard.host.capabilities.capability import Capability, Flow
 from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
@@ -33,6 +32,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.records import DeliverTo, NewRecord, encode_data
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.recorder import into
+from bollard.host.secrets.redactor import Redactor
 from bollard.protocol import JsonObject
 
 _log = structlog.get_logger("bollard.actions")

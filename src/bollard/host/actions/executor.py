@@ -8,11 +8,20 @@ from dataclasses import dataclass
 
 from bollard.host.actions.argument_validation import Validators
 from bollard.host.actions.budgets import Budgets, Cost, Reservation
-from bollard.host.actions.call import Call, CallRegistry, Outcome, operation_of, refused_outcome
+from bollard.host.actions.call import (
+    Adapters,
+    Approver,
+    Call,
+    CallRegistry,
+    Ledger,
+    NoApprover,
+    Outcome,
+    operation_of,
+    refused_outcome,
+)
 from bollard.host.actions.call_policy import flow_of_call, judge_flow, reasons_to_ask, refused_words
 from bollard.host.actions.call_records import CallEntry, DetachedLedger, Recorder
-from bollard.host.actions.ports import Adapters, Approver, Artifacts, Ledger, NoApprover, NoSecrets, Redactor
-from bollard.host.actions.wrappers import OutputLimit, Redaction, Retry, TimeLimit, clean_error
+from bollard.host.actions.wrappers import BlobArtifacts, OutputLimit, Redaction, Retry, TimeLimit, clean_error
 from bollard.host.approvals.approval import Approval, Permission, Proposal, Why
 from bollard.host.approvals.detached_calls import DetachedOutcome
 from bollard.host.capabilities.capability import Capability, Flow
@@ -21,6 +30,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import CapabilityDenied, HostError, ToolFailed
 from bollard.host.grants.session import RunSession
 from bollard.host.log.journal import Journal
+from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.store import Store
 from bollard.host.telemetry.counts import RunCounts
 from bollard.trust import canonical_sha256
@@ -48,7 +58,7 @@ class Executor:
         *,
         adapters: Adapters,
         store: Store,
-        artifacts: Artifacts,
+        artifacts: BlobArtifacts,
         clock: Clock,
         approver: Approver | None = None,
         redactor: Redactor | None = None,
@@ -59,7 +69,7 @@ class Executor:
         self._artifacts = artifacts
         self._clock = clock
         self._approver = approver or NoApprover()
-        self._redactor = redactor or NoSecrets()
+        self._redactor = redactor or Redactor()
         self._budgets = budgets or Budgets(clock)
         self._counts = counts or RunCounts()
         self._calls = CallRegistry(store)

@@ -7,13 +7,14 @@ from typing import Final, cast
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.actions.ports import Artifacts, Ledger, Redactor
+from bollard.host.actions.call import Ledger
 from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, OutcomeUnknown, ToolFailed
 from bollard.host.grants.session import RunSession
 from bollard.host.limits import ACTION_OUTPUT_BYTES, ACTION_PREVIEW_CHARACTERS, ACTION_RESULT_BYTES
 from bollard.host.runs.results import artifact_id_of
+from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
 from bollard.host.store.blobs import BlobStore
 from bollard.protocol import JsonObject, JsonValue
@@ -116,7 +117,7 @@ class Redaction:
 class OutputLimit:
     """Stores an output that is too large for a result as an artifact, and returns a preview."""
 
-    def __init__(self, adapter: Adapter, artifacts: Artifacts, session: RunSession, ledger: Ledger) -> None:
+    def __init__(self, adapter: Adapter, artifacts: "BlobArtifacts", session: RunSession, ledger: Ledger) -> None:
         self._adapter = adapter
         self._artifacts = artifacts
         self._session = session
