@@ -56,7 +56,7 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store
 from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
-from bollard.host.tools.workspaces import Workspaces
+from bollard.host.tools.files import Workspaces
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
 from bollard.protocol import AgentRunnerDiscovery
 from bollard.trust.key_files import load_or_make_secret

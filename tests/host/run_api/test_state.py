@@ -7,7 +7,7 @@ import pytest
 
 from bollard.host.log.entries import ExpectationResult, StateExpectation
 from bollard.host.run_api.refusal import write_down
-from bollard.host.run_api.state import STATE_TTL_S
+from bollard.host.run_api.storage import STATE_TTL_S
 from bollard.protocol import limits
 
 

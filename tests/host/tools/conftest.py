@@ -13,8 +13,8 @@ from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import NotFound
 from bollard.host.tools.builtin import BuiltinTools
 from bollard.host.tools.definitions import DEFINITIONS
+from bollard.host.tools.files import Workspaces
 from bollard.host.tools.ports import ArtifactPiece
-from bollard.host.tools.workspaces import Workspaces
 from bollard.protocol import JsonObject
 
 Call = Callable[..., Awaitable[CallResult]]

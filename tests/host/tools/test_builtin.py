@@ -20,8 +20,7 @@ from bollard.host.errors import NotFound, SandboxUnavailable, ToolFailed
 from bollard.host.limits import FOUND_LINES, WORKSPACE_KEPT_S
 from bollard.host.tools.builtin import BuiltinTools, ProgramTools, probe_sandbox
 from bollard.host.tools.definitions import DEFINITIONS
-from bollard.host.tools.files import find_lines
-from bollard.host.tools.workspaces import Workspaces
+from bollard.host.tools.files import Workspaces, find_lines
 
 pytestmark = pytest.mark.anyio
 

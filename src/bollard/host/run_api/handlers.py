@@ -19,8 +19,7 @@ from bollard.host.run_api.models import Models
 from bollard.host.run_api.pages import Cursors, filled
 from bollard.host.run_api.reach import ArtifactReach, FindArtifact, FlowTracker, reaches
 from bollard.host.run_api.refusal import ApiRefused
-from bollard.host.run_api.state import State
-from bollard.host.run_api.storage import Storage
+from bollard.host.run_api.storage import State, Storage
 from bollard.host.run_api.tools import Tools
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.artifact_terms import ArtifactTerms

@@ -21,10 +21,9 @@ from bollard.host.limits import JOURNAL_GIVE_UP_S, WORKER_START_S
 from bollard.host.log.records import RunFacts
 from bollard.host.runs.backlog import Backlog, Room, RunLimits
 from bollard.host.runs.creation import QueuedRun, is_repeatable
-from bollard.host.runs.early_start import EarlyStart, drain_if_overdue
 from bollard.host.runs.live_run import LiveRun, RunEnvironment
 from bollard.host.runs.machine import Ending, RunState
-from bollard.host.runs.runner_output import RunnerOutput
+from bollard.host.runs.runner_output import EarlyStart, RunnerOutput, drain_if_overdue
 from bollard.host.runs.start_request import StartRequestBuilder
 from bollard.host.telemetry.tracer import RunTrace, Tracer, run_span
 from bollard.host.workers.boundary import RunSlot, WorkerPool

@@ -23,10 +23,9 @@ from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, To
 from bollard.host.limits import MIB, PROGRAM_DISK_FREE_BYTES, PROGRAM_OUTPUT_BYTES, PROGRAMS_AT_ONCE
 from bollard.host.tools.calculator import CalculationRefused, calculate
 from bollard.host.tools.definitions import DEFINITIONS
-from bollard.host.tools.files import FileTools
+from bollard.host.tools.files import FileTools, RunFolders, Workspaces, check_room
 from bollard.host.tools.outside import ArtifactTools, FetchTool, QuestionTool
 from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, number, problem, string, string_or, text
-from bollard.host.tools.workspaces import RunFolders, Workspaces, check_room
 from bollard.protocol import JsonObject
 
 _DEFAULT_S: Final = 60

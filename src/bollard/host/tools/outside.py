@@ -9,9 +9,8 @@ from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import ToolFailed
 from bollard.host.limits import ACTION_OUTPUT_BYTES, MIB
-from bollard.host.tools.files import FileTools
+from bollard.host.tools.files import FileTools, Workspaces
 from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, number, problem, string, string_or, text
-from bollard.host.tools.workspaces import Workspaces
 from bollard.protocol import JsonObject
 
 _FETCH_BYTES: Final = 4 * MIB
