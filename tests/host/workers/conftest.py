@@ -12,7 +12,7 @@ import pytest
 from bollard.host.clock import ManualClock
 from bollard.host.workers.boundary import PluginSource
 from bollard.host.workers.pool import PluginPool
-from bollard.host.workers.process_slot import WorkerSlot
+from bollard.host.workers.worker_slot import WorkerSlot
 from bollard.protocol import JsonObject
 from bollard.wire import Delta, RunCall, RunEnd, RunnerCatalogue, Strike, WorkerResult
 

@@ -11,7 +11,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import WorkerUnavailable
 from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES, WORKER_RESTART_S, WORKER_START_S
 from bollard.host.workers.boundary import Discovered, PluginSource, PoolStatus, WorkerLog, WorkerView
-from bollard.host.workers.process_slot import WorkerSlot
+from bollard.host.workers.worker_slot import WorkerSlot
 from bollard.wire import RunnerCatalogue, ToolCatalogue, WireError
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 
