@@ -225,7 +225,7 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 def read_proof(text: bytes) -> Proof:
-    """Raises `ValueError` with what is wrong with it."""
+    """Raises `ValueError` with the problem."""
     if len(text) > PROOF_BYTES:
         raise ValueError(f"it has more than {PROOF_BYTES} bytes")
     try:
@@ -313,7 +313,7 @@ def _chained(workspace: str, chain: str, record: ProvedRecord) -> ChainedRecord:
 
 
 def _story_problems(proof: Proof, own: list[ProvedRecord]) -> Iterator[str]:
-    """Whether what is proved is what the file says it is about."""
+    """The differences between the proved records and the subject that the file states."""
     by_type = {record.type: record for record in reversed(own)}
     created, granted = by_type.get("run.created"), by_type.get("grant.issued")
     if created is None or granted is None:
@@ -322,7 +322,7 @@ def _story_problems(proof: Proof, own: list[ProvedRecord]) -> Iterator[str]:
     numbers = [record.seq for record in own if record.seq is not None]
     if numbers != sorted(set(numbers)):
         yield "the records of the run are not in order"
-    # Retention never takes this one: whoever left it out wants something else to be believed.
+    # Retention never drops this record, so its absence is an attempt to deceive.
     facts = None if created.data is None else _read(created.data, _Created)
     if facts is None or (facts.run_id, facts.event_id) != (proof.run_id, proof.event_id):
         yield "the run was created for another event, or is another run, or nothing says for which"

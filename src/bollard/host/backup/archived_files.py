@@ -107,7 +107,7 @@ def files_below(data: Path, folders: Iterable[str]) -> Iterator[tuple[Path, bool
     count = 0
     for folder in folders:
         for root, names, files in os.walk(data / folder, followlinks=False):
-            names[:] = sorted(name for name in names if not name.startswith("."))  # what is not finished
+            names[:] = sorted(name for name in names if not name.startswith("."))  # unfinished files
             for name in sorted(files):
                 path = Path(root, name)
                 if path.is_symlink() or not path.is_file():

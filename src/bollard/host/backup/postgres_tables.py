@@ -42,7 +42,7 @@ _REVISION: Final = "SELECT version_num FROM alembic_version"
 
 
 class PostgresSnapshot:
-    """A moment of one database."""
+    """A repeatable read of one database."""
 
     def __init__(self, url: str) -> None:
         with _errors():
@@ -101,13 +101,13 @@ class PostgresSnapshot:
 
 
 class PostgresLoader:
-    """A database without tables, or with empty ones."""
+    """Fills a database without tables, or with empty ones."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._connection: _Connection | None = None
         self._holding: _Connection | None = None
-        """Keeps hosts away until everything is settled."""
+        """Holds the lock that keeps hosts away until the restore is settled."""
 
     def create(self, revision: str) -> None:
         with _errors():
@@ -133,7 +133,7 @@ class PostgresLoader:
         with _errors():
             self._connection = _connect(self._url)
             self._connection.execute("BEGIN")
-            self._connection.execute("DELETE FROM meta")  # who was here before; nothing else can be in it
+            self._connection.execute("DELETE FROM meta")  # it can only hold the identity of an earlier host
 
     def fill(self, table: Table, rows: Iterable[Row]) -> None:
         names = [column.name for column in table.columns]
@@ -154,7 +154,7 @@ class PostgresLoader:
     def _fill_transcript(
         cursor: psycopg.Cursor[tuple[Any, ...]], names: list[str], rows: Iterable[Row], texts: list[int], table: Table
     ) -> None:
-        """As text, because a vector has no binary form that the driver knows."""
+        """Copy as text, because the driver has no binary form of vectors."""
         place, search = table.index("place"), table.index("search")
         statement = SQL("COPY transcript ({}) FROM STDIN").format(SQL(", ").join(map(Identifier, names)))
         with cursor.copy(statement) as copy:
@@ -164,7 +164,7 @@ class PostgresLoader:
 
     def commit(self) -> None:
         with _errors(), self._begun() as connection:
-            # Ids go on behind those that are there.
+            # New ids follow the existing ones.
             newest = "SELECT coalesce(max(id), 0) + 1 FROM records"
             connection.execute(f"SELECT setval('record_ids', ({newest}), false)".encode())
             connection.execute("COMMIT")
@@ -172,7 +172,7 @@ class PostgresLoader:
 
     def _begun(self) -> _Connection:
         if self._connection is None:
-            raise RuntimeError("nothing was begun")
+            raise RuntimeError("begin() was not called")
         return self._connection
 
     def abandon(self) -> None:
@@ -199,7 +199,7 @@ def _revision(connection: _Connection) -> str | None:
 
 
 def _tables(connection: _Connection) -> list[Table]:
-    """Columns whose type is none of ours are derived: the vectors of full-text search."""
+    """The tables without derived columns. The vectors of full-text search have a type that is not listed."""
     found: dict[str, list[Column]] = {}
     for table, column, kind in connection.execute(_COLUMNS).fetchall():
         found.setdefault(table, [])
@@ -226,7 +226,7 @@ def _where(table: Table, workspace: str | None) -> Composed:
 
 
 def _storable(row: Row, texts: list[int]) -> Row:
-    """PostgreSQL's text cannot hold U+0000; the log's own bytes can."""
+    """Replace U+0000, which PostgreSQL cannot store as text. The log stores it as bytes."""
     if not any("\0" in (cast("str | None", row[index]) or "") for index in texts):
         return row
     return [

@@ -75,7 +75,7 @@ class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
 def check_projections(
     snapshot: Snapshot, source: BackupSource, *, now_ms: int, progress: Progress = no_progress
 ) -> StoreReport:
-    """The log must have been verified: what is made of a broken one says nothing. Needs room for the projections in the
+    """The log must have been verified: projections of a broken log prove nothing. Needs room for the projections in the
     temporary folder. Raises `StorageUnavailable`, `StorageFull`."""
     check = _Check(snapshot, now_ms, progress)
     with tempfile.TemporaryDirectory(prefix="bollard-verify-") as folder:
@@ -153,7 +153,7 @@ class _Check:
             if not self.rows % TOLD_EVERY:
                 self._progress("compare_rows", min(self.rows, total), total)
 
-    # --- what is outside of the log ---
+    # --- data outside of the log ---
 
     def contents(self, source: BackupSource) -> int:
         """Hash every content that the log names."""

@@ -1,8 +1,8 @@
 """The restore of a backup into an empty directory and database, as a whole or not at all.
 
-The log comes back as it is in the archive, and the projections are made from it. The directory is made beside its place
-and moved there at the end. The store that comes back is of the past, so what was unfinished in it is settled first
-(`settling`), and the log says that it was restored.
+The log is restored unchanged, and the projections are rebuilt from it. The directory is built beside its place and
+moved there at the end. The restored store is of the past, so its unfinished work is settled first
+(`settlement`), and the log says that it was restored.
 """
 
 import secrets

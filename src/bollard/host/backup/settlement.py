@@ -1,6 +1,6 @@
 """The settlement of unfinished work in a restored store, before any host may use it.
 
-Since the copy was made, what was unfinished in it may have been finished, and its effects may have happened. So
+The unfinished work of the copy may have been finished since, and its effects may have happened. So
 nothing of it is done again: its runs end as lost, under an epoch that lies beyond everything that can have been since;
 its open approvals and questions expire, and so does a yes that was not used; its waiting messages are dropped; of what
 was on its way to a channel it is not known whether it arrived. Who was logged in is not any more.

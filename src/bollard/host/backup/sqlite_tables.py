@@ -1,5 +1,5 @@
-"""The tables of a SQLite file, for backups. A read transaction sees one moment, however long it takes; the writer goes
-on beside it in its write-ahead log."""
+"""The tables of a SQLite file, for backups. A read transaction is one consistent view; the writer continues in its
+write-ahead log."""
 
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator
@@ -22,7 +22,7 @@ _ROWS_AT_ONCE: Final = 1000
 
 
 class SqliteSnapshot:
-    """A moment of one file."""
+    """A read transaction on one file."""
 
     def __init__(self, path: Path) -> None:
         self._name = path.name
@@ -91,7 +91,7 @@ class SqliteSnapshot:
 
 
 class SqliteLoader:
-    """A new file."""
+    """Fills a new file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -113,7 +113,7 @@ class SqliteLoader:
     def begin(self) -> None:
         with _errors(self._path.name):
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-            # Until the end nobody depends on it: what is cut off here is thrown away.
+            # An interrupted file is thrown away, so it needs no syncs until the end.
             self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.execute("BEGIN IMMEDIATE")
 
@@ -136,7 +136,7 @@ class SqliteLoader:
 
     def _begun(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise RuntimeError("nothing was begun")
+            raise RuntimeError("begin() was not called")
         return self._connection
 
     def abandon(self) -> None:
@@ -146,7 +146,7 @@ class SqliteLoader:
             self._connection = None
 
     def close(self) -> None:
-        """Nobody knows the file before it is moved into its place."""
+        """Does nothing: the file is not in use until it is moved into its place."""
 
 
 def _names(connection: sqlite3.Connection) -> list[str]:
@@ -180,7 +180,7 @@ def _where(table: Table, workspace: str | None) -> tuple[str, tuple[str, ...]]:
 
 
 def _with_booleans(row: tuple[object, ...], flags: list[int]) -> Row:
-    """SQLite has no booleans of its own."""
+    """Convert the numbers of boolean columns: SQLite has no booleans."""
     values = list(row)
     for index in flags:
         values[index] = bool(values[index])

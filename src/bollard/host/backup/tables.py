@@ -1,7 +1,7 @@
-"""A database as a backup sees it: tables of plain rows, read at one moment or filled from nothing. Two implementations.
+"""A database as a backup sees it: tables of plain rows, read from a snapshot or loaded into an empty database.
 
-The rows are the same for SQLite and PostgreSQL, so that a backup of one can be restored into the other. What a
-database derives by itself (full-text indices, generated columns) is left out and made anew.
+The rows are the same for SQLite and PostgreSQL, so a backup of one can be restored into the other. Derived data
+(full-text indices, generated columns) is left out and rebuilt.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,39 +31,39 @@ def rows_collide(error: Exception) -> Conflict:
 
 
 class Snapshot(Protocol):
-    """One moment of a database: what others write meanwhile is not seen, and does not wait."""
+    """A consistent view of a database. Concurrent writes are invisible and do not wait."""
 
     @property
     def revision(self) -> str | None:
-        """The schema; nothing where the database is empty."""
+        """The schema revision, or `None` for an empty database."""
         ...
 
     def tables(self) -> list[Table]:
-        """Every table that is not derived, by name."""
+        """Every table that is not derived, ordered by name."""
         ...
 
     def count(self, table: Table, workspace: str | None = None) -> int: ...
 
     def rows(self, table: Table, workspace: str | None = None) -> Iterator[Row]:
-        """In the order of the primary key; all, or those of one workspace."""
+        """All rows, or those of one workspace, in the order of the primary key."""
         ...
 
     def stored(self, table: Table) -> Iterator[tuple[object, ...]]:
-        """All rows in the same order, as fast as they come: booleans may be numbers."""
+        """All rows in the same order without conversion: booleans may be numbers."""
         ...
 
     def newest(self, table: Table, limit: int) -> list[Row]:
-        """The last rows in the order of the primary key, the newest last."""
+        """The last rows in the order of the primary key."""
         ...
 
     def close(self) -> None: ...
 
 
 class TableLoader(Protocol):
-    """An empty database that gets rows: all of them or none."""
+    """Fills an empty database, completely or not at all."""
 
     def create(self, revision: str) -> None:
-        """The tables of a revision that this program knows. Raises `Conflict` unless the database is empty."""
+        """Create the tables of a known revision. Raises `Conflict` unless the database is empty."""
         ...
 
     def begin(self) -> None: ...
@@ -73,16 +73,16 @@ class TableLoader(Protocol):
     def commit(self) -> None: ...
 
     def abandon(self) -> None:
-        """Nothing of it happened. Never raises."""
+        """Roll back. Never raises."""
         ...
 
     def close(self) -> None:
-        """From here on others may use it. Never raises."""
+        """Release the database for others. Never raises."""
         ...
 
 
 def condition_of(table: Table) -> str | None:
-    """Which rows are of one workspace, with one `{}` for its name; nothing where no row is."""
+    """The condition for rows of one workspace, with `{}` for its name. `None` if the table has no workspace."""
     if table.has("workspace"):
         return "workspace = {}"
     if table.name == "deltas":
@@ -91,6 +91,6 @@ def condition_of(table: Table) -> str | None:
 
 
 def row_decoder(table: Table) -> msgspec.json.Decoder[Row]:
-    """Reads lines that `msgspec.json.encode` made of rows of this table."""
+    """A decoder for rows of this table that `msgspec.json.encode` wrote."""
     types = tuple(_TYPES[column.kind] for column in table.columns)
-    return msgspec.json.Decoder(tuple.__class_getitem__(types))  # a shape that is only known now
+    return msgspec.json.Decoder(tuple.__class_getitem__(types))  # the type is known only at run time

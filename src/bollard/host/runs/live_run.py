@@ -429,7 +429,7 @@ class LiveRun:
         self._give_up_actions()
         worker = self.working
         if worker is None:
-            self.give_up("answered", "")  # no worker has the run, so nobody answers
+            self.give_up("answered", "")  # no worker has the run, so no answer comes
             return
         worker.cancel(reason)
         self._start_grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, self._grace_over)
@@ -472,7 +472,7 @@ class LiveRun:
         self.recorder.add_last(last_records(self.state, ending, redispatch=redispatch))
 
     def _forsake(self) -> None:
-        """Stop the worker and drop what is not written."""
+        """Stop the worker and drop unwritten records."""
         if (worker := self.working) is not None:
             worker.cancel("host.lost")
         self.ending, self.outcome = True, None

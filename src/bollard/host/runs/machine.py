@@ -370,8 +370,8 @@ def assembled(state: RunState) -> list[JsonObject]:
 
 
 def last_records(state: RunState, ending: Ending, *, redispatch: bool) -> list[tuple[str, JsonObject]]:
-    """The records that end a run, as type and data: its messages, the ends of what is open, and `run.ended`. With
-    `redispatch` the event gets another run."""
+    """The records that end a run, as type and data: its messages, the ends of open calls and of steering
+    messages, and `run.ended`. With `redispatch` the event gets another run."""
     flow: JsonObject = {"flow": state.flow} if state.flow else {}
     again: JsonObject = {"redispatch": True} if redispatch else {}
     records = [("message.completed", message | flow) for message in assembled(state)]

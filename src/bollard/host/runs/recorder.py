@@ -93,7 +93,7 @@ class PendingBatch:
         return self.pressing or len(self.stream) >= _URGENT_RECORDS
 
     def settle(self, results: tuple[ExpectationResult, ...]) -> None:
-        """The batch is on disk: adapt the stream to what was written, and call the waiters."""
+        """The batch is on disk: adapt the stream to the written records, and call the waiters."""
         for expectation, result in zip(self.expects, results, strict=True):
             record = self.records[expectation.record]
             if result.unmet:
@@ -351,7 +351,7 @@ class RunRecorder:
         return await landed is not None
 
     def forsake(self) -> None:
-        """Drop what is not written, and call the waiters."""
+        """Drop unwritten records, and call the waiters."""
         self.close()
         for batch in (self._in_flight, self.batch):
             for landed, _ in () if batch is None else batch.waiters:

@@ -80,7 +80,7 @@ def state_size(key_bytes: str, value_bytes: str) -> str:
 def policy_columns(kind: PolicyKind) -> tuple[str, ...]:
     """The columns of a table of policies, in the order of the row: an agent's id is called `agent_id`."""
     if kind not in POLICY_KINDS:  # it comes from a record, and becomes part of a statement
-        raise ValueError(f"nobody saves a {kind!r}")
+        raise ValueError(f"{kind!r} is not a kind of saved resource")
     return tuple(f"{kind}_id" if name == "id" else name for name in PolicyRow.__struct_fields__)
 
 
@@ -115,7 +115,7 @@ def _select_kept(rest: str) -> str:
 
 
 def newest_saved(thing: str) -> str:
-    """The newest record of each saved thing, and the hash of the record before it in its chain. `thing` is the
+    """The newest record of each saved resource, and the hash of the record before it in its chain. `thing` is the
     expression of the index that finds them."""
     newest = f"SELECT max(id) FROM records WHERE type = 'policy.changed' GROUP BY workspace, {thing}"  # noqa: S608 -- our own
     return (
@@ -135,7 +135,7 @@ def renew_leases(among: str) -> str:
 
 
 def drop_data(among: str) -> str:
-    """Not of what is under way: a run that has not ended, an event that waits for one, a message that is being sent."""
+    """Spares unfinished work: a run that has not ended, an event that waits for a run, a message that is being sent."""
     under_way = (
         "EXISTS (SELECT 1 FROM runs WHERE runs.run_id = old.run_id AND runs.ended = 0) OR EXISTS ("
         "SELECT 1 FROM events LEFT JOIN runs ON runs.run_id = events.run_id "
@@ -351,7 +351,7 @@ KEPT: Final = _select_kept(f"WHERE kind = ? AND workspace = ? AND id = ? AND {_A
 EVERY_KEPT: Final = _select_kept("WHERE (kind, workspace, id) > (?, ?, ?) ORDER BY kind, workspace, id LIMIT ?")
 SEALED_KEPT: Final = _select_kept("WHERE mac IS NOT NULL LIMIT 1")
 ARTIFACT: Final = select("artifacts", ArtifactRow, "WHERE workspace = ? AND artifact_id = ?")
-# Only what is uploaded has an id behind `file`: the key alone finds it.
+# Only uploads have an id after `file`, so the key alone finds them.
 UPLOADS: Final = select(
     "artifacts",
     ArtifactRow,

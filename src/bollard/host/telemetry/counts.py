@@ -29,7 +29,7 @@ class Histogram:
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
-        """One for each bound, and one for what is above all of them."""
+        """One for each bound, and one for larger values."""
         self.total = 0.0
 
     def observe(self, value: float) -> None:
@@ -47,7 +47,7 @@ _CLASSES: Final = 6
 
 
 class ModelCalled(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of a model that has ended, as it is counted and traced."""
+    """A finished model call, for counters and traces."""
 
     model_id: str
     provider: str
@@ -59,7 +59,7 @@ class ModelCalled(msgspec.Struct, frozen=True, kw_only=True):
     """Reported by the provider; `None` if it did not."""
     completion_tokens: int | None
     guessed_tokens: tuple[int, int]
-    """Sent and said, guessed where nobody told them."""
+    """Input and output tokens, estimated if the provider reported none."""
     cost: float | None
     currency: str | None
     latency_s: float

@@ -18,7 +18,7 @@ from bollard.host.errors import SettingsError
 from bollard.host.limits import SPAN_RETRY_S, SPAN_SEND_S
 from bollard.host.telemetry.tracer import Attribute, Span
 
-# The way to an OpenTelemetry collector: where it is, what the standard variables say of it, how a batch gets there.
+# The connection to an OpenTelemetry collector: its address, the standard variables, and the request for a batch.
 
 
 _PATH: Final = "/v1/traces"

@@ -67,7 +67,7 @@ def parse_traceparent(text: str | None) -> TraceContext | None:
 def trace_of_run(run_id: str, traceparent: str | None, *, recorded: bool, ratio: float = 1.0) -> RunTrace:
     """The run's span: under the caller's where there is one, else the first of a trace of its own.
 
-    Where this host records nothing, a runner is told of the caller's span and not of one that nobody will ever see.
+    If this host records no spans, a runner receives the span of the caller, because no other span is exported.
     """
     digest = blake2b(run_id.encode(), digest_size=24).hexdigest()
     caller = parse_traceparent(traceparent)

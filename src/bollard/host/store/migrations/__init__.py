@@ -1,7 +1,7 @@
-"""Brings a database to the schema that this version of the code knows. Runs at start; does nothing when it is there.
+"""Upgrades a database to the schema of this version. Runs at start; does nothing if the schema is current.
 
-A new database is made by plain statements in one transaction. An older one is upgraded by Alembic, also in one, so
-what is killed leaves what was there before and the next start does it again. Alembic is imported for an upgrade alone.
+Plain statements create a new database in one transaction. Alembic upgrades an older one, also in one transaction, so an
+interrupted upgrade changes nothing and the next start repeats it. Alembic is imported only for an upgrade.
 """
 
 import importlib

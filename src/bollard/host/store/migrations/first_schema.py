@@ -152,7 +152,7 @@ _TRANSCRIPT: Final = (
         search {text} NOT NULL,
         created_ms BIGINT NOT NULL{vector}
     )""",
-    # What was said in no conversation is in no history, and nobody can search it.
+    # A message without a conversation is in no history and cannot be searched.
     "CREATE INDEX transcript_in_place ON transcript (place, seq) WHERE conversation IS NOT NULL",
 )
 

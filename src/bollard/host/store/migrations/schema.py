@@ -30,7 +30,7 @@ def _schema(revision: str, statements: tuple[str, ...]) -> Schema:
 
 # --- 0002: the saved resources of the surface, and data that is kept beside the log ---
 
-# No projection: what is here must not be in the log, so nothing can make it again.
+# Not a projection: this data must not be in the log, so it cannot be rebuilt.
 _KEPT: Final = (
     """CREATE TABLE kept (
         kind {text} NOT NULL,
@@ -69,7 +69,7 @@ _OUTBOX: Final = (
     "CREATE INDEX outbox_of_channel ON outbox (workspace, channel, record_id)",
 )
 
-# A projection of the transcript: what was said before it is there counts too.
+# A projection of the transcript, filled with the messages that exist already.
 _CONVERSATIONS: Final = (
     """CREATE TABLE conversations (
         place {text} NOT NULL PRIMARY KEY,
@@ -130,7 +130,7 @@ _APPROVALS: Final = (
     "CREATE INDEX approvals_of_run ON approvals (run_id, created_ms, approval_id)",
 )
 
-# What was there before touched nothing that anybody kept an account of.
+# Existing rows have no flow, because it was not recorded before.
 _FLOW: Final = tuple(
     f"ALTER TABLE {table} ADD COLUMN flow BIGINT NOT NULL DEFAULT 0"
     for table in ("events", "transcript", "state", "storage", "artifacts")

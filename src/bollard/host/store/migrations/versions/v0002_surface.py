@@ -1,4 +1,4 @@
-"""What the surface needs: users, keys, workspaces, channels, plugins, and what is kept beside the log."""
+"""Users, keys, workspaces, channels, plugins, and data that is kept beside the log."""
 
 from bollard.host.store.migrations.upgrade import run_schema
 

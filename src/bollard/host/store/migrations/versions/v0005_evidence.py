@@ -1,4 +1,4 @@
-"""The newest record of each saved thing, and the HMAC of what is kept beside the log."""
+"""An index of the newest record of each saved resource, and the HMAC of data beside the log."""
 
 from bollard.host.store.migrations.upgrade import run_schema
 
