@@ -28,14 +28,6 @@ _log = structlog.get_logger("bollard.host.audit")
 _Chain = tuple[str, str]
 
 
-class Sink(Protocol):
-    """A sink for heads. `written` may be called in another thread, late, or never."""
-
-    def put(self, lines: bytes, written: Callable[[OSError | None], None]) -> None: ...
-
-    def close(self) -> None: ...
-
-
 @dataclass(slots=True)
 class WitnessNumbers:
     """Counters of the witness, for metrics."""
@@ -54,7 +46,7 @@ class Witness:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: "WitnessThread",
         journal: Journal,
         clock: Clock,
         *,

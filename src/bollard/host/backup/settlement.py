@@ -20,9 +20,10 @@ from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import UNSETTLED
 from bollard.host.log.records import NewRecord, encode_data
-from bollard.host.log.writer import BlobSink, Writer
+from bollard.host.log.writer import Writer
 from bollard.host.recovery import Recovery, facts_of
 from bollard.host.store.action_rows import ApprovalRow
+from bollard.host.store.blobs import BlobStore
 from bollard.host.store.rows import DropKept, EventRow, OutboxRow, RunRow
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -82,7 +83,7 @@ _read_asked: Final = msgspec.json.Decoder(_RequestData).decode
 class SettlementWriter:
     """Settles unfinished work in a store that no other process uses."""
 
-    def __init__(self, store: Store, blobs: BlobSink, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
+    def __init__(self, store: Store, blobs: BlobStore, clock: Clock, *, incarnation: str, key: SigningKey) -> None:
         self._store = store
         self._clock = clock
         self._recovery = Recovery(store, clock, AgentRegistry(), incarnation)

@@ -5,7 +5,6 @@ It blocks, and uses neither event loop nor threads: the journal's thread, its pr
 """
 
 import time
-from typing import Protocol
 
 import msgspec
 
@@ -27,29 +26,12 @@ from bollard.host.log.kill_points import kill_point
 from bollard.host.log.projection import Projector
 from bollard.host.log.records import NewRecord, RunFacts
 from bollard.host.log.tail import check_tail
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.reserve import ReserveFile
 from bollard.host.store.rows import Change, DeltaRow, HeadRow, RecordRow
 from bollard.host.store.store import Store
 from bollard.host.store.transaction import WriteTransaction
 from bollard.trust import HeadSigner
-
-
-class BlobSink(Protocol):
-    """Stores contents before the records that name them."""
-
-    def put(self, content: bytes) -> str:
-        """Write the content durably and return its digest. Idempotent."""
-        ...
-
-
-class Reserve(Protocol):
-    """Disk space that is released when the disk is full."""
-
-    @property
-    def held(self) -> bool: ...
-
-    def hold(self) -> bool: ...
-
-    def release(self) -> None: ...
 
 
 class NoReserve:
@@ -85,12 +67,12 @@ class Writer:
     def __init__(
         self,
         store: Store,
-        blobs: BlobSink,
+        blobs: BlobStore,
         clock: Clock,
         *,
         incarnation: str,
         key: HeadSigner,
-        reserve: Reserve | None = None,
+        reserve: ReserveFile | None = None,
         broken_log: str = "",
     ) -> None:
         """`broken_log` names a damaged end of the log after which the writer may continue."""
