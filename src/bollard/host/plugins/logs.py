@@ -19,7 +19,7 @@ from bollard.host.workers.worker_slot import Mask
 from bollard.protocol import JsonObject
 
 
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of a plugin's log."""
 
     number: int
@@ -33,15 +33,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     fields: JsonObject | None = None
 
     def to_wire(self) -> JsonObject:
-        line: JsonObject = {
-            "number": self.number,
-            "at_ms": self.at_ms,
-            "kind": self.kind,
-            "level": self.level,
-            "text": self.text,
-        }
-        more: JsonObject = {"pid": self.pid, "run_id": self.run_id, "fields": self.fields}
-        return line | {name: value for name, value in more.items() if value is not None}
+        return msgspec.to_builtins(self)
 
 
 class PluginLog:

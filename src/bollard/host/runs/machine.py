@@ -275,7 +275,7 @@ EndCause = Literal["answered", "refused", "lost", "grace", "broken", "no_worker"
 three times, or there is no worker."""
 
 
-class Ending(msgspec.Struct, frozen=True):
+class Ending(msgspec.Struct, frozen=True, omit_defaults=True):
     """The data of `run.ended`."""
 
     status: Literal["completed", "failed", "cancelled", "timeout"]
@@ -283,12 +283,7 @@ class Ending(msgspec.Struct, frozen=True):
     error: str | None = None
 
     def data(self) -> JsonObject:
-        data: JsonObject = {"status": self.status}
-        if self.code is not None:
-            data["code"] = self.code
-        if self.error is not None:
-            data["error"] = self.error
-        return data
+        return msgspec.to_builtins(self)
 
 
 def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
