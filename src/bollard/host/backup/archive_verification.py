@@ -22,7 +22,7 @@ from bollard.host.backup.content_references import ContentReferences
 from bollard.host.backup.tables import Row, row_decoder
 from bollard.host.errors import BadArchive, StorageUnavailable
 from bollard.host.log.chain import chained, signed_head
-from bollard.host.store.row_reading import build_rows
+from bollard.host.store.database import build_rows
 from bollard.host.store.rows import HeadRow, RecordRow
 from bollard.trust import BadSignature, genesis, verify_chain, verify_head
 from bollard.trust.keys import VerifyKey

@@ -29,7 +29,7 @@ from bollard.host.backup.tables import Row, Snapshot
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound, StorageUnavailable
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.row_reading import build_rows
+from bollard.host.store.database import build_rows
 from bollard.host.store.rows import RecordRow
 from bollard.host.store.statements import PROJECTIONS
 

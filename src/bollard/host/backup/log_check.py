@@ -18,7 +18,7 @@ from bollard.host.backup.tables import Snapshot
 from bollard.host.errors import InvalidRequest, StorageUnavailable
 from bollard.host.limits import TAIL_RECORDS
 from bollard.host.log.tail import chain_fault
-from bollard.host.store.row_reading import build_rows
+from bollard.host.store.database import build_rows
 from bollard.host.store.rows import HeadRow, RecordRow
 from bollard.trust.keys import VerifyKey
 

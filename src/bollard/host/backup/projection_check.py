@@ -28,8 +28,8 @@ from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import project
 from bollard.host.store import statements
 from bollard.host.store.blobs import BlobStore
+from bollard.host.store.database import build_rows, kept_and_mac
 from bollard.host.store.kept_key import KEPT_KEY, KeptKey
-from bollard.host.store.row_reading import build_rows, kept_and_mac
 from bollard.host.store.rows import KeptRow, RecordRow
 from bollard.host.store.sqlite import SqliteDatabase
 from bollard.host.store.store import Store

@@ -33,7 +33,7 @@ from bollard.host.backup.tables import Row, Snapshot
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound, StorageUnavailable
 from bollard.host.secrets.references import is_chosen, is_reference, referred
-from bollard.host.store.row_reading import build_rows
+from bollard.host.store.database import build_rows
 from bollard.host.store.rows import RecordRow
 
 LOG_TABLES: Final = ("records", "deltas", "heads")

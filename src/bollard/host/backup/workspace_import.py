@@ -37,8 +37,8 @@ from bollard.host.log.records import data_of
 from bollard.host.log.saved_resources import SavedChange
 from bollard.host.log.tail import check_tail
 from bollard.host.store.blobs import BlobStore
+from bollard.host.store.database import build_rows
 from bollard.host.store.migrations import REVISIONS
-from bollard.host.store.row_reading import build_rows
 from bollard.host.store.rows import DeltaRow, HeadRow, RecordRow
 from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store

@@ -12,11 +12,10 @@ from bollard.host.errors import StorageUnavailable, StoreMismatch
 from bollard.host.limits import RECORDS_PAGE_BYTES
 from bollard.host.store import statements
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
-from bollard.host.store.database import Database, Values
+from bollard.host.store.database import Database, Values, build_rows, kept_and_mac
 from bollard.host.store.kept_key import KEPT_KEY, KeptKey
 from bollard.host.store.keys import place_of
 from bollard.host.store.queries import RecordQuery, RunQuery, TranscriptQuery
-from bollard.host.store.row_reading import build_rows, kept_and_mac
 from bollard.host.store.rows import (
     ENDED,
     POLICY_KINDS,

@@ -13,12 +13,11 @@ from bollard.host.store.action_rows import (
     PutApproval,
     PutToolCall,
 )
-from bollard.host.store.database import Database, Values, row_exists
+from bollard.host.store.database import Database, Values, build_rows, kept_and_mac, row_exists
 from bollard.host.store.delta_spans import merge
 from bollard.host.store.kept_key import KeptKey
 from bollard.host.store.keys import place_of
 from bollard.host.store.queries import Lease
-from bollard.host.store.row_reading import build_rows, kept_and_mac
 from bollard.host.store.rows import (
     Change,
     DeltaRow,
