@@ -18,7 +18,6 @@ from bollard.host.agents.binding import (
     BindingScope,
     Filter,
     binding_from_wire,
-    binding_to_wire,
     check_new,
     clash,
     rank_of,
@@ -73,8 +72,8 @@ def test_a_binding_reads_back_the_same() -> None:
         Filter(field="data.kind", values=frozenset({"x"})),
         Filter(field="event_type", values=frozenset({"message.edited", "message.received"})),
     )
-    assert binding_from_wire(binding_to_wire(bound)) == bound
-    assert binding_from_wire(binding_to_wire(bound), "north").workspace == "north"
+    assert binding_from_wire(bound.to_wire()) == bound
+    assert binding_from_wire(bound.to_wire(), "north").workspace == "north"
 
 
 @for_each(
@@ -272,7 +271,7 @@ def test_bindings_clash_exactly_when_some_event_matches_both_equally(one: Bindin
 
 def _is_possible(bound: Binding) -> bool:
     try:
-        return binding_from_wire(binding_to_wire(bound)) == bound
+        return binding_from_wire(bound.to_wire()) == bound
     except InvalidRequest:
         return False
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.agent_document import agent_from_store, agent_from_wire, agent_to_wire, runner_named
-from bollard.host.agents.binding import Binding, binding_from_wire, binding_to_wire
+from bollard.host.agents.binding import Binding, binding_from_wire
 from bollard.host.agents.config_form import refuse_unknown_files, secret_fields
 from bollard.host.agents.gates import DAY_MS, FrontGates, utc_day
 from bollard.host.agents.routing import BindingRegistry
@@ -233,7 +233,7 @@ class BindingRepository(Repository[Binding]):
         self, changes: SavedChanges, bindings: BindingRegistry, agents: AgentRegistry, changing: asyncio.Lock
     ) -> None:
         """Agents and bindings refer to each other, so they share the lock `changing`."""
-        super().__init__(BINDING, changes, binding_from_wire, binding_to_wire, changing)
+        super().__init__(BINDING, changes, binding_from_wire, Binding.to_wire, changing)
         self._bindings = bindings
         self._agents = agents
 

@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from typing import Annotated, Final, Literal, Protocol, get_args
 
 import msgspec
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from bollard.host.agents.names import ID_CHARACTERS, ActorRef, ChosenName, ForeignId
-from bollard.host.agents.saved_body import refusal
+from bollard.host.agents.saved_body import SavedBody
 from bollard.host.errors import Conflict, InvalidRequest
 from bollard.host.scope import Scope
 from bollard.protocol import TRIGGER_SOURCES, Flag, Int, JsonObject, Strict
@@ -83,6 +83,18 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """At most one for each field."""
     priority: int = 0
     enabled: bool = True
+
+    def to_wire(self) -> JsonObject:
+        """The body of the binding."""
+        scope = self.scope
+        return {
+            "binding_id": self.binding_id,
+            "agent_id": self.agent_id,
+            "scope": {level: value for level in reversed(LEVELS) if (value := getattr(scope, level)) is not None},
+            "filters": [{"field": item.field, "values": [*sorted(item.values)]} for item in self.filters],
+            "priority": self.priority,
+            "enabled": self.enabled,
+        }
 
 
 def event_value(event: RoutedEvent, level: Level) -> str | None:
@@ -171,7 +183,7 @@ def fixed_by(scope: BindingScope) -> dict[str, str]:
     return fixed
 
 
-# A binding as a person saves it, and as it is shown.
+# --- the body of a binding ---
 
 
 FILTERS: Final = 16
@@ -204,7 +216,10 @@ class _Filter(Strict):
     values: tuple[_Value, ...] = Field(min_length=1, max_length=FILTER_VALUES)
 
 
-class SavedBinding(Strict):
+class SaveBinding(SavedBody):
+    """The body of a binding."""
+
+    label = "binding"
     binding_id: ChosenName
     agent_id: ChosenName
     scope: _Scope = Field(default_factory=_Scope)
@@ -214,39 +229,13 @@ class SavedBinding(Strict):
 
 
 def binding_from_wire(body: JsonObject, workspace: str = "default") -> Binding:
-    """The binding that a person saves; one that could never match is refused."""
-    try:
-        saved = SavedBinding.from_wire(body)
-    except ValidationError as error:
-        raise refusal(error, "binding") from error
-    binding = Binding(
-        binding_id=saved.binding_id,
-        workspace=workspace,
-        agent_id=saved.agent_id,
-        scope=BindingScope(**{level: getattr(saved.scope, level) for level in LEVELS}),
-        filters=tuple(
-            sorted(
-                (Filter(field=item.field, values=frozenset(item.values)) for item in saved.filters),
-                key=lambda item: item.field,
-            )
-        ),
-        priority=saved.priority,
-        enabled=saved.enabled,
-    )
+    """The binding of a body. Raises `InvalidRequest`, also for a binding that could never match."""
+    saved = SaveBinding.read(body)
+    wire = {**saved.to_wire(), "workspace": workspace}
+    wire["filters"] = [each.to_wire() for each in sorted(saved.filters, key=lambda item: item.field)]
+    binding = msgspec.convert(wire, Binding)
     _refuse_impossible(binding)
     return binding
-
-
-def binding_to_wire(binding: Binding) -> JsonObject:
-    """What `binding_from_wire` takes."""
-    return {
-        "binding_id": binding.binding_id,
-        "agent_id": binding.agent_id,
-        "scope": {level: value for level in reversed(LEVELS) if (value := getattr(binding.scope, level)) is not None},
-        "filters": [{"field": item.field, "values": [*sorted(item.values)]} for item in binding.filters],
-        "priority": binding.priority,
-        "enabled": binding.enabled,
-    }
 
 
 def _refuse_impossible(binding: Binding) -> None:

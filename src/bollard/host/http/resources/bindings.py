@@ -2,22 +2,13 @@
 
 from typing import Final
 
-from pydantic import Field
-
 from bollard.host.agents.agent_repository import BINDING, BindingRepository
-from bollard.host.agents.binding import Binding, SavedBinding, binding_to_wire
+from bollard.host.agents.binding import Binding, SaveBinding
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.identity.caller import Caller
 from bollard.host.log.saved_resources import Saved
-from bollard.protocol import Int, JsonObject
-
-
-class SaveBinding(SavedBinding):
-    """`PUT /api/v1/bindings/{binding_id}`."""
-
-    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
-
+from bollard.protocol import JsonObject
 
 _BODY: Final[JsonObject] = {
     "agent_id": "polly",
@@ -32,7 +23,7 @@ _BINDING: Final = SavedResource(
     right="bindings",
     body=SaveBinding,
     body_example=_BODY,
-    shown=shown_as("Binding", SavedBinding, {"binding_id": "builds", **_BODY}),
+    shown=shown_as("Binding", SaveBinding, {"binding_id": "builds", **_BODY}),
     descriptions={
         "save": "Of several bindings that match, the one with the more specific scope wins, then the one with more "
         "filters, then the one with the higher priority. Two bindings that match equally are refused."
@@ -48,9 +39,6 @@ class Bindings(SavedRoutes[Binding]):
     def __init__(self, repository: BindingRepository, pages: Pages) -> None:
         super().__init__(repository, pages)
         self._repository: BindingRepository = repository
-
-    def show_item(self, saved: Saved[Binding]) -> JsonObject:
-        return {**binding_to_wire(saved.thing), "revision": saved.revision}
 
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
