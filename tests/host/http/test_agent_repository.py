@@ -147,7 +147,7 @@ async def test_what_was_saved_is_loaded_again_and_what_was_deleted_is_not(make_d
     await again.load()
     assert again.agents.get("polly") == agent
     assert again.agents.saved() == [again.repository.saved_agent("polly")]
-    assert again.bindings.all() == [binding.thing]
+    assert again.bindings.all() == [binding.value]
     assert again.saved_bindings.get("default", "all").revision == 2
     assert again.repository.saved_agent("polly").config == {"key": "s3cret"}
 

@@ -94,10 +94,10 @@ async def test_what_a_key_made_ends_when_the_key_does(memory_office: Any) -> Non
         KeyRequest(name="s", rights=("runs.read", "keys.write"), expires_in_s=60), ADMIN
     )
     made = await office.book.keys.make(CI_READS, office.caller(short.token))
-    assert made.saved.thing.expires_ms == short.saved.thing.expires_ms
+    assert made.saved.value.expires_ms == short.saved.value.expires_ms
     shorter = KeyRequest(name="k", rights=("runs.read",), expires_in_s=5)
     made = await office.book.keys.make(shorter, office.caller(short.token))
-    assert made.saved.thing.expires_ms == office.clock.now_ms() + 5000
+    assert made.saved.value.expires_ms == office.clock.now_ms() + 5000
 
 
 async def test_a_key_expires(memory_office: Any) -> None:
@@ -107,7 +107,7 @@ async def test_a_key_expires(memory_office: Any) -> None:
     assert office.caller(made.token) is not None
     office.clock.advance(1)
     assert office.caller(made.token) is None
-    assert (await office.book.keys.make(member(), ADMIN)).saved.thing.expires_ms == office.clock.now_ms() + round(
+    assert (await office.book.keys.make(member(), ADMIN)).saved.value.expires_ms == office.clock.now_ms() + round(
         KEY_LIFE_S * 1000
     )
 

@@ -258,7 +258,7 @@ async def test_a_change_of_an_older_revision_is_refused_and_changes_nothing(memo
     with pytest.raises(Conflict) as caught:
         await office.book.save_user({"user_id": "ann", "role": "admin"}, ADMIN, edited=1)
     assert caught.value.details["revision"] == 2
-    assert office.book.users.get("default", "ann").thing.role == "viewer"
+    assert office.book.users.get("default", "ann").value.role == "viewer"
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ async def test_nobody_becomes_a_user_who_may_more_than_themselves(memory_office:
             await office.book.save_user(body, narrow, password=password)
     with pytest.raises(Forbidden):
         await office.book.delete_user("ann", narrow)
-    assert {saved.id: saved.thing.role for saved in office.book.users.all("default")} == {
+    assert {saved.id: saved.value.role for saved in office.book.users.all("default")} == {
         "ann": "admin",
         "vic": "viewer",
     }

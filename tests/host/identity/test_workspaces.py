@@ -24,7 +24,7 @@ async def test_a_workspace_is_made_renamed_and_outlives_the_host(office: Any) ->
     await office.book.workspaces.save({"workspace_id": "north", "name": "Norden"}, BY, 1)
     await office.again()
     assert office.book.workspaces.open_ids() == ["default", "north"]
-    assert office.book.workspaces.get("north").thing.name == "Norden"
+    assert office.book.workspaces.get("north").value.name == "Norden"
     (first, second) = office.records("policy.changed")
     assert (first.workspace, second.workspace) == ("north", "north")
 

@@ -74,7 +74,7 @@ async def test_bases_and_what_must_be_erased_of_them_outlive_a_restart(
     again = KnowledgeBaseRepository(open_journal(store, "i2"), clock)
     await again.load(store)
     assert again.all("w") == book.all("w")
-    assert (again.get("w", "handbook").revision, again.get("w", "handbook").thing.name) == (2, "The handbook")
+    assert (again.get("w", "handbook").revision, again.get("w", "handbook").value.name) == (2, "The handbook")
     assert again.erasing == {("w", "old")}
     with pytest.raises(NotFound):
         again.get("other", "handbook")

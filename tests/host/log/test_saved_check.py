@@ -27,7 +27,7 @@ async def saved_things(store: Store, journal: Journal, clock: ManualClock) -> No
     changes = SavedChanges(journal, clock)
 
     async def save(kind: Any, thing: str, revision: int, body: Any) -> None:
-        change = SavedChange(kind=kind, workspace="w", thing=thing, revision=revision, by="ann", body=body)
+        change = SavedChange(kind=kind, workspace="w", id=thing, revision=revision, by="ann", body=body)
         await changes.write(change, lambda: None)
 
     await save("user", "ada", 1, {"role": "admin"})
@@ -78,7 +78,7 @@ async def test_a_start_reads_the_newest_record_of_each_thing_however_often_it_wa
     for revision in range(1, 21):
         for kind in ("user", "agent"):
             body = {"revision": revision}
-            change = SavedChange(kind=kind, workspace="w", thing="a", revision=revision, by="ann", body=body)
+            change = SavedChange(kind=kind, workspace="w", id="a", revision=revision, by="ann", body=body)
             await changes.write(change, lambda: None)
     read = [json.loads(row.data or b"")["revision"] for row, _ in store.newest_saved()]
     assert read == [20, 20]

@@ -35,7 +35,7 @@ class Notes(Repository[str]):
         self.save = self._save
 
     def changed(self, before: Saved[str] | None, after: Saved[str] | None) -> None:
-        self.heard.append((before and before.thing, after and after.thing))
+        self.heard.append((before and before.value, after and after.value))
 
 
 async def test_a_thing_is_saved_changed_found_again_and_deleted(
@@ -43,12 +43,12 @@ async def test_a_thing_is_saved_changed_found_again_and_deleted(
 ) -> None:
     notes = Notes(open_journal(store), clock)
     await notes.save("w", "b", lambda _: "one", by="ann")
-    await notes.save("w", "b", lambda before: f"{before and before.thing} two", by="ann", edited=1)
+    await notes.save("w", "b", lambda before: f"{before and before.value} two", by="ann", edited=1)
     await notes.save("v", "a", lambda _: "other", by="bob")
     assert notes.heard == [(None, "one"), ("one", "one two"), (None, "other")]
     again = Notes(open_journal(store, "i2"), clock)
     await again.load(store)
-    assert again.get("w", "b") == Saved(workspace="w", id="b", revision=2, thing="one two")
+    assert again.get("w", "b") == Saved(workspace="w", id="b", revision=2, value="one two")
     assert [(each.workspace, each.id) for each in again.everywhere()] == [("v", "a"), ("w", "b")]
     assert (again.count("w"), again.count("nowhere"), again.all("nowhere")) == (1, 0, [])
     await again.delete("w", "b", by="ann")
@@ -78,7 +78,7 @@ async def test_of_two_changes_of_one_revision_one_is_made(store: Store, open_jou
     changes = [notes.save("w", "a", lambda _, says=says: says, by="ann", edited=1) for says in ("two", "three")]
     ends = await asyncio.gather(*changes, return_exceptions=True)
     assert [type(end) for end in ends] == [Saved, Conflict]
-    assert notes.get("w", "a").thing == "two"
+    assert notes.get("w", "a").value == "two"
 
 
 async def test_nobody_sees_a_thing_before_it_is_on_disk_and_who_goes_away_does_not_stop_it(
@@ -91,13 +91,13 @@ async def test_nobody_sees_a_thing_before_it_is_on_disk_and_who_goes_away_does_n
     await gate.arrival()
     assert notes.find("w", "a") is None
     saving.cancel()
-    behind = asyncio.create_task(notes.save("w", "a", lambda before: f"{before and before.thing} two", by="bob"))
+    behind = asyncio.create_task(notes.save("w", "a", lambda before: f"{before and before.value} two", by="bob"))
     await asyncio.sleep(0)
     gate.lift()
     with pytest.raises(asyncio.CancelledError):
         await saving
     assert told == ["then"]
-    assert await behind == Saved(workspace="w", id="a", revision=2, thing="one two")
+    assert await behind == Saved(workspace="w", id="a", revision=2, value="one two")
 
 
 async def test_what_the_store_refuses_is_nowhere(gate: Any, open_journal: Open, clock: ManualClock) -> None:

@@ -39,9 +39,9 @@ async def test_a_server_and_every_yes_outlive_a_restart(
     again = McpServerRepository(SavedChanges(open_journal(store, "i2"), clock), lambda *_: None)
     await again.load(store)
     assert again.all("w") == repository.all("w")
-    kept = again.get("w", "afar").thing
+    kept = again.get("w", "afar").value
     assert (kept.agreed, kept.server.timeout_s) == ({"act": YES}, 6.0)
-    assert not again.get("w", "near").thing.server.allows("act"), "an empty list allows nothing"
+    assert not again.get("w", "near").value.server.allows("act"), "an empty list allows nothing"
     with pytest.raises(Conflict):
         await again.save(body, "w", "afar", by="bob", edited=1)
     await again.delete("w", "afar", by="ann", edited=None)
@@ -63,4 +63,4 @@ async def test_a_workspace_has_so_many_servers_and_a_server_so_much_that_is_agre
     )
     with pytest.raises(Conflict, match="the consents for s0 exceed"):
         await repository.agree("w", "s0", {"act": large}, frozenset(), by="ann")
-    assert repository.get("w", "s0").thing.agreed == {}
+    assert repository.get("w", "s0").value.agreed == {}

@@ -276,7 +276,7 @@ async def test_a_name_that_is_taken_here_is_not_brought_by_a_runtime(
     connection = await quick_harbour.connect(remote)
     with pytest.raises(Conflict, match="already has a plugin"):
         await quick_harbour.consent(connection)
-    assert connection.saved.thing.consented is None
+    assert connection.saved.value.consented is None
 
 
 async def test_a_runtime_may_be_enrolled_for_one_plugin_only(quick_harbour: Any, make_remote: Any) -> None:

@@ -13,13 +13,13 @@ async def test_a_code_enrols_one_key_and_a_lost_answer_is_given_again(harbour: A
     repository, first, second = harbour.remote.repository, make_remote(1), make_remote(2)
     code = await harbour.invite()
     saved = await repository.enrol(code, first.public, harbour.proof(first, code))
-    assert (saved.workspace, saved.thing.name, saved.thing.consented) == ("default", "box", None)
+    assert (saved.workspace, saved.value.name, saved.value.consented) == ("default", "box", None)
     assert await repository.enrol(code, first.public, harbour.proof(first, code)) == saved
     with pytest.raises(Unauthenticated):
         await repository.enrol(code, second.public, harbour.proof(second, code))
     assert [row.type for row in harbour.records("runtime.enrolled")] == ["runtime.enrolled"]
     await harbour.again()
-    assert harbour.remote.repository.of_key(first.public).thing.name == "box"
+    assert harbour.remote.repository.of_key(first.public).value.name == "box"
     with pytest.raises(Unauthenticated):
         await harbour.remote.repository.enrol(code, second.public, harbour.proof(second, code))
 
@@ -80,7 +80,7 @@ async def test_a_name_is_taken_once_and_free_after_a_revocation(harbour: Any, ma
     assert len(harbour.records("runtime.revoked")) == 1
     await harbour.enrol(remote)
     await harbour.again()
-    assert harbour.remote.repository.of_key(remote.public).thing.name == "box"
+    assert harbour.remote.repository.of_key(remote.public).value.name == "box"
 
 
 async def test_there_are_so_many_runtimes_and_codes_and_no_more(quick_harbour: Any, make_remote: Any) -> None:

@@ -157,7 +157,7 @@ class AgentRepository:
             change = SavedChange(
                 kind="agent",
                 workspace=workspace,
-                thing=agent_id,
+                id=agent_id,
                 revision=revision,
                 by=by,
                 body=agent_to_wire(agent, masked=False),
@@ -185,7 +185,7 @@ class AgentRepository:
                     agent=agent_id,
                     bindings=", ".join(named),
                 )
-            change = SavedChange(kind="agent", workspace=workspace, thing=agent_id, revision=before.revision + 1, by=by)
+            change = SavedChange(kind="agent", workspace=workspace, id=agent_id, revision=before.revision + 1, by=by)
             along = JointChange()
             if self._vault is not None:
                 going = secrets_of_agent(self._vault, workspace, agent_id)
@@ -253,7 +253,7 @@ class BindingRepository(Repository[Binding]):
 
     def changed(self, before: Saved[Binding] | None, after: Saved[Binding] | None) -> None:
         if after is not None:
-            self._bindings.put(after.thing)
+            self._bindings.put(after.value)
         elif before is not None:
             self._bindings.remove(before.id, before.workspace)
 

@@ -124,7 +124,7 @@ def _write(
     settler = SettlementWriter(store, blobs, clock, incarnation=new_incarnation(clock), key=key)
     for thing in manifest.saved:
         change = SavedChange(
-            kind="agent", workspace=workspace, thing=thing.id, revision=thing.revision, by=_BY, body=thing.body
+            kind="agent", workspace=workspace, id=thing.id, revision=thing.revision, by=_BY, body=thing.body
         )
         settler.note(workspace, "policy.changed", change.data())
     summary: JsonObject = {

@@ -187,7 +187,7 @@ class ChannelRepository(Repository[SavedChannel]):
 
         def make(before: Saved[SavedChannel] | None) -> SavedChannel:
             nonlocal new_secret
-            known = None if before is None else before.thing
+            known = None if before is None else before.value
             config = SavedChannel.read({**body, "channel_id": channel_id}).checked(known)
             self._check_reach(config)
             new_secret = None if known is not None and config.secret == known.secret else config.secret
@@ -197,8 +197,8 @@ class ChannelRepository(Repository[SavedChannel]):
             return [] if new_secret is None else [PutKept(self._secret_row(workspace, channel_id, new_secret))]
 
         saved = await self._save(workspace, channel_id, make, by=by, edited=edited, keeps=keeps)
-        if saved.thing.secret is not None:
-            self._know(workspace, channel_id, saved.thing.secret)
+        if saved.value.secret is not None:
+            self._know(workspace, channel_id, saved.value.secret)
         return saved, new_secret
 
     async def delete(self, workspace: str, channel_id: str, *, by: str, edited: int | None = None) -> None:
@@ -250,7 +250,7 @@ class ChannelRepository(Repository[SavedChannel]):
 
     def is_off(self, workspace: str, channel_id: str) -> bool:
         saved = self.find(workspace, channel_id)
-        return saved is not None and not saved.thing.enabled
+        return saved is not None and not saved.value.enabled
 
     def put(self, workspace: str, channel_id: str, channel: Channel) -> None:
         """Add a channel that is not saved: a part of the host provides it."""
@@ -266,8 +266,8 @@ class ChannelRepository(Repository[SavedChannel]):
         self.revision += 1
         if before is not None:
             self._live.pop((before.workspace, before.id), None)
-        if after is not None and after.thing.enabled and after.thing.url is not None and after.thing.secret:
-            self._live[after.workspace, after.id] = HttpChannel(after.thing, after.workspace, self._clock, self._egress)
+        if after is not None and after.value.enabled and after.value.url is not None and after.value.secret:
+            self._live[after.workspace, after.id] = HttpChannel(after.value, after.workspace, self._clock, self._egress)
 
     def _read_channel(self, body: JsonObject, workspace: str) -> SavedChannel:
         config = SavedChannel.read(body)

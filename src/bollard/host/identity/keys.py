@@ -140,7 +140,7 @@ class Keys(Repository[ApiKey]):
     def _own(self, caller: Caller) -> ApiKey | None:
         """The key of the caller, if it is one."""
         found = self.find(caller.workspace, caller.name.removeprefix("key:")) if caller.kind == "key" else None
-        return None if found is None else found.thing
+        return None if found is None else found.value
 
     @staticmethod
     def _check(wanted: KeyRequest, caller: Caller) -> None:
@@ -167,7 +167,7 @@ class Keys(Repository[ApiKey]):
         """Delete a key; it opens nothing from the commit on. A caller cannot delete a key with more rights."""
 
         def check(before: Saved[ApiKey]) -> None:
-            if not caller.rights.issuperset(before.thing.rights):
+            if not caller.rights.issuperset(before.value.rights):
                 raise Forbidden(
                     f"key {key_id} has rights that you lack",
                     reason="key_above_caller",
@@ -182,19 +182,19 @@ class Keys(Repository[ApiKey]):
         """Delete the keys of a deleted user: the next user with this id is another person."""
 
         def goes(saved: Saved[ApiKey]) -> bool:
-            return saved.thing.user_id == user_id
+            return saved.value.user_id == user_id
 
         uses = [DropKept(KEY_USE, workspace, saved.id) for saved in self.all(workspace) if goes(saved)]
         return self._leaving(workspace, goes, by) + JointChange(keeps=uses)
 
     def changed(self, before: Saved[ApiKey] | None, after: Saved[ApiKey] | None) -> None:
         if before is not None:
-            self._callers.drop(before.thing.sha256)
+            self._callers.drop(before.value.sha256)
         if after is None:
             if before is not None:
                 self._uses.forget(before.workspace, before.id)
             return
-        key = after.thing
+        key = after.value
         self._callers.put(
             Credential(
                 digest=key.sha256,

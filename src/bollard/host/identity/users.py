@@ -50,7 +50,7 @@ class Users(Repository[User]):
 
     def user(self, workspace: str, user_id: str) -> User | None:
         found = self.find(workspace, user_id)
-        return None if found is None else found.thing
+        return None if found is None else found.value
 
     def has_password(self, workspace: str, user_id: str) -> bool:
         return (workspace, user_id) in self._hashes
@@ -78,7 +78,7 @@ class Users(Repository[User]):
 
         def make(before: Saved[User] | None) -> User:
             if before is not None:
-                check_within(caller, before.thing)
+                check_within(caller, before.value)
             return wanted
 
         return await self._write(wanted.user_id, make, caller, hashed, edited=edited, keeps=keeps, then=then)
@@ -93,7 +93,7 @@ class Users(Repository[User]):
         def make(before: Saved[User] | None) -> User:
             if before is None or old is None or self.hash_of(caller.workspace, user_id) != old:
                 raise _Stale
-            return before.thing
+            return before.value
 
         try:
             await self._write(user_id, make, caller, hashed, keeps=keeps, then=then)
@@ -139,7 +139,7 @@ class Users(Repository[User]):
         """Delete a user with the password, and with what `along` returns."""
 
         def check(before: Saved[User]) -> None:
-            check_within(caller, before.thing)
+            check_within(caller, before.value)
 
         workspace, password = caller.workspace, DropKept(PASSWORD, caller.workspace, user_id)
         await self._delete(workspace, user_id, check, by=caller.name, edited=edited, keeps=[password], along=along)
@@ -203,7 +203,7 @@ class ActorLinks(Repository[ActorLink]):
         if actor.type == "user" and (user := self._users.user(workspace, actor.id)) is not None:
             return None if user.disabled else user
         link = self.find(workspace, link_id(f"{actor.type}:{actor.id}"))
-        user = None if link is None else self._users.user(workspace, link.thing.user_id)
+        user = None if link is None else self._users.user(workspace, link.value.user_id)
         return None if user is None or user.disabled else user
 
     def names(self, workspace: str, actor: Actor | None) -> frozenset[str]:
@@ -241,4 +241,4 @@ class ActorLinks(Repository[ActorLink]):
 
     def leaving(self, workspace: str, user_id: str, by: str) -> JointChange:
         """Delete the links of a deleted user: the next user with this id is another person."""
-        return self._leaving(workspace, lambda saved: saved.thing.user_id == user_id, by)
+        return self._leaving(workspace, lambda saved: saved.value.user_id == user_id, by)

@@ -55,11 +55,11 @@ class Workspaces:
     def is_open(self, workspace: str) -> bool:
         """Whether callers can use the workspace. Cheap: every request asks."""
         found = self._saved.find(workspace, workspace)
-        return workspace == DEFAULT_WORKSPACE if found is None else not found.thing.closed
+        return workspace == DEFAULT_WORKSPACE if found is None else not found.value.closed
 
     def open_ids(self) -> list[str]:
         """The open workspaces, the first one first."""
-        others = (saved.id for saved in self._saved.everywhere() if not saved.thing.closed)
+        others = (saved.id for saved in self._saved.everywhere() if not saved.value.closed)
         return [DEFAULT_WORKSPACE, *(each for each in others if each != DEFAULT_WORKSPACE)]
 
     def get(self, workspace: str) -> Saved[Workspace]:
@@ -67,7 +67,7 @@ class Workspaces:
         if not self.is_open(workspace):
             raise WORKSPACE.missing()
         found = self._saved.find(workspace, workspace)
-        return found or Saved(workspace=workspace, id=workspace, revision=0, thing=Workspace(workspace_id=workspace))
+        return found or Saved(workspace=workspace, id=workspace, revision=0, value=Workspace(workspace_id=workspace))
 
     def all(self) -> list[Saved[Workspace]]:
         """The open workspaces, by id."""
@@ -85,7 +85,7 @@ class Workspaces:
             )
 
         def make(before: Saved[Workspace] | None) -> Workspace:
-            if before is not None and before.thing.closed:
+            if before is not None and before.value.closed:
                 raise Conflict(
                     f"the id {wanted.workspace_id} belonged to a deleted workspace",
                     reason="workspace_id_used",
@@ -114,9 +114,9 @@ class Workspaces:
         self.get(workspace)
 
         def make(before: Saved[Workspace] | None) -> Workspace:
-            if before is None or before.thing.closed:
+            if before is None or before.value.closed:
                 raise WORKSPACE.missing()
-            return before.thing.model_copy(update={"closed": True})
+            return before.value.model_copy(update={"closed": True})
 
         await self._saved.save(workspace, make, by, edited)
 
@@ -124,7 +124,7 @@ class Workspaces:
         if after is None or after.id == DEFAULT_WORKSPACE:
             return
         for opened, closed in self._watchers:
-            if after.thing.closed:
+            if after.value.closed:
                 if before is not None:
                     closed(after.id)
             elif before is None:

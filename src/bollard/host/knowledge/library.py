@@ -86,7 +86,7 @@ class Library:
         """Save a base. If its chunks change, its documents are indexed again."""
         before = self.book.find(workspace, kb_id)
         saved = await self.book.save(body, workspace, kb_id, by=by, edited=edited)
-        if before is not None and not saved.thing.cuts_as(before.thing):
+        if before is not None and not saved.value.cuts_as(before.value):
             try:
                 await self._ready(saved)
             except KnowledgeUnavailable:  # the base is saved; the next use opens it in the engine
@@ -166,7 +166,7 @@ class Library:
         """The best chunks that fit into one answer. `rerank` replaces the workspace's own, so that another caller is
         charged. Raises `NotFound`, `KnowledgeUnavailable`."""
         saved = self.book.get(workspace, kb_id)
-        engine, model = await self._ready(saved), saved.thing.rerank_model
+        engine, model = await self._ready(saved), saved.value.rerank_model
         rerank = rerank or self.rerank
         if model is None or rerank is None:
             return fitted(await engine.retrieve(workspace, kb_id, question), question.top_k)
@@ -185,7 +185,7 @@ class Library:
         async with self._opening:
             await self._erase_with(engine)
             if self._opened.get(key) != saved.revision:
-                await engine.open_base(saved.workspace, saved.thing)
+                await engine.open_base(saved.workspace, saved.value)
                 self._opened[key] = saved.revision
         return engine
 
@@ -298,7 +298,7 @@ class KnowledgeSource:
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         if not self._is_open(workspace):
             return []
-        return [_capability(saved.thing) for saved in self._book.all(workspace)]
+        return [_capability(saved.value) for saved in self._book.all(workspace)]
 
     def absent(self, workspace: str) -> Mapping[str, str]:
         del workspace

@@ -30,7 +30,7 @@ class SavedChange(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: PolicyKind
     workspace: str
-    thing: str
+    id: str
     revision: int
     by: str
     """The name of the caller."""
@@ -40,7 +40,7 @@ class SavedChange(msgspec.Struct, frozen=True, kw_only=True):
         """The data of the record."""
         data: JsonObject = {
             "kind": self.kind,
-            "id": self.thing,
+            "id": self.id,
             "action": "deleted",
             "revision": self.revision,
             "by": self.by,
@@ -86,15 +86,15 @@ class SavedChanges:
         await self._journal.commit_through(entry, committed)
 
 
-def check_revision(kind: PolicyKind, thing: str, now: int, edited: int | None) -> None:
+def check_revision(kind: PolicyKind, resource_id: str, now: int, edited: int | None) -> None:
     """Raise `Conflict` for a change of an older revision. `None` matches every revision."""
     if edited is not None and edited != now:
         raise Conflict(
-            f"{kind} {thing} is at revision {now}, but revision {edited} was edited",
+            f"{kind} {resource_id} is at revision {now}, but revision {edited} was edited",
             reason="revision_conflict",
             hint=f"read the {kind} again and repeat the change",
             kind=kind,
-            id=thing,
+            id=resource_id,
             revision=now,
             edited=edited,
         )
@@ -125,7 +125,7 @@ class Saved(Generic[T]):
     workspace: str
     id: str
     revision: int
-    thing: T
+    value: T
 
 
 class JointChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,11 +199,11 @@ class Repository(Generic[T]):
         """Read everything from the store. Raises `SettingsError` for a resource that cannot be read."""
         for row in await asyncio.to_thread(store.policies_everywhere, self._kind.kind):
             try:
-                thing = self._from_body(_decode(row.body), row.workspace)
+                value = self._from_body(_decode(row.body), row.workspace)
             except HostError as error:
                 raise unreadable(self._kind.kind, row, error) from error
             self._settle(
-                row.workspace, row.id, Saved(workspace=row.workspace, id=row.id, revision=row.revision, thing=thing)
+                row.workspace, row.id, Saved(workspace=row.workspace, id=row.id, revision=row.revision, value=value)
             )
 
     def find(self, workspace: str, resource_id: str, /) -> Saved[T] | None:
@@ -252,11 +252,11 @@ class Repository(Generic[T]):
             before = self.find(workspace, resource_id)
             revision = 0 if before is None else before.revision
             check_revision(self._kind.kind, resource_id, revision, edited)
-            thing = make(before)
+            value = make(before)
             limit = self._kind.limit
             if before is None and limit is not None and self.count(workspace) >= limit:
                 raise self._kind.at_limit()
-            saved = Saved(workspace=workspace, id=resource_id, revision=revision + 1, thing=thing)
+            saved = Saved(workspace=workspace, id=resource_id, revision=revision + 1, value=value)
 
             def settled() -> None:
                 self._settle(workspace, resource_id, saved)
@@ -296,11 +296,11 @@ class Repository(Generic[T]):
             beside = [*beside, *joint.records]
             await self._changes.write(self._deletion(before, by), settled, keeps=every, beside=beside)
 
-    def _joining(self, workspace: str, resource_id: str, thing: T, by: str) -> JointChange:
+    def _joining(self, workspace: str, resource_id: str, value: T, by: str) -> JointChange:
         """Save a resource in the commit of another one, whose owner alone changes it."""
         before = self.find(workspace, resource_id)
         revision = 1 if before is None else before.revision + 1
-        saved = Saved(workspace=workspace, id=resource_id, revision=revision, thing=thing)
+        saved = Saved(workspace=workspace, id=resource_id, revision=revision, value=value)
         return JointChange(
             records=[("policy.changed", self._change(saved, by).data())],
             settled=[lambda: self._settle(workspace, resource_id, saved)],
@@ -326,15 +326,15 @@ class Repository(Generic[T]):
         return SavedChange(
             kind=self._kind.kind,
             workspace=saved.workspace,
-            thing=saved.id,
+            id=saved.id,
             revision=saved.revision,
             by=by,
-            body=self._to_body(saved.thing),
+            body=self._to_body(saved.value),
         )
 
     def _deletion(self, before: Saved[T], by: str) -> SavedChange:
         return SavedChange(
-            kind=self._kind.kind, workspace=before.workspace, thing=before.id, revision=before.revision + 1, by=by
+            kind=self._kind.kind, workspace=before.workspace, id=before.id, revision=before.revision + 1, by=by
         )
 
     def _settle(self, workspace: str, resource_id: str, after: Saved[T] | None) -> None:

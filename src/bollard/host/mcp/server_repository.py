@@ -53,7 +53,7 @@ class McpServerRepository(Repository[ServerRecord]):
         server = SavedMcpServer.read({**body, "server_id": name})
 
         def make(before: Saved[ServerRecord] | None) -> ServerRecord:
-            return ServerRecord(server=server, agreed={} if before is None else before.thing.agreed)
+            return ServerRecord(server=server, agreed={} if before is None else before.value.agreed)
 
         return await self._save(workspace, name, make, by=by, edited=edited)
 
@@ -63,7 +63,7 @@ class McpServerRepository(Repository[ServerRecord]):
         """Add consents, and withdraw others."""
 
         def make(before: Saved[ServerRecord] | None) -> ServerRecord:
-            kept = self._existing(before).thing
+            kept = self._existing(before).value
             agreed = {**{tool: old for tool, old in kept.agreed.items() if tool not in withdrawn}, **yes}
             made = replace(kept, agreed=dict(sorted(agreed.items())))
             if len(agreed) > CONSENT_TOOLS or len(msgspec.json.encode(_written(made))) > CONSENT_BYTES:

@@ -151,7 +151,7 @@ class McpSource:
         """Save a server. Saving it unchanged reconnects it."""
         before = self.repository.find(workspace, name)
         saved = await self.repository.save(body, workspace, name, by=by, edited=edited)
-        if before is not None and before.thing.server == saved.thing.server:
+        if before is not None and before.value.server == saved.value.server:
             self._replace(saved)
         return saved
 
@@ -211,7 +211,7 @@ class McpSource:
     async def begin_login(self, workspace: str, name: str, redirect_uri: str, by: str) -> StartedLogin:
         """Begin a login; returns where the person logs in. Raises `InvalidRequest` and `Conflict`."""
         check_redirect(redirect_uri)
-        server = self.repository.get(workspace, name).thing.server
+        server = self.repository.get(workspace, name).value.server
         if server.url is None or server.auth is None:
             raise no_login(name)
         if not server.enabled:
@@ -232,8 +232,8 @@ class McpSource:
     ) -> Saved[ServerRecord]:
         """Complete a login and reconnect the server. Raises `InvalidRequest` and `Conflict`."""
         saved = self.repository.get(workspace, name)
-        login = await self._logins.complete(workspace, saved.thing.server, callback, by)
-        await self._login_repository.save(workspace, saved.thing.server, login, by=by)
+        login = await self._logins.complete(workspace, saved.value.server, callback, by)
+        await self._login_repository.save(workspace, saved.value.server, login, by=by)
         current = self.repository.get(workspace, name)
         self._replace(current)
         return current
@@ -277,7 +277,7 @@ class McpSource:
             self._logins.drop(*key)
             if running is not None:
                 self._end(self._connections.pop(key))
-        elif running is None or not running.apply(after.thing):
+        elif running is None or not running.apply(after.value):
             self._replace(after)
 
     def _replace(self, saved: Saved[ServerRecord]) -> None:
@@ -289,7 +289,7 @@ class McpSource:
             return
         connection = self._connections[saved.workspace, saved.id] = McpConnection(
             saved.workspace,
-            saved.thing,
+            saved.value,
             bridge=self.bridge,
             secrets=self._secrets,
             logins=self._login_repository,

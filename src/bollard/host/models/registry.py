@@ -228,4 +228,4 @@ class ModelRegistry:
 
 
 def _known(saved: Saved[SavedModel]) -> RegisteredModel:
-    return RegisteredModel(spec=saved.thing, origin="saved", revision=saved.revision)
+    return RegisteredModel(spec=saved.value, origin="saved", revision=saved.revision)

@@ -257,7 +257,7 @@ class PluginRepository:
             check_revision("plugin", plugin_id, installed.revision, revision)
             check_unused(installed, self._agents.saved(workspace), self._bindings.all(workspace))
             change = SavedChange(
-                kind="plugin", workspace=workspace, thing=plugin_id, revision=installed.revision + 1, by=by
+                kind="plugin", workspace=workspace, id=plugin_id, revision=installed.revision + 1, by=by
             )
             data: JsonObject = {"plugin": plugin_id, "digest": installed.current.digest, "by": by}
             await self._changes.write(change, lambda: self._apply_removed(installed), beside=[("plugin.removed", data)])
@@ -408,7 +408,7 @@ def _change_of(installed: Installed, by: str) -> SavedChange:
     return SavedChange(
         kind="plugin",
         workspace=installed.workspace,
-        thing=installed.plugin_id,
+        id=installed.plugin_id,
         revision=installed.revision,
         by=by,
         body=installed.to_wire(),

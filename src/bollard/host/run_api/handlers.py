@@ -247,7 +247,7 @@ class Knowledge:
         saved = self._library.book.find(workspace, params.kb_id)
         if saved is None:
             raise _gone()
-        run.take_in(saved.thing.brings.bits)  # before any content leaves the base, even if the query fails
+        run.take_in(saved.value.brings.bits)  # before any content leaves the base, even if the query fails
         try:
             chunks = await self._library.retrieve(workspace, params.kb_id, question, self._rerank_for(run))
         except NotFound:  # deleted meanwhile: looks the same as not granted

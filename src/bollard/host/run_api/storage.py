@@ -255,7 +255,7 @@ class Files:
         saved = None if library is None else library.book.find(workspace, kb_id)
         if library is None or saved is None or not document_id:
             return None
-        run.take_in(saved.thing.brings.bits)  # the same bits as a retrieval
+        run.take_in(saved.value.brings.bits)  # the same bits as a retrieval
         try:
             async with self._documents:
                 content = await library.content(workspace, kb_id, document_id)

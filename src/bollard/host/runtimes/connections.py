@@ -119,7 +119,7 @@ class Connections:
         self._repository.watch(self._changed)
 
     def find(self, saved: Saved[Enrolled]) -> Connection | None:
-        return self._open.get(saved.thing.public_key)
+        return self._open.get(saved.value.public_key)
 
     def close(self) -> None:
         """Disconnect every runtime because the host stops; they reconnect later."""
@@ -148,11 +148,11 @@ class Connections:
             before.slot.cut("its key connected again, and this connection did not answer")
             self._leave(before)
         current = self._repository.of_key(public_key)
-        if current is None or not current.thing.enabled or self._closing:  # changed during the await
+        if current is None or not current.value.enabled or self._closing:  # changed during the await
             raise _unknown_key()
         if public_key in self._open:
             raise _already_connected(saved)
-        connection = self._open[public_key] = Connection(current, RemoteSlot(current.thing.name, self._clock))
+        connection = self._open[public_key] = Connection(current, RemoteSlot(current.value.name, self._clock))
         try:
             yield connection
         finally:
@@ -161,7 +161,7 @@ class Connections:
     def _authenticate(self, public_key: str, nonce: str, signature: str) -> Saved[Enrolled]:
         is_signed = self._challenges.answer(nonce, public_key, signature)
         saved = self._repository.of_key(public_key)
-        if not is_signed or saved is None or not saved.thing.enabled or not self._is_open(saved.workspace):
+        if not is_signed or saved is None or not saved.value.enabled or not self._is_open(saved.workspace):
             raise _unknown_key()
         wait_s = self._rates.take(public_key, self._clock.monotonic())
         if wait_s is not None:
@@ -177,8 +177,8 @@ class Connections:
         return saved
 
     def _leave(self, connection: Connection) -> None:
-        if self._open.get(connection.saved.thing.public_key) is connection:
-            del self._open[connection.saved.thing.public_key]
+        if self._open.get(connection.saved.value.public_key) is connection:
+            del self._open[connection.saved.value.public_key]
         if connection.pool is not None:
             connection.pool.leave(connection.slot)
             connection.pool = None
@@ -187,7 +187,7 @@ class Connections:
 
     async def serve(self, connection: Connection, transport: Transport) -> None:
         """Serve a runtime from its introduction to the end of its connection."""
-        slot, name = connection.slot, connection.saved.thing.name
+        slot, name = connection.slot, connection.saved.value.name
         try:
             result, runners, tools = await slot.introduce(transport, self._host_version)
         except (WireError, TimeoutError) as error:
@@ -215,8 +215,8 @@ class Connections:
     def _assign(self, connection: Connection) -> None:
         """Move a runtime to the pool that it belongs to now, or to none."""
         introduced, slot = connection.introduced, connection.slot
-        saved = self._repository.of_key(connection.saved.thing.public_key)
-        if saved is None or not saved.thing.enabled:
+        saved = self._repository.of_key(connection.saved.value.public_key)
+        if saved is None or not saved.value.enabled:
             slot.dismiss("it was revoked" if saved is None else "it was switched off")
             return
         connection.saved = saved
@@ -224,7 +224,7 @@ class Connections:
             return
         problem, pool = self._find_pool(saved, introduced)
         if problem != connection.problem and problem is not None:
-            _log.warning("a runtime gets no runs", runtime=saved.thing.name, reason=problem)
+            _log.warning("a runtime gets no runs", runtime=saved.value.name, reason=problem)
         connection.problem = problem
         if pool is connection.pool:
             return
@@ -233,15 +233,15 @@ class Connections:
         connection.pool = pool
         if pool is not None:
             log = self._fleet.log_of(saved.workspace, introduced.described.plugin_id)
-            log.say("host", f"the runtime {saved.thing.name} is connected")
+            log.say("host", f"the runtime {saved.value.name} is connected")
             slot.log_to(log)
             pool.join(slot, introduced.catalogue, introduced.tools)
 
     def _find_pool(
         self, saved: Saved[Enrolled], introduced: RuntimeIntroduction
     ) -> tuple[str | None, RemotePool | None]:
-        plugin, consented = introduced.described.plugin_id, saved.thing.consented
-        problem = consent_problem(saved.thing, introduced) or self._plugins.name_conflict(saved.workspace, plugin)
+        plugin, consented = introduced.described.plugin_id, saved.value.consented
+        problem = consent_problem(saved.value, introduced) or self._plugins.name_conflict(saved.workspace, plugin)
         if problem is not None or consented is None:
             return problem, None
         pool = self._plugins.pool_of(saved.workspace, consented)
@@ -254,8 +254,8 @@ class Connections:
         saved = after or before
         if saved is None:
             return
-        connection = self._open.get(saved.thing.public_key)
-        if connection is not None and (after is None or not after.thing.enabled):
+        connection = self._open.get(saved.value.public_key)
+        if connection is not None and (after is None or not after.value.enabled):
             self._assign(connection)  # before its plugin is removed, so that no one waits for its runs
         self._plugins.sync(saved.workspace, self._repository.all(saved.workspace))
         for each in list(self._open.values()):
@@ -272,7 +272,7 @@ class Connections:
         """How the access of its plugin differs from the consent."""
         if connection.introduced is None:
             return None
-        consented, described = connection.saved.thing.consented, connection.introduced.described
+        consented, described = connection.saved.value.consented, connection.introduced.described
         if consented is None:
             return compare(None, described.access)
         change = compare(consented.access, described.access)
@@ -291,13 +291,13 @@ class Connections:
             )
         described, digest = connection.introduced.described, connection.introduced.digest
         plugin = described.plugin_id
-        if saved.thing.plugin is not None and plugin != saved.thing.plugin:
+        if saved.value.plugin is not None and plugin != saved.value.plugin:
             raise Conflict(
-                f"the runtime {name} was enrolled for {saved.thing.plugin} only, and has the plugin {plugin}",
+                f"the runtime {name} was enrolled for {saved.value.plugin} only, and has the plugin {plugin}",
                 reason="runtime_other_plugin",
                 hint="revoke it, and enrol it for this plugin",
                 runtime=name,
-                enrolled=saved.thing.plugin,
+                enrolled=saved.value.plugin,
                 plugin=plugin,
             )
         if (conflict := self._plugins.name_conflict(workspace, plugin)) is not None:
@@ -308,7 +308,7 @@ class Connections:
                 plugin=plugin,
             )
         self._plugins.check_name(workspace, plugin)
-        before = saved.thing.consented
+        before = saved.value.consented
         check_consent(digest, described, None if before is None else before.access, consent or "")
         consented = Consented(
             plugin=plugin,
@@ -332,10 +332,10 @@ def _unknown_key() -> HostError:
 
 def _already_connected(saved: Saved[Enrolled]) -> Conflict:
     return Conflict(
-        f"the runtime {saved.thing.name} is connected already",
+        f"the runtime {saved.value.name} is connected already",
         reason="runtime_connected",
         hint="stop the other process, or enrol this one with a key of its own",
-        runtime=saved.thing.name,
+        runtime=saved.value.name,
     )
 
 

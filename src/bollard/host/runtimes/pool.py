@@ -275,8 +275,8 @@ def newest_consents(enrolled: Iterable[Saved[Enrolled]]) -> dict[str, Consented]
     """The latest consent for each plugin, among the enabled runtimes. Pure."""
     newest: dict[str, Consented] = {}
     for saved in enrolled:
-        consented = saved.thing.consented
-        if consented is None or not saved.thing.enabled:
+        consented = saved.value.consented
+        if consented is None or not saved.value.enabled:
             continue
         known = newest.get(consented.plugin)
         if known is None or known.at_ms < consented.at_ms:

@@ -116,7 +116,7 @@ class RuntimeRepository(Repository[Enrolled]):
         """Somebody said yes to what its plugin asks for."""
 
         def changed(before: Saved[Enrolled] | None) -> Enrolled:
-            return self._existing(before).thing.model_copy(update={"consented": consented})
+            return self._existing(before).value.model_copy(update={"consented": consented})
 
         told: JsonObject = {"runtime": name, **consented.to_wire()}
         return await self._save(workspace, name, changed, by=by, beside=[("runtime.consented", told)])
@@ -127,27 +127,27 @@ class RuntimeRepository(Repository[Enrolled]):
         """Let it in again, or no more for now."""
 
         def changed(before: Saved[Enrolled] | None) -> Enrolled:
-            return self._existing(before).thing.model_copy(update={"enabled": enabled})
+            return self._existing(before).value.model_copy(update={"enabled": enabled})
 
         return await self._save(workspace, name, changed, by=by, edited=revision)
 
     async def revoke(self, workspace: str, name: str, by: str, revision: int | None = None) -> None:
         """Delete a runtime and its key. From the commit on, it is refused."""
-        public_key = self.get(workspace, name).thing.public_key
+        public_key = self.get(workspace, name).value.public_key
         told: JsonObject = {"runtime": name, "public_key": public_key, "by": by}
         await self._delete(workspace, name, by=by, edited=revision, beside=[("runtime.revoked", told)])
 
     async def note(self, saved: Saved[Enrolled], kind: str, told: JsonObject) -> None:
         """Write down that it came or went. Raises `HostError`."""
-        data = encode_data({"runtime": saved.thing.name, **told})
+        data = encode_data({"runtime": saved.value.name, **told})
         record = NewRecord(workspace=saved.workspace, type=kind, data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], size=len(data)))
 
     def changed(self, before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> None:
         if before is not None:
-            self._by_key.pop(before.thing.public_key, None)
+            self._by_key.pop(before.value.public_key, None)
         if after is not None:
-            self._by_key[after.thing.public_key] = after
+            self._by_key[after.value.public_key] = after
         self._watch(before, after)
 
 

@@ -233,7 +233,7 @@ class Vault(Repository[SecretNote]):
 
     def _noted(self, before: Saved[SecretNote] | None, by: str) -> SecretNote:
         now_ms = self._clock.now_ms()
-        return SecretNote(created_ms=now_ms if before is None else before.thing.created_ms, set_ms=now_ms, set_by=by)
+        return SecretNote(created_ms=now_ms if before is None else before.value.created_ms, set_ms=now_ms, set_by=by)
 
     def _row(self, workspace: str, name: str, value: str) -> KeptRow:
         """The redactor knows it from now on, also where it is never saved: it was seen."""

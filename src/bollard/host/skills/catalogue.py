@@ -169,7 +169,7 @@ class SkillCatalogue:
         skills: dict[str, tuple[OfferedSkill, PluginSkillFolder | None]] = {}
         unusable: list[Unusable] = []
         for saved in self._repository.all(workspace):
-            skills[saved.id] = (saved.thing.offered(), None)
+            skills[saved.id] = (saved.value.offered(), None)
         for plugin in self._plugins(workspace):
             folder = self._folder_skills(plugin)
             skills |= {skill.skill_id: (skill, plugin) for skill in folder.skills}

@@ -148,7 +148,7 @@ class SkillRepository(Repository[KeptSkill]):
         def make(before: Saved[KeptSkill] | None) -> KeptSkill:
             if before is None:
                 return KeptSkill(name=content.text.name, current=version)
-            known = before.thing
+            known = before.value
             if authored and not known.current.authored:
                 raise Conflict(
                     f"a person wrote the skill {known.name}, and a run cannot replace it",
@@ -166,5 +166,5 @@ class SkillRepository(Repository[KeptSkill]):
         self.revision += 1
 
     async def _sweep(self, workspace: str) -> None:
-        wanted = frozenset[str]().union(*(saved.thing.contents for saved in self.all(workspace)))
+        wanted = frozenset[str]().union(*(saved.value.contents for saved in self.all(workspace)))
         await asyncio.to_thread(self._files.sweep, workspace, wanted)

@@ -171,7 +171,7 @@ class Skills:
         saved = await self._repository.save(
             context.workspace, files, by=f"agent:{context.agent_id}", called=name, authored=True
         )
-        digest = saved.thing.current.digest
+        digest = saved.value.current.digest
         return _result(
             f"The skill {name} is saved as version {digest[:12]}. Agents can use it when their policy names it.",
             structured={"skill": name, "version": digest, "revision": saved.revision},

@@ -124,10 +124,10 @@ class Agents(SavedRoutes[Agent]):
         return None if agent is None else _saved(agent)
 
     async def show(self, saved: Saved[Agent]) -> JsonObject:
-        return agent_to_wire(saved.thing)
+        return agent_to_wire(saved.value)
 
     def show_item(self, saved: Saved[Agent]) -> JsonObject:
-        agent = saved.thing
+        agent = saved.value
         return {
             "agent_id": agent.agent_id,
             "runner_id": agent.runner_id,
@@ -164,7 +164,7 @@ class Agents(SavedRoutes[Agent]):
 
 
 def _saved(agent: Agent) -> Saved[Agent]:
-    return Saved(workspace=agent.workspace, id=agent.agent_id, revision=agent.revision, thing=agent)
+    return Saved(workspace=agent.workspace, id=agent.agent_id, revision=agent.revision, value=agent)
 
 
 def _by_key(item: tuple[RunnerKey, AgentRunnerDiscovery]) -> RunnerKey:

@@ -148,9 +148,9 @@ class Channels(SavedRoutes[SavedChannel]):
         check_signed(form)
         channel_id: str = request.path_params["channel_id"]
         digests = [
-            (saved, seal.begin(secret_bytes(saved.thing.secret)))
+            (saved, seal.begin(secret_bytes(saved.value.secret)))
             for saved in self._repository.named(channel_id)
-            if saved.thing.secret
+            if saved.value.secret
         ]
         if not digests:
             raise self._stranger(request, "forged")  # before any part of the body is stored
@@ -161,7 +161,7 @@ class Channels(SavedRoutes[SavedChannel]):
 
         async with self._payloads.received(request, seen, channel_id, again=True) as payload:
             saved = next((saved for saved, digest in digests if seal.fits(digest)), None)
-            if saved is None or not saved.thing.enabled:
+            if saved is None or not saved.value.enabled:
                 raise self._stranger(request, "forged")
             refused = self._rates.take(f"{saved.workspace}/channel:{saved.id}")
             if refused is not None:
@@ -171,7 +171,7 @@ class Channels(SavedRoutes[SavedChannel]):
                 caller=caller_name(saved.id),
                 message_id=seal.message_id,
                 traceparent=traceparent_of(request),
-                channel=saved.thing,
+                channel=saved.value,
             )
             incoming = await read_one(form, request.headers, payload, self._payloads, sender)
             return single_answer(await self._taking.take(incoming, payload))

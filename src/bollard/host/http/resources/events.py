@@ -255,7 +255,7 @@ class Events(DeclaredResource):
             trigger=body.trigger,
         )
         if (channel := self._channels.find(caller.workspace, body.source)) is not None:
-            event = through_channel(event, channel.thing)  # only the channel itself sends events of this source
+            event = through_channel(event, channel.value)  # only the channel itself sends events of this source
         preview = self._intake.preview(event, body.agent)
         return JsonAnswer(preview_body(preview, body.locale))
 

@@ -78,7 +78,7 @@ class Users(SavedRoutes[User]):
     def show_item(self, saved: Saved[User]) -> JsonObject:
         """The answer says whether there is a password, and never which."""
         has_password = self._directory.users.has_password(saved.workspace, saved.id)
-        return {**saved.thing.to_wire(), "password": has_password, "revision": saved.revision}
+        return {**saved.value.to_wire(), "password": has_password, "revision": saved.revision}
 
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
@@ -124,7 +124,7 @@ class ActorLinks(ResourceRoutes[ActorLink]):
         return revised(request, self.show_item(saved), saved.revision, status_code=status)
 
     def show_item(self, saved: Saved[ActorLink]) -> JsonObject:
-        return {"link_id": saved.id, **saved.thing.to_wire(), "revision": saved.revision}
+        return {"link_id": saved.id, **saved.value.to_wire(), "revision": saved.revision}
 
 
 _KEY: Final = answer_body(
@@ -205,7 +205,7 @@ class Keys(ResourceRoutes[ApiKey]):
         return {}
 
     def show_item(self, saved: Saved[ApiKey]) -> JsonObject:
-        key = saved.thing
+        key = saved.value
         body: JsonObject = {
             "key_id": key.key_id,
             "name": key.name,
@@ -266,7 +266,7 @@ class Workspaces(SavedRoutes[Workspace]):
 
     def show_item(self, saved: Saved[Workspace]) -> JsonObject:
         body: JsonObject = {"workspace_id": saved.id, "revision": saved.revision}
-        return body if saved.thing.name is None else {**body, "name": saved.thing.name}
+        return body if saved.value.name is None else {**body, "name": saved.value.name}
 
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None

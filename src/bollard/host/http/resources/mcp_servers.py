@@ -292,7 +292,7 @@ class McpServers(SavedRoutes[ServerRecord]):
         said = None if connection is None else connection.server_info
         tools = [] if connection is None else connection.tools
         return {
-            **saved.thing.server.to_wire(),
+            **saved.value.server.to_wire(),
             "status": "disabled" if connection is None else connection.status,
             "problem": "" if connection is None else connection.problem,
             "hint": "" if connection is None else connection.hint,

@@ -107,7 +107,7 @@ class Models(SavedRoutes[RegisteredModel]):
         return None if found is None else _saved(caller, found)
 
     def show_item(self, saved: Saved[RegisteredModel]) -> JsonObject:
-        model = saved.thing
+        model = saved.value
         shown: JsonObject = {
             **model.spec.to_wire(),
             "provider": provider_of(model.spec),
@@ -119,7 +119,7 @@ class Models(SavedRoutes[RegisteredModel]):
 
     def response(self, request: Request, saved: Saved[RegisteredModel], body: JsonObject) -> Response:
         # The alias has no revision of its own: the model behind it can change without one.
-        return revised(request, body, 0 if saved.thing.alias_of is not None else saved.revision)
+        return revised(request, body, 0 if saved.value.alias_of is not None else saved.revision)
 
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
@@ -157,4 +157,4 @@ class Models(SavedRoutes[RegisteredModel]):
 
 
 def _saved(caller: Caller, model: RegisteredModel) -> Saved[RegisteredModel]:
-    return Saved(workspace=caller.workspace, id=model.model_id, revision=model.revision, thing=model)
+    return Saved(workspace=caller.workspace, id=model.model_id, revision=model.revision, value=model)

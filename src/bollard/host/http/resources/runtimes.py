@@ -100,7 +100,7 @@ class RuntimeEntrance(DeclaredResource):
         self._slow_down(request)
         body = parsed(EnrolRuntime, await read_body(request))
         saved = await self._repository.enrol(body.code, body.public_key, body.proof)
-        return JsonAnswer({"name": saved.thing.name, "host_id": self._challenges.host_id}, status_code=201)
+        return JsonAnswer({"name": saved.value.name, "host_id": self._challenges.host_id}, status_code=201)
 
     async def connect(self, socket: WebSocket) -> None:
         if "origin" in socket.headers:
@@ -337,7 +337,7 @@ class Runtimes(DeclaredResource):
         return JsonAnswer({"runtime_id": name, "deleted": True})
 
     def _shown(self, saved: Saved[Enrolled]) -> JsonObject:
-        thing, connection = saved.thing, self._connections.find(saved)
+        thing, connection = saved.value, self._connections.find(saved)
         status = "away" if connection is None else "waiting" if connection.pool is None else "ready"
         consented = thing.consented
         return {

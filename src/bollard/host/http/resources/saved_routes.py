@@ -203,7 +203,7 @@ class ResourceRoutes(Generic[T]):
 
     def show_item(self, saved: Saved[T]) -> JsonObject:
         """The resource in a list."""
-        return {**cast("Any", saved.thing).to_wire(), "revision": saved.revision}
+        return {**cast("Any", saved.value).to_wire(), "revision": saved.revision}
 
     def response(self, request: Request, saved: Saved[T], body: JsonObject) -> Response:
         return revised(request, body, saved.revision)

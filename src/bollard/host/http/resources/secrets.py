@@ -111,7 +111,7 @@ class Secrets(ResourceRoutes[SecretNote]):
         return JsonAnswer({"fingerprint": await self._vault.fingerprints.of(caller_of(request).workspace, body.value)})
 
     def show_item(self, saved: Saved[SecretNote]) -> JsonObject:
-        note = saved.thing
+        note = saved.value
         body: JsonObject = {
             "secret_name": saved.id,
             "created_at": note.created_ms / 1000,

@@ -111,7 +111,7 @@ class SessionRoutes(DeclaredResource):
     async def begin(self, request: Request) -> Response:
         body = parsed(BeginSession, await read_body(request))
         session = await self._book.sessions.begin(body.workspace, body.user, body.password, _address(request))
-        role = self._book.users.get(session.workspace, session.user_id).thing.role
+        role = self._book.users.get(session.workspace, session.user_id).value.role
         answer: JsonObject = {
             "workspace": session.workspace,
             "user_id": session.user_id,

@@ -123,11 +123,11 @@ class Skills(SavedRoutes[KeptSkill]):
         return saved, {}
 
     async def show(self, saved: Saved[KeptSkill]) -> JsonObject:
-        now = saved.thing.current
+        now = saved.value.current
         digest = next(each.sha256 for each in now.files if each.path == SKILL_FILE)
         text = read_skill_text(await self._repository.read(saved.workspace, digest)).body
         files: list[JsonValue] = [each.to_wire() for each in now.files]
-        versions: list[JsonValue] = [_version(each) for each in (now, *saved.thing.earlier)]
+        versions: list[JsonValue] = [_version(each) for each in (now, *saved.value.earlier)]
         return {
             "skill_id": saved.id,
             "description": now.description,
