@@ -65,7 +65,7 @@ class KeyUses:
 
 
 class KeyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asks for."""
+    """A key to make."""
 
     name: str
     rights: tuple[Right, ...]

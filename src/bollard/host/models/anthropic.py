@@ -365,7 +365,7 @@ def _user(message: Message) -> list[JsonObject]:
 
 
 def _block(element: ContentElement) -> JsonObject | None:
-    """`None` for content of a kind that nobody here knows: it is skipped."""
+    """`None` for an unknown kind of content, which is skipped."""
     match element:
         case TextContent(text=text):
             return {"type": "text", "text": text} if text.strip() else None

@@ -1,6 +1,6 @@
 """Images and files inside messages, as formats of vendors want them. Pure.
 
-Content is what somebody sent: it is labelled, encoded and passed on, never interpreted.
+Content is untrusted: it is labelled, encoded and passed on, never interpreted.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""The built-in model: needs no network, says the same to the same question, streams, calls tools when it is told to.
+"""The built-in model: needs no network, gives the same answer to the same question, streams, calls tools on command.
 
 It is no language model. What it does with which words is in docs/reference/demo-model.md; people and tests rely on it.
 """
@@ -33,11 +33,11 @@ from bollard.protocol import (
 )
 from bollard.segments import segment, terms
 
-# What the demo model says, in the language it was asked in. Pure.
+# --- answers, in the language of the question ---
 
 
 SHOWN_CHARACTERS: Final = 400
-"""Of what a tool returned, or of a message that is said again."""
+"""Characters of a tool result, or of a repeated message."""
 SCHEMA_DEPTH: Final = 8
 STRING_CHARACTERS: Final = 80
 
@@ -76,7 +76,7 @@ _SAID: Final[dict[str, dict[Language, str]]] = {
 
 
 class DemoAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said, thought and asked for."""
+    """The text, the reasoning and the tool calls of an answer."""
 
     content: str = ""
     reasoning: str = ""
@@ -121,7 +121,7 @@ def _words(ask: Ask) -> DemoAnswer:
 
 
 def _calls(due: Sequence[ToolAsk], offered: dict[str, JsonObject], language: Language) -> DemoAnswer:
-    """Either all of them are made, or what is wrong with one is said: a batch is not torn."""
+    """All tool calls of a batch, or the problem of one: a batch is not split."""
     for call in due:
         if call.name not in offered:
             names = ", ".join(offered) or _said("none", language)
@@ -209,7 +209,7 @@ def pieces_of(text: str) -> list[str]:
 
 
 def count_tokens(text: str) -> int:
-    """About what a tokenizer counts: one for a Chinese character, for six letters, three digits, or a mark."""
+    """An estimate of tokens: one for a Chinese character, six letters, three digits, or a mark."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
@@ -223,13 +223,13 @@ def _shown(text: str) -> str:
 
 
 DIMENSIONS: Final = 64
-"""Of its vectors."""
+"""Dimensions of its vectors."""
 MESSAGE_TOKENS: Final = 4
-"""What a message counts besides its words."""
+"""Tokens of a message besides its words."""
 
 
 class DemoBackend:
-    """Answers from the question alone; keeps nothing between two calls."""
+    """Answers from the question alone. Stateless."""
 
     def __init__(self, spec: SavedModel) -> None:
         self._spec = spec
@@ -249,7 +249,7 @@ class DemoBackend:
         said = 0
         room = _room(call, self._spec)
         for kind, text in _pieces(answer):
-            await asyncio.sleep(0)  # whoever else has something to do does it between two words
+            await asyncio.sleep(0)  # other tasks run between two words
             said += max(1, count_tokens(text))
             if said > room:
                 break
@@ -288,7 +288,7 @@ class DemoBackend:
     async def rerank(
         self, query: str, documents: Sequence[str], top_k: int | None, key: str | None
     ) -> tuple[RerankScore, ...]:
-        """By the share of the query's words that a document has."""
+        """Scores by the share of the query words in a document."""
         del key
         wanted = set(terms(query))
         scores = [
@@ -298,12 +298,12 @@ class DemoBackend:
         return tuple(sorted(scores, key=lambda score: (-score.score, score.index))[:top_k])
 
     async def embed(self, texts: Sequence[str], key: str | None) -> Vectors:
-        """Words, each thrown to one of the dimensions by its hash; texts that share words are near each other."""
+        """Feature hashing: each word adds to the dimension of its hash, so texts that share words are close."""
         del key
         return Vectors(DIMENSIONS, tuple(_vector(text) for text in texts))
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """A no-op: nothing is open."""
 
     def _check_window(self, prompt_tokens: int) -> None:
         window = self._spec.context_window
@@ -329,7 +329,7 @@ def _pieces(answer: DemoAnswer) -> list[tuple[str, str]]:
 
 
 def _tool_calls(answer: DemoAnswer, ask: Ask) -> tuple[ToolCall, ...]:
-    """Ids differ between batches, so that an answer is never taken for that of an earlier batch."""
+    """Ids differ between batches, so that a result is never matched to an earlier batch."""
     return tuple(
         ToolCall(
             id=f"call_{ask.round + 1}_{index + 1}",
@@ -340,7 +340,7 @@ def _tool_calls(answer: DemoAnswer, ask: Ask) -> tuple[ToolCall, ...]:
 
 
 def _call_increments(index: int, call: ToolCall) -> list[ToolCallChunk]:
-    """The name first, then the arguments in two parts: as providers send them."""
+    """The name, then the arguments in two parts, as providers send them."""
     half = len(call.function.arguments) // 2
     parts = (call.function.arguments[:half], call.function.arguments[half:])
     named = FunctionCallChunk(name=call.function.name, arguments="")

@@ -1,4 +1,4 @@
-"""What the demo model is asked: the last user message, read as commands. Pure.
+"""Parses the last user message for the demo model, as commands. Pure.
 
 Text of sources, tools and earlier messages is never read for commands: only what the user wrote last is.
 """
@@ -19,11 +19,11 @@ Language = Literal["en", "zh"]
 Command = Literal["help", "repeat", "think", "json", "fail", "talk"]
 
 CALLS_AT_ONCE: Final = 16
-"""Calls that are read out of one message; more are left out."""
+"""Calls of one message; more are ignored."""
 SENTENCE_WORDS: Final = 6
-"""More words than these make no sentence better."""
+"""Words of a sentence that are compared."""
 SOURCES: Final = 64
-"""Sources that are looked at."""
+"""Sources that are read."""
 
 _HAN: Final = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _CALL: Final = re.compile(
@@ -46,7 +46,7 @@ _COMMANDS: Final[dict[str, Command]] = {
     "失败": "fail",
 }
 _WITHOUT_MORE: Final = frozenset({"help", "repeat"})
-"""Commands only where nothing follows them: `help me` is talk."""
+"""Commands only if nothing follows them: `help me` is not one."""
 _REASONS: Final = frozenset(
     {
         "rate_limited",
@@ -93,11 +93,11 @@ class ToolAsk(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     arguments: JsonObject | None
     round: int
-    """How many batches of tools come before it."""
+    """The number of tool batches before it."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a document that was put before the model."""
+    """A passage of a document in the prompt."""
 
     source_id: str
     name: str
@@ -105,21 +105,21 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A question as the demo model understands it."""
+    """A parsed question."""
 
     text: str
-    """What the user wrote last, without sources."""
+    """The last user message, without sources."""
     language: Language
     command: Command
     rest: str
-    """What follows the command."""
+    """The text after the command."""
     calls: tuple[ToolAsk, ...]
     round: int
-    """How many batches of tools came back since the user spoke."""
+    """Tool batches since the last user message."""
     results: tuple[tuple[str, str], ...]
-    """Name and text of what the tools of the newest batch returned; empty when the user spoke last."""
+    """Names and texts of the newest tool results; empty after a user message."""
     earlier: str | None
-    """What the user wrote before that."""
+    """The user message before that."""
     sources: tuple[Source, ...]
     images: int
     files: int
@@ -149,7 +149,7 @@ def read_ask(messages: Sequence[Message]) -> Ask:
 
 
 def text_of(message: Message) -> str:
-    """The words of a message, whatever stands between them."""
+    """The words of a message."""
     if isinstance(message.content, str):
         return message.content
     return "\n".join(element.text for element in message.content if isinstance(element, TextContent))
@@ -160,7 +160,7 @@ def language_of(text: str) -> Language:
 
 
 def best_sentence(question: str, sources: Sequence[Source]) -> tuple[str, Source] | None:
-    """The sentence that shares most words with the question, and where it stands; None when none shares any."""
+    """The sentence that shares most words with the question, and its source; `None` if none shares any."""
     wanted = set(terms(question)) - _STOP_WORDS
     best: tuple[tuple[int, int], str, Source] | None = None
     for source in sources:
@@ -174,7 +174,7 @@ def best_sentence(question: str, sources: Sequence[Source]) -> tuple[str, Source
 
 
 def _earlier(messages: Sequence[Message]) -> str | None:
-    """What the user wrote last among these. A message that brings sources is the agent's."""
+    """The last user message. A message with sources is from the agent."""
     for message in reversed(messages):
         text = text_of(message).strip()
         if message.role == "user" and text and _SOURCE.search(text) is None:
@@ -183,14 +183,14 @@ def _earlier(messages: Sequence[Message]) -> str | None:
 
 
 def _without_speaker(text: str) -> str:
-    """In a group an agent writes who speaks before what they say: `Ada: repeat` is `repeat`. Other text stays."""
+    """Remove the name of the speaker that an agent adds in a group: `Ada: repeat` is `repeat`."""
     said = _SPEAKER.sub("", text, count=1)
     first = said.partition("\n")[0]
     return said if _command(said)[0] != "talk" or _CALL.fullmatch(first) else text
 
 
 def _command(text: str) -> tuple[Command, str]:
-    """The command that a message begins with; one that is followed by what it does not take is talk."""
+    """The command at the start of a message; with unexpected text after it, it is not a command."""
     word, _, rest = text.strip().partition(" ")
     for written, command in _COMMANDS.items():
         if not written.isascii() and text.strip().startswith(written):  # no space is needed after Chinese words
@@ -237,7 +237,7 @@ def _results(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
 
 
 def _sources(messages: Sequence[Message]) -> Iterator[Source]:
-    """Only what stands before the model as a document: an answer or a tool may quote the mark without being one."""
+    """The sources in documents only: an answer or a tool result may quote the mark."""
     for message in messages:
         if message.role in {"user", "system"}:
             text = text_of(message)
@@ -257,7 +257,7 @@ def _without_sources(text: str) -> str:
 
 
 def _marked(text: str) -> Iterator[tuple[int, re.Match[str], int]]:
-    """Where each source begins, its mark, and where it ends. One that is never closed goes on to the end."""
+    """The start, the mark and the end of each source. An unclosed source ends with the text."""
     place = 0
     while match := _SOURCE.search(text, place):
         end = text.find(_SOURCE_END, match.end())

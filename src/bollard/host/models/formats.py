@@ -36,7 +36,7 @@ _FINISHES: Final = {
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
 }
-"""One word for each way to end, whoever says it; those that nobody knows here stay as they are."""
+"""One finish reason for each name of a provider. Unknown names stay."""
 
 
 class AnswerReader(Protocol):

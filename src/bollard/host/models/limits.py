@@ -3,11 +3,11 @@
 from typing import Final
 
 MODELS_OF_WORKSPACE: Final = 256
-"""Models that the people of one workspace may save."""
+"""Saved models of one workspace."""
 URL_CHARACTERS: Final = 2048
 """The address of a provider."""
 NAME_CHARACTERS: Final = 256
-"""A provider's own name for a model."""
+"""The name of a model at its provider."""
 HEADERS: Final = 16
 """Headers that every call of a model sends."""
 HEADER_CHARACTERS: Final = 2048
@@ -15,31 +15,31 @@ HEADER_CHARACTERS: Final = 2048
 EXTRA_ARGS_BYTES: Final = 16 * 1024
 """Arguments of every call of a model, as JSON."""
 TOKENS_MAX: Final = 100_000_000
-"""The largest context window, and the most tokens of an answer, that a model may say it has."""
+"""The largest context window, and the largest answer."""
 PRICE_MAX: Final = 1_000_000.0
 """The price of a million tokens."""
 SECONDS_MAX: Final = 3600.0
-"""The longest of the waits for a provider."""
+"""The longest timeout."""
 TRIES_MAX: Final = 10
-"""How often a call may be made at most."""
+"""Attempts of one call."""
 AT_ONCE_MAX: Final = 10_000
-"""Calls of one model that may be under way at once."""
+"""Concurrent calls of one model."""
 PER_MINUTE_MAX: Final = 1_000_000_000
 """The largest rate of requests, and of tokens."""
 WAITING_CALLS: Final = 256
-"""Calls of one model that may wait for a place; more are refused."""
+"""Calls of one model that may wait; more are refused."""
 BACKENDS_OPEN: Final = 64
-"""Providers' connections that are kept; the one that was used longest ago is closed first."""
+"""Open backends; the least recently used one is closed first."""
 KEYS_KEPT: Final = 4096
-"""Keys that are remembered for the runs that were given them."""
+"""Keys cached for the runs that use them."""
 CALL_ARTIFACTS: Final = 32
 """Artifacts in the messages of one call."""
 CALL_ARTIFACT_BYTES: Final = 20 * 1024 * 1024
 """Bytes of all artifacts in the messages of one call."""
 CALL_TEXTS: Final = 2048
-"""Texts of one call that embeds."""
+"""Texts of one embedding call."""
 TEST_S: Final = 60.0
-"""Time that a test of a model may take."""
+"""Timeout of the test of a model."""
 
 
 # Limits of the calls to providers, each with its unit. Apart from the host's others: only a model call needs them.
@@ -57,17 +57,17 @@ ANSWER_BYTES: Final = 32 * MIB
 EVENT_BYTES: Final = 8 * MIB
 """One event of a stream: the last one of a Responses stream holds the whole answer."""
 REFUSAL_BYTES: Final = 64 * KIB
-"""What is read of an answer that is an error."""
+"""The part of an error answer that is read."""
 EXCERPT_CHARACTERS: Final = 300
-"""What is shown of a provider's own words."""
+"""The part of a provider's message that is shown."""
 ADDRESSES: Final = 8
 """Addresses of one name that are tried."""
 WHOLE_IDLES: Final = 4
-"""Silences (`idle_s`) that a whole answer may take beyond its first token: all is written before any of it comes."""
+"""Multiples of `idle_s` that an answer without streaming may take after its first token: it arrives when complete."""
 RETRY_S: Final = 0.5
 """Wait before the second try; doubled with each further one."""
 RETRY_MAX_S: Final = 20.0
-"""The longest wait before another try. A provider that wants more is not asked again: the caller is told."""
+"""The longest wait before a retry. If a provider asks for more, the call fails."""
 RETRY_AFTER_MAX_S: Final = 86_400.0
 """The largest `retry_after_s` that is passed on."""
 TOOL_CALLS: Final = 256
@@ -79,8 +79,8 @@ EMBED_BATCH_CHARACTERS: Final = 128 * KIB
 EMBED_DIMENSIONS: Final = 16_384
 """Dimensions of one vector."""
 ANTHROPIC_MAX_TOKENS: Final = 4096
-"""Tokens of an answer where nobody said a number and the format wants one."""
+"""Tokens of an answer, if the call states no number and the format requires one."""
 THINKING_TOKENS: Final = {"low": 2048, "medium": 8192, "high": 24_576, "xhigh": 32_768}
-"""What an effort is in tokens, for a format that counts them."""
+"""Reasoning efforts in tokens, for a format that counts tokens."""
 THINKING_MIN_TOKENS: Final = 1024
-"""The fewest tokens that may be set apart for thinking."""
+"""The smallest thinking budget."""

@@ -1,6 +1,4 @@
-"""Chat completions: the format of OpenAI and of everybody who is compatible with it. What is asked; see
-`openai_chat_answers.py` for what is answered.
-"""
+"""Chat completions: the format of OpenAI and of compatible servers. Requests and answers."""
 
 import re
 import secrets
@@ -34,11 +32,11 @@ from bollard.protocol import (
 )
 from bollard.wire.strict_json import encode
 
-# Answers of chat completions, whole and streamed, with what compatible servers do differently. Pure.
+# --- answers, complete and streamed ---
 #
-# Servers leave out the index of a tool call, number all of them 0, repeat its name, send arguments as an object, say
-# `finish_reason: ""` all the time, and name what a model thinks in two ways. All of that is read; what has no end is
-# not.
+# Some servers omit the index of a tool call or number all calls 0, repeat the name of a call, send arguments as an
+# object, send `finish_reason: ""` in each chunk, and use two names for reasoning. All of that is accepted; a stream
+# without an end is not.
 
 
 _NO_END: Final = "the answer ended without saying why"
@@ -105,7 +103,7 @@ class _Answer(msgspec.Struct):
 
 
 def read_chat(answer: bytes) -> Message:
-    """A whole answer."""
+    """A complete answer."""
     body = _read(answer, "the answer")
     choice = next(iter(body.choices or ()), None)
     if choice is None or choice.message is None:
@@ -138,7 +136,7 @@ class ChatReader:
             return
         body = _read(event.data, "an event of the answer")
         self._usage = body.usage or self._usage
-        # Some servers send nothing but the usage, or a list of what they filtered: there are no choices then.
+        # Some servers send a chunk with the usage or a filter result only: it has no choices.
         for choice in body.choices or ():
             if choice.index:
                 continue
@@ -164,13 +162,13 @@ class ChatReader:
 
 
 class _Calls:
-    """Tool calls of one stream, by an index that is the caller's own."""
+    """The tool calls of one stream, numbered by the host."""
 
     def __init__(self) -> None:
         self._ids: list[str] = []
         self._names: list[str] = []
         self._places: dict[int, int] = {}
-        """The provider's index to ours."""
+        """Index of the provider → index of the host."""
 
     def take(self, call: _Call) -> Iterable[MessageChunk]:
         function = call.function or _Function()
@@ -194,22 +192,22 @@ class _Calls:
         return tool_chunk(place, call_id=self._ids[place], name=name or None, arguments=arguments or None)
 
     def _place(self, call: _Call) -> int | None:
-        """Which call this goes on with; `None` for one that begins."""
+        """The call that this chunk continues; `None` for a new one."""
         if call.index is None:
             if call.id:
                 return self._ids.index(call.id) if call.id in self._ids else None
-            # Without an index and an id: what has a name begins, and the rest belongs to the last one.
+            # Without an index and an id, a name begins a call, and the rest belongs to the last call.
             begins = not self._ids or (call.function is not None and bool(call.function.name))
             return None if begins else len(self._ids) - 1
         place = self._places.get(call.index)
-        # An id that is another one is another call, also where a server numbers all of them 0.
+        # Another id is another call, also if a server numbers all calls 0.
         if place is not None and call.id and call.id != self._ids[place]:
             return self._ids.index(call.id) if call.id in self._ids else None
         return place
 
 
 def call_id() -> str:
-    """For a server that gives its calls no id: the results have to name them."""
+    """The id of a call without one: results must name their call."""
     return f"call_{secrets.token_hex(8)}"
 
 
@@ -235,7 +233,7 @@ def _read(data: bytes, what: str) -> _Answer:
 
 
 def _counted(usage: dict[str, JsonValue] | None) -> tuple[Usage | None, JsonObject | None]:
-    """The tokens, and how many of the prompt's came from a cache."""
+    """The usage, and the prompt tokens that came from a cache."""
     if usage is None:
         return None, None
     details = usage.get("prompt_tokens_details")
@@ -245,9 +243,9 @@ def _counted(usage: dict[str, JsonValue] | None) -> tuple[Usage | None, JsonObje
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names that every server takes; another one is left out."""
+"""Names that every server accepts; other names are left out."""
 _NEWER: Final = ("api.openai.com", ".openai.azure.com")
-"""Where `max_tokens` has another name; everybody else knows the old one."""
+"""Hosts with another name for `max_tokens`."""
 
 
 class OpenAiChat:
@@ -285,7 +283,7 @@ class OpenAiChat:
 
 
 def bearer(key: str | None) -> tuple[tuple[str, str], ...]:
-    """How most providers want the key."""
+    """The header with the key, as most providers expect it."""
     return () if key is None else (("authorization", f"Bearer {key}"),)
 
 
@@ -347,7 +345,7 @@ def _user(message: Message) -> JsonObject:
 
 
 def _part(element: ContentElement) -> JsonObject | None:
-    """`None` for content of a kind that nobody here knows: it is skipped."""
+    """`None` for an unknown kind of content, which is skipped."""
     match element:
         case TextContent(text=text):
             return {"type": "text", "text": text}

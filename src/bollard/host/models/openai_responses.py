@@ -1,6 +1,6 @@
-"""The Responses format of OpenAI: what is asked; see `openai_responses_answers.py` for what is answered.
+"""The Responses format of OpenAI: requests and answers.
 
-A conversation is a list of items: messages, calls of functions and their results. Nothing is kept at the provider.
+A conversation is a list of items: messages, function calls and their results. The provider stores nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ from bollard.protocol import (
     Usage,
 )
 
-# Answers of the Responses format, whole and streamed: items of text, thoughts and calls of functions. Pure.
+# --- answers, complete and streamed: items of text, reasoning and function calls ---
 
 
 _SAYS: Final = ("response.output_text.delta", "response.refusal.delta")
@@ -81,7 +81,7 @@ class _Event(msgspec.Struct):
 
 
 def read_responses(answer: bytes) -> Message:
-    """A whole answer."""
+    """A complete answer."""
     response = parsed(answer, _Response, "the answer")
     items = response.output or []
     calls = tuple(_whole_call(item) for item in items if item.type == "function_call")
@@ -103,9 +103,9 @@ class ResponsesReader:
 
     def __init__(self) -> None:
         self._calls: dict[int, int] = {}
-        """The index of an item to that of the tool call which it is."""
+        """Index of the item → index of the tool call."""
         self._argued: set[int] = set()
-        """Items of which arguments came."""
+        """Items whose arguments have arrived."""
         self._response: _Response | None = None
         self.finished = False
 
@@ -153,7 +153,7 @@ class ResponsesReader:
             yield argument_chunk(self._calls[index], arguments)
 
     def _argued_whole(self, index: int, arguments: str | None) -> Iterable[MessageChunk]:
-        """All of them at once, where no increments came."""
+        """All arguments at once, if no increments came."""
         if index not in self._argued:
             yield from self._argue(index, arguments or "{}")
 
@@ -228,7 +228,7 @@ class OpenAiResponses:
 
 
 def _translated(arguments: JsonObject) -> JsonObject:
-    """Arguments by the names that this format has for them."""
+    """Arguments under the names of this format."""
     found = dict(arguments)
     if "max_tokens" in found:
         found["max_output_tokens"] = found.pop("max_tokens")
@@ -256,7 +256,7 @@ def _output(wanted: JsonValue) -> JsonValue:
 
 
 def _tool(tool: FunctionTool) -> JsonObject:
-    # Strict would be the default here, and refuses most schemas that people write.
+    # The default is strict, which refuses most schemas in use.
     body: JsonObject = {"type": "function", "name": tool.function.name, "strict": False}
     if tool.function.description:
         body["description"] = tool.function.description
@@ -299,7 +299,7 @@ def _parts(elements: Sequence[ContentElement]) -> list[JsonValue]:
 
 
 def _part(element: ContentElement) -> JsonObject | None:
-    """`None` for content of a kind that nobody here knows: it is skipped."""
+    """`None` for an unknown kind of content, which is skipped."""
     match element:
         case TextContent(text=text):
             return {"type": "input_text", "text": text}

@@ -1,5 +1,5 @@
 """The models of every workspace: those that people saved, those that the environment names, the built-in one, and the
-alias `default`. On disk first, then true."""
+alias `default`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from bollard.host.models.limits import MODELS_OF_WORKSPACE
 from bollard.host.models.specs import SavedModel, check_url
 from bollard.protocol import JsonObject
 
-# Models that the environment of the host names, the way that other programs find theirs. Read once, at the start.
+# --- models of the environment, read once at start ---
 
 
 _OPENAI_MODEL: Final = "gpt-4o-mini"
@@ -31,28 +31,28 @@ class EnvironmentModel:
 
 def models_of_environment(environment: Mapping[str, str]) -> tuple[EnvironmentModel, ...]:
     """`OPENAI_BASE_URL` makes `openai`, `ANTHROPIC_API_KEY` makes `anthropic`. Raises `SettingsError`."""
-    said = {name: value.strip() for name, value in environment.items() if value.strip()}
+    present = {name: value.strip() for name, value in environment.items() if value.strip()}
     found: list[EnvironmentModel] = []
-    if "OPENAI_BASE_URL" in said:
+    if "OPENAI_BASE_URL" in present:
         spec = SavedModel(
             model_id="openai",
             model_type="llm",
             style="openai-chat",
-            base_url=_address("OPENAI_BASE_URL", said["OPENAI_BASE_URL"]),
-            model=said.get("OPENAI_MODEL", _OPENAI_MODEL),
+            base_url=_address("OPENAI_BASE_URL", present["OPENAI_BASE_URL"]),
+            model=present.get("OPENAI_MODEL", _OPENAI_MODEL),
             vision=True,
         )
-        found.append(EnvironmentModel(spec, said.get("OPENAI_API_KEY")))
-    if "ANTHROPIC_API_KEY" in said:
+        found.append(EnvironmentModel(spec, present.get("OPENAI_API_KEY")))
+    if "ANTHROPIC_API_KEY" in present:
         spec = SavedModel(
             model_id="anthropic",
             model_type="llm",
             style="anthropic",
-            base_url=_address("ANTHROPIC_BASE_URL", said.get("ANTHROPIC_BASE_URL", _ANTHROPIC_URL)),
-            model=said.get("ANTHROPIC_MODEL", _ANTHROPIC_MODEL),
+            base_url=_address("ANTHROPIC_BASE_URL", present.get("ANTHROPIC_BASE_URL", _ANTHROPIC_URL)),
+            model=present.get("ANTHROPIC_MODEL", _ANTHROPIC_MODEL),
             vision=True,
         )
-        found.append(EnvironmentModel(spec, said["ANTHROPIC_API_KEY"]))
+        found.append(EnvironmentModel(spec, present["ANTHROPIC_API_KEY"]))
     return tuple(found)
 
 
@@ -89,7 +89,7 @@ class RegisteredModel:
     spec: SavedModel
     origin: Origin
     revision: int = 0
-    """How often it was saved; 0 for what nobody saved."""
+    """How often it was saved; 0 for a model that is not saved."""
     key: str | None = field(default=None, repr=False)
     """Of a model of the environment."""
     alias_of: str | None = None
@@ -150,7 +150,7 @@ class ModelRegistry:
         return [found[model_id] for model_id in sorted(found)]
 
     def find(self, workspace: str, model_id: str) -> RegisteredModel | None:
-        """The model of this id; `default` is the one that it stands for, under its own name."""
+        """The model with this id; for `default` the model behind it, under that id."""
         if model_id == DEFAULT:
             meant = self.default(workspace)
             return replace(meant, spec=meant.spec.model_copy(update={"model_id": DEFAULT}), alias_of=meant.model_id)
@@ -167,7 +167,7 @@ class ModelRegistry:
         return found
 
     def default(self, workspace: str) -> RegisteredModel:
-        """What `default` stands for: the one that the settings name, else the environment's, else the built-in one."""
+        """The model behind `default`: that of the settings, else of the environment, else the built-in one."""
         named = self.find(workspace, self._default) if self._default not in ("", DEFAULT) else None
         if named is not None:
             return named
@@ -175,7 +175,7 @@ class ModelRegistry:
         return of_environment[0] if of_environment else self._fixed[DEMO]
 
     def offered(self, workspace: str) -> Sequence[RegisteredModel]:
-        """All that an agent may name, the alias among them."""
+        """All models that an agent may name, with the alias."""
         return [self.get(workspace, DEFAULT), *self.all(workspace)]
 
     # --- changing ---
@@ -183,7 +183,7 @@ class ModelRegistry:
     async def save(
         self, body: JsonObject, workspace: str, model_id: str, *, by: str, edited: int | None
     ) -> RegisteredModel:
-        """A model, or a new version of one."""
+        """Save a model, or a new version of it."""
         self._refuse_fixed(model_id)
         spec = SavedModel.read({**body, "model_id": model_id})
         self._check_reach(spec)
@@ -194,7 +194,7 @@ class ModelRegistry:
         await self._saved.delete(workspace, model_id, by=by, edited=edited)
 
     def _check_reach(self, spec: SavedModel) -> None:
-        """A provider that can never be reached is told at once; a name is judged with each connection."""
+        """Refuse an address that the egress rules forbid. A host name is checked with each connection."""
         if spec.style == "demo":
             return
         try:
@@ -217,13 +217,13 @@ class ModelRegistry:
             )
         fixed = self._fixed.get(model_id)
         if fixed is not None:
-            said = (
+            problem = (
                 f"the model {model_id} comes with the host and cannot be changed"
                 if fixed.origin == "builtin"
                 else f"the model {model_id} comes from the environment of the host and cannot be changed"
             )
             raise Conflict(
-                said, reason=f"model_{fixed.origin}", hint="save your model under another name", model=model_id
+                problem, reason=f"model_{fixed.origin}", hint="save your model under another name", model=model_id
             )
 
 

@@ -28,7 +28,7 @@ _KEY: Final = re.compile(r"[0-9a-f]{64}")
 Changed = Callable[[Saved[Enrolled] | None, Saved[Enrolled] | None], None]
 
 
-def _nobody(before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> None:
+def _no_listener(before: Saved[Enrolled] | None, after: Saved[Enrolled] | None) -> None:
     del before, after
 
 
@@ -42,7 +42,7 @@ class RuntimeRepository(Repository[Enrolled]):
         self._journal = journal
         self._clock = clock
         self._by_key: dict[str, Saved[Enrolled]] = {}
-        self._watch: Changed = _nobody
+        self._watch: Changed = _no_listener
         self._invitations = Invitations(journal, clock)
 
     def watch(self, watch: Changed) -> None:
@@ -64,8 +64,8 @@ class RuntimeRepository(Repository[Enrolled]):
         return await self._invitations.make(workspace, name, plugin, by)
 
     async def enrol(self, code: str, public_key: str, proof: str) -> Saved[Enrolled]:
-        """Take a runtime that has a code, and the private half of this key. A second time with the same key is answered
-        like the first, because the first answer may have been lost."""
+        """Enrol a runtime that proves its key with an unused code. A repeat with the same key gets the same answer: the
+        first one may have been lost."""
         if not _is_proved(code, public_key, proof):
             raise _refused()
         known = self.of_key(public_key)
@@ -77,7 +77,7 @@ class RuntimeRepository(Repository[Enrolled]):
 
         def new(before: Saved[Enrolled] | None) -> Enrolled:
             del before
-            if self._invitations.find(code) is None:  # somebody was quicker
+            if self._invitations.find(code) is None:  # another request was faster
                 raise _refused()
             self._check_new(invitation.workspace, invitation.name)
             return Enrolled(
@@ -113,7 +113,7 @@ class RuntimeRepository(Repository[Enrolled]):
     # --- changing and going ---
 
     async def consent(self, workspace: str, name: str, consented: Consented, by: str) -> Saved[Enrolled]:
-        """Somebody said yes to what its plugin asks for."""
+        """Save the consent to the permissions of its plugin."""
 
         def changed(before: Saved[Enrolled] | None) -> Enrolled:
             return self._existing(before).value.model_copy(update={"consented": consented})
@@ -124,7 +124,7 @@ class RuntimeRepository(Repository[Enrolled]):
     async def switch(
         self, workspace: str, name: str, by: str, *, enabled: bool, revision: int | None = None
     ) -> Saved[Enrolled]:
-        """Let it in again, or no more for now."""
+        """Enable or disable a runtime."""
 
         def changed(before: Saved[Enrolled] | None) -> Enrolled:
             return self._existing(before).value.model_copy(update={"enabled": enabled})
@@ -138,7 +138,7 @@ class RuntimeRepository(Repository[Enrolled]):
         await self._delete(workspace, name, by=by, edited=revision, beside=[("runtime.revoked", told)])
 
     async def note(self, saved: Saved[Enrolled], kind: str, told: JsonObject) -> None:
-        """Write down that it came or went. Raises `HostError`."""
+        """Record that it connected or disconnected. Raises `HostError`."""
         data = encode_data({"runtime": saved.value.name, **told})
         record = NewRecord(workspace=saved.workspace, type=kind, data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], size=len(data)))

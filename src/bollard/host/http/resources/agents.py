@@ -1,4 +1,4 @@
-"""`/agents` and `/runners`: what is there, what people saved, and saving it. A secret is never in an answer."""
+"""`/agents` and `/runners`: list, save and delete agents, and list runners. No answer has a secret."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -118,7 +118,7 @@ class Agents(SavedRoutes[Agent]):
         return [_saved(agent) for _, agent in sorted({**saved, **ready}.items())]
 
     def find(self, caller: Caller, resource_id: str) -> Saved[Agent] | None:
-        # An agent with its runner has the form of the runner, which says what may be shown; without it nothing is.
+        # With its runner an agent has a form, which says which fields are secret; without it no field is shown.
         workspace = caller.workspace
         agent = self._registry.get(resource_id, workspace) or self._agents.saved_agent(resource_id, workspace)
         return None if agent is None else _saved(agent)

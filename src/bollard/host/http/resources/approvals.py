@@ -96,7 +96,7 @@ _APPROVAL: Final = "/api/v1/approvals/{approval_id}"
 
 
 class DecideApproval(Strict):
-    """`POST /api/v1/approvals/{id}/decide`: somebody's answer to what they saw."""
+    """`POST /api/v1/approvals/{id}/decide`: the decision about an approval."""
 
     decision: Literal["allow_once", "allow_run", "deny", "deny_stop"]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(

@@ -1,4 +1,4 @@
-"""`/audit`: the log as evidence, for those who may read all of it; and what vouches for it."""
+"""`/audit`: the log as evidence, with its signed heads, for callers who may read all of it."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -31,7 +31,7 @@ from bollard.wire import encode
 
 _LINES: Final = "application/x-ndjson"
 _HEADS: Final = 200
-"""Chains whose newest head is told: one for each start of the host."""
+"""Chains whose newest head is shown: one for each start of the host."""
 _OPTIONAL: Final[JsonObject] = {
     "data_dropped": FLAG,
     "seq": NUMBER,

@@ -1,6 +1,6 @@
-"""`/channels`: where events come from and replies go. Saving them, what they bring, and what was sent through them.
+"""`/channels`: save channels, receive their events, and list their deliveries.
 
-What comes in is opened by its signature alone: a program behind a channel has no token of the API.
+An event of a channel is authenticated by its signature: the program behind a channel has no API token.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class Channels(SavedRoutes[SavedChannel]):
         rates: Rates | None = None,
         strangers: Rates | None = None,
     ) -> None:
-        """`rates` are those of channels, `strangers` those of addresses whose signature nobody knows."""
+        """`rates` limit channels, `strangers` limit addresses that send invalid signatures."""
         self._rates = rates or Unlimited()
         self._strangers = strangers or Unlimited()
         self._audience = audience
@@ -120,15 +120,14 @@ class Channels(SavedRoutes[SavedChannel]):
         saved, secret = await self._repository.save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
         return saved, {} if secret is None else {"secret": secret}
 
-    # --- what comes in ---
+    # --- events ---
 
     @operation(
         "POST /api/v1/channels/{channel_id}/events",
         name="postChannelEvent",
-        summary="An event from the program behind a channel, signed as Standard Webhooks has it.",
-        description="No token: `webhook-id`, `webhook-timestamp` and `webhook-signature` are made with the"
-        " secret of the channel. The event is the channel's own, and the bindings choose the "
-        "agent.",
+        summary="Send an event through a channel, signed as in Standard Webhooks.",
+        description="Needs no token: the secret of the channel signs `webhook-id`, `webhook-timestamp` and the body. "
+        "The source of the event is the channel, and the bindings choose the agent.",
         open=True,
         body=ChannelEvent,
         body_example={"type": "message.received", "text": "hello", "conversation": "room-1"},
@@ -140,7 +139,7 @@ class Channels(SavedRoutes[SavedChannel]):
         errors=(*EVENT_ERRORS, "unauthenticated", "unsupported_media_type"),
     )
     async def receive(self, request: Request) -> Response:
-        """Whose it is, the signature says: a channel of this name in some workspace has the secret."""
+        """The signature identifies the workspace: a channel of this name there has the secret."""
         seal = read_seal(request.headers, self._clock.now_ms() / 1000)
         if not isinstance(seal, SignatureClaim):
             raise self._stranger(request, seal)
@@ -177,16 +176,16 @@ class Channels(SavedRoutes[SavedChannel]):
             return single_answer(await self._taking.take(incoming, payload))
 
     def _stranger(self, request: Request, fault: str) -> HostError:
-        """What somebody without a valid signature is told; after many tries, to wait."""
+        """The error of a request without a valid signature; after many of them, a rate limit."""
         client = request.client
         return self._strangers.take("" if client is None else client.host) or _unsigned(fault)
 
-    # --- what was sent ---
+    # --- deliveries ---
 
     @operation(
         "GET /api/v1/deliveries",
         name="listDeliveries",
-        summary="Messages that were sent to channels or wait for it, the newest first.",
+        summary="List messages to channels, sent and waiting, newest first.",
         right="channels.read",
         query=(*PAGE, QueryField(name="channel", summary="Only of this channel.", most=64, example="room")),
         answers={200: _DELIVERY.page("deliveries")},
@@ -207,7 +206,7 @@ class Channels(SavedRoutes[SavedChannel]):
 def _unsigned(fault: str) -> Unauthenticated:
     hints = {
         "missing": "sign the request: webhook-id, webhook-timestamp and webhook-signature",
-        "malformed": "send the three headers as Standard Webhooks has them",
+        "malformed": "send the three headers in the format of Standard Webhooks",
         "late": "the time in webhook-timestamp is too far from now: look at the clock, and sign again",
         "forged": "no channel of this name has the secret that signed it; look at both",
     }

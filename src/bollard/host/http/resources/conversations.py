@@ -1,4 +1,4 @@
-"""`/conversations`: what was said, by conversation and thread."""
+"""`/conversations`: messages by conversation and thread."""
 
 import asyncio
 from collections.abc import Iterator

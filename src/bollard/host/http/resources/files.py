@@ -1,6 +1,4 @@
-"""`/files`: the files of a workspace. Brought as a body that is written down while it arrives, and never changed: an
-agent that is to have another content is given another file.
-"""
+"""`/files`: the files of a workspace. An upload goes to disk while it arrives. A file never changes."""
 
 import asyncio
 from typing import Final
@@ -60,7 +58,7 @@ class Files(DeclaredResource):
     @operation(
         f"GET {_FILES}",
         name="listFiles",
-        summary="The files of the workspace, in the order in which they came.",
+        summary="List the files of the workspace, oldest first.",
         right="files.read",
         query=PAGE,
         answers={200: _SHOWN.page("files")},
@@ -72,7 +70,7 @@ class Files(DeclaredResource):
     @operation(
         f"GET {_FILE}",
         name="getFile",
-        summary="What is known of a file.",
+        summary="Show one file.",
         right="files.read",
         answers={200: _SHOWN.answer("The file.")},
         errors=("not_found",),
@@ -83,7 +81,7 @@ class Files(DeclaredResource):
     @operation(
         f"GET {_FILE}/content",
         name="getFileContent",
-        summary="The content of a file, or one range of its bytes.",
+        summary="Download a file, or one range of its bytes.",
         description="Always a download, never a page. One `Range` of bytes is honoured.",
         right="files.read",
         headers=CONTENT_HEADERS,
@@ -97,7 +95,7 @@ class Files(DeclaredResource):
     @operation(
         f"POST {_FILES}",
         name="addFile",
-        summary="Give a file to the workspace.",
+        summary="Upload a file to the workspace.",
         description="The body is the file, and `Content-Type`, whatever it is, is kept with it. On disk when it is "
         "answered. Nobody gets it by that: an agent's configuration or policy names its id. A file that has a "
         "secret of the workspace in it is refused. With an `Idempotency-Key` the length is compared, not the "
@@ -110,7 +108,7 @@ class Files(DeclaredResource):
         repeat="head",
         answers={
             201: _SHOWN.answer(
-                "It is kept.", links=leads_to("file_id", getFile="Read it again.", deleteFile="Forget it.")
+                "The file is stored.", links=leads_to("file_id", getFile="Read it again.", deleteFile="Delete it.")
             )
         },
         errors=("conflict", "payload_too_large", "storage_full"),
@@ -145,7 +143,7 @@ class Files(DeclaredResource):
         right="files.write",
         answers={
             200: Answer(
-                summary="It is gone.",
+                summary="The file is deleted.",
                 schema=fields(file_id=TEXT, deleted=FLAG),
                 example={"file_id": _SHOWN.example["file_id"], "deleted": True},
             )

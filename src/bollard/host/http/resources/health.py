@@ -107,7 +107,7 @@ class Readiness:
         self._probed_at = 0.0
 
     def warnings(self) -> list[Reason]:
-        """What somebody should look at, although the host can be given work."""
+        """Problems of a host that is ready."""
         numbers = self._witness()
         if not numbers.down:
             return []
@@ -118,7 +118,7 @@ class Readiness:
         """Why the host is not ready; none when it is."""
         standing = self._standing()
         if standing.broken or not standing.started:
-            return reasons_of(standing, ProbeResult())  # there is nobody to ask
+            return reasons_of(standing, ProbeResult())  # no component is up yet
         probed = await self._probe()
         return reasons_of(self._standing(), probed)
 
@@ -200,7 +200,7 @@ class DrainControl(DeclaredResource):
         return JsonAnswer({"draining": self._dispatcher.draining, "live": live, "queued": queued})
 
 
-# `/healthz` and `/readyz`: open to everybody, and cheap. How the host is in detail, only those learn who may.
+# `/healthz` and `/readyz` are open and cheap. Details are for callers with the right.
 
 
 _DETAIL: Final[JsonObject] = {

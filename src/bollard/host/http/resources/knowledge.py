@@ -1,4 +1,4 @@
-"""`/knowledge`: the knowledge bases of a workspace, saved like everything that people edit, and asked to try them."""
+"""`/knowledge`: save knowledge bases, and query them."""
 
 import re
 from pathlib import PurePosixPath
@@ -32,16 +32,15 @@ from bollard.host.knowledge.limits import (
 from bollard.host.log.saved_resources import Saved
 from bollard.protocol import Int, JsonObject, KnowledgeResult, Strict, limits
 
-# Knowledge bases and their documents as the API takes and shows them: shapes, examples, and reading them. Values and
-# pure functions.
+# --- documents ---
 
 
 _VAGUE: Final = "application/octet-stream"
 _DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 FILES: Final[tuple[str, ...]] = ("text/plain", "text/markdown", "text/html", "application/pdf", _DOCX, _VAGUE)
-"""What a document may be sent as; the last where only its name says what it is."""
+"""Media types of a document; for the last one the name decides."""
 _OTHERS: Final = frozenset({*FILES[:-1], "application/xhtml+xml", "application/yaml", "application/toml"})
-"""What is read beside every other kind of text."""
+"""Media types that are read besides `text/…`."""
 _BY_SUFFIX: Final = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
@@ -92,7 +91,7 @@ CHUNK_EXAMPLE: Final[JsonObject] = {
 
 
 class WrittenDocument(Strict):
-    """A document that is sent as JSON: its text, and what is known of it."""
+    """A document as JSON: its text and its metadata."""
 
     document_id: DocumentId | None = None
     name: Annotated[str, Field(min_length=1, max_length=DOCUMENT_NAME_CHARACTERS)]
@@ -117,7 +116,7 @@ class AskKnowledge(Strict):
 
 
 def document_id_in(text: str) -> str:
-    """Raises `InvalidRequest` for what cannot be the id of a document."""
+    """Raises `InvalidRequest` for an invalid id."""
     if _ID.match(text) is None:
         raise InvalidRequest(
             "document_id is not a valid id",
@@ -130,7 +129,7 @@ def document_id_in(text: str) -> str:
 
 
 def media_type_of(said: str, name: str) -> str:
-    """What a document is, by its media type, and by its name where that says nothing. Raises `UnsupportedMedia`."""
+    """The media type of a document, by its header, or by its name for a generic one. Raises `UnsupportedMedia`."""
     media = said.partition(";")[0].strip().lower()
     if media == _VAGUE:
         media = _BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), media)
@@ -188,8 +187,8 @@ class Knowledge(SavedRoutes[SavedKnowledgeBase]):
     @operation(
         f"POST {BASE_PATH}/retrieve",
         name="askKnowledgeBase",
-        summary="What a base says about something: passages, best first, each with where it comes from.",
-        description="The same that `knowledge.retrieve` answers to a run.",
+        summary="Query a knowledge base: passages with their sources, best first.",
+        description="The same result as `knowledge.retrieve` of a run.",
         right="knowledge.ask",
         body=AskKnowledge,
         body_example={"query": "How many days of leave do I have?", "top_k": 3},
@@ -209,7 +208,7 @@ class Knowledge(SavedRoutes[SavedKnowledgeBase]):
     @operation(
         f"POST {BASE_PATH}/reindex",
         name="reindexKnowledgeBase",
-        summary="Index every document of a base anew, in the background.",
+        summary="Index every document of a base again, in the background.",
         right="knowledge.write",
         answers={
             202: answer("It has begun.", kb_id="handbook"),

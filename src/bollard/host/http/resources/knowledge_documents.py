@@ -1,4 +1,4 @@
-"""`/knowledge/{kb_id}/documents`: documents of a base, as files or as JSON, and how far each is indexed."""
+"""`/knowledge/{kb_id}/documents`: upload documents as files or JSON, and show their index status."""
 
 from typing import Final
 from urllib.parse import quote
@@ -81,7 +81,7 @@ class KnowledgeDocuments(DeclaredResource):
     @operation(
         f"GET {_DOCUMENTS}",
         name="listKnowledgeDocuments",
-        summary="The documents of a base, by id, and how far each is indexed.",
+        summary="List the documents of a base with their index status, by id.",
         right="knowledge.read",
         query=PAGE,
         answers={200: DOCUMENT.page("documents")},
@@ -98,8 +98,8 @@ class KnowledgeDocuments(DeclaredResource):
     @operation(
         f"GET {_DOCUMENT}",
         name="getKnowledgeDocument",
-        summary="One document, and how far it is indexed.",
-        description="`done_chunks` of `chunks` are indexed. One that is `failed` says why in `error`.",
+        summary="Show one document with its index status.",
+        description="`done_chunks` of `chunks` are indexed. `error` says why a document is `failed`.",
         right="knowledge.read",
         answers={200: DOCUMENT.answer("The document.")},
         errors=("not_found", "knowledge_unavailable"),
@@ -111,7 +111,7 @@ class KnowledgeDocuments(DeclaredResource):
     @operation(
         f"GET {_DOCUMENT}/content",
         name="getKnowledgeDocumentContent",
-        summary="A document as it was given.",
+        summary="Download a document.",
         description="Always a download, never a page.",
         right="knowledge.ask",
         answers={
@@ -141,7 +141,7 @@ class KnowledgeDocuments(DeclaredResource):
     @operation(
         f"POST {_DOCUMENTS}",
         name="addKnowledgeDocument",
-        summary="Give a document to a base: as a file, or as text within JSON.",
+        summary="Add a document to a base, as a file or as text in JSON.",
         description="On disk when it is answered; indexing goes on behind it. As a file, its media type says what "
         "it is, and `name`, `source` and `metadata` are in the query. With an `Idempotency-Key` the length of a "
         "file is compared, not its content.",
@@ -161,7 +161,7 @@ class KnowledgeDocuments(DeclaredResource):
     @operation(
         f"PUT {_DOCUMENT}",
         name="putKnowledgeDocument",
-        summary="The same under an id: a document that has it already is replaced.",
+        summary="Save a document under an id. An existing document is replaced.",
         right="knowledge.write",
         query=_QUERY,
         body=WrittenDocument,
@@ -177,7 +177,7 @@ class KnowledgeDocuments(DeclaredResource):
     @operation(
         f"DELETE {_DOCUMENT}",
         name="deleteKnowledgeDocument",
-        summary="Delete a document, with all that was made of it.",
+        summary="Delete a document with its chunks and vectors.",
         right="knowledge.write",
         answers={200: answer("It is gone.", kb_id="handbook", document_id="leave.md", deleted=True)},
         errors=("not_found", "knowledge_unavailable"),
@@ -196,13 +196,13 @@ class KnowledgeDocuments(DeclaredResource):
         caller, kb_id = caller_of(request), request.path_params["kb_id"]
         self._library.book.get(caller.workspace, kb_id)
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        written = media in ("", _JSON)  # as everywhere else, what says nothing is JSON
+        written = media in ("", _JSON)  # a body without a media type is JSON, as everywhere
         new = await (self._written(request, document_id) if written else self._sent(request, document_id))
         made = await self._library.put(caller.workspace, kb_id, new, by=caller.name)
         return JsonAnswer(DOCUMENT.of(made), status_code=202)
 
     async def _written(self, request: Request, document_id: str | None) -> NewDocument:
-        """A document within JSON."""
+        """A document in a JSON body."""
         given = parsed(WrittenDocument, await read_body(request))
         if request.query_params:
             field = next(iter(request.query_params))
@@ -226,7 +226,7 @@ class KnowledgeDocuments(DeclaredResource):
         )
 
     async def _sent(self, request: Request, document_id: str | None) -> NewDocument:
-        """A document as a file; what is known of it is in the query."""
+        """A document as a file, with its metadata in the query."""
         query = request.query_params
         name = query.get("name") or document_id
         if name is None:

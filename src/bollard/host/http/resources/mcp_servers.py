@@ -123,7 +123,7 @@ _SHOWN: Final = _LISTED.extended(
 
 
 def tool_shown(tool: ServerTool) -> JsonObject:
-    """One tool; what is suggested stands where nothing was agreed to."""
+    """One tool, on the consented or the suggested terms."""
     agreed, capability = tool.agreed, tool.capability
     shown: JsonObject = {
         "name": tool.name,
@@ -200,9 +200,9 @@ class McpServers(SavedRoutes[ServerRecord]):
     @operation(
         f"POST {_SERVER}/consent",
         name="consentMcpTools",
-        summary="Say yes to tools as they are defined now, and withdraw the yes to others.",
-        description="A yes is to the definition with this digest; one that changed needs another. What is left out "
-        "of risk, flow, effects and approval is taken as it is shown.",
+        summary="Consent to tools as they are defined now, and withdraw the consent to others.",
+        description="A consent is to the definition with this digest; a changed definition needs a new one. Without "
+        "`risk`, `flow`, `effects` or `approval` the suggested value applies.",
         right="mcp.write",
         body=ConsentMcpTools,
         body_example={"tools": [{"name": "create_issue", "definition_sha256": "0" * 64, "risk": "medium"}]},
@@ -219,7 +219,7 @@ class McpServers(SavedRoutes[ServerRecord]):
     @operation(
         f"POST {_SERVER}/refresh",
         name="refreshMcpServer",
-        summary="Connect now, or ask a connected server for its tools again, and wait for what comes of it.",
+        summary="Connect now, or list the tools of a connected server again, and wait for the result.",
         right="mcp.write",
         answers={200: _RESOURCE.answer},
         errors=("not_found", "conflict"),
@@ -232,7 +232,7 @@ class McpServers(SavedRoutes[ServerRecord]):
     @operation(
         f"POST {_SERVER}/login",
         name="beginMcpLogin",
-        summary="Begin a login for a server with `auth: oauth`, and learn where a browser must go.",
+        summary="Begin a login for a server with `auth: oauth`; returns the address for the browser.",
         description="The browser comes back to `redirect_uri` with `code` and `state`, which whoever began the "
         "login gives to `…/login/complete` within ten minutes, once. Only loopback addresses are taken.",
         right="mcp.write",
@@ -261,7 +261,7 @@ class McpServers(SavedRoutes[ServerRecord]):
     @operation(
         f"POST {_SERVER}/login/complete",
         name="completeMcpLogin",
-        summary="Complete a login with what the browser came back with. The server is connected anew.",
+        summary="Complete a login with the code from the browser, and reconnect the server.",
         right="mcp.write",
         body=CompleteMcpLogin,
         body_example={"code": "SplxlOBeZQQYbYS6WxSbIA", "state": "Zq0"},
@@ -278,7 +278,7 @@ class McpServers(SavedRoutes[ServerRecord]):
     @operation(
         f"POST {_SERVER}/logout",
         name="logoutMcpServer",
-        summary="Forget the tokens of a server. Its tools are gone until somebody logs in again.",
+        summary="Delete the tokens of a server. Its tools are unavailable until a person logs in again.",
         right="mcp.write",
         answers={200: _RESOURCE.answer},
         errors=("not_found", "conflict"),

@@ -40,7 +40,7 @@ from bollard.protocol import JsonObject
 
 
 class PoolVitals(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of the workers of one plugin in one workspace."""
+    """Numbers of the workers of one plugin in one workspace."""
 
     name: str
     status: str
@@ -82,7 +82,7 @@ class Vitals:
         self._sandbox = sandbox
 
     def summary(self) -> JsonObject:
-        """For whoever looks at one host."""
+        """A summary for operators of one host."""
         numbers = self._journal.numbers
         return {
             "version": self._version,

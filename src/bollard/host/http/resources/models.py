@@ -1,4 +1,4 @@
-"""`/models`: the models of a workspace. Saving them, reading them, and trying one. A key is never in an answer."""
+"""`/models`: list, save, delete and test the models of a workspace. No answer has a key."""
 
 import importlib
 from typing import Final, get_args
@@ -134,7 +134,7 @@ class Models(SavedRoutes[RegisteredModel]):
     @operation(
         f"POST {_MODEL}/test",
         name="testModel",
-        summary="Ask a model one tiny question, and say what came of it.",
+        summary="Test a model with one short question.",
         description="A real call, which may cost a few tokens: it counts in the workspace's budget and leaves "
         "`model.called` in its log. `ok` is false where it failed: `reason`, `message` and `hint` say why. One that "
         "talks has `words`, one that embeds `dimensions`, one that ranks `best`. What a provider inside said is shown "

@@ -50,7 +50,7 @@ _TAKEN: Final = ("consent_needed", "plugin_unusable", "conflict", "payload_too_l
 
 
 class _Arrival(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin that lies on the shelf, and what was said with it."""
+    """Uploaded code, and the parameters of its request."""
 
     shelved: StoredCode
     source: str

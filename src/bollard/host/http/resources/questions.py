@@ -41,7 +41,7 @@ _PATH: Final = "/api/v1/runs/{run_id}/questions"
 
 
 class Questions(DeclaredResource):
-    """Shows and answers, for whoever may steer the run."""
+    """Shows and answers questions, for callers who may steer the run."""
 
     tag = "runs"
 

@@ -55,7 +55,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class RunCalls(DeclaredResource):
-    """Reads the book of calls, for whoever may see the run."""
+    """Lists tool calls, for callers who may see the run."""
 
     tag = "runs"
 

@@ -109,7 +109,7 @@ class RunRows:
 
 
 def accepted_body(accepted: Accepted) -> JsonObject:
-    """What the sender of an event is told."""
+    """The answer to the sender of an event."""
     body: JsonObject = {"event_id": accepted.event_id, "run_id": accepted.run_id, "first": accepted.first}
     if accepted.steered:
         body["steering"] = {"status": "queued", "claimed_by_run_id": accepted.run_id}

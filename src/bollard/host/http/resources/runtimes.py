@@ -55,7 +55,7 @@ _EXAMPLE: Final[JsonObject] = {"nonce": "19c0…", "host_id": "0f1e2d3c4b5a6978"
 
 
 class RuntimeEntrance(DeclaredResource):
-    """Where runtimes knock."""
+    """Enrols and connects runtimes."""
 
     tag = "runtimes"
 
@@ -70,7 +70,7 @@ class RuntimeEntrance(DeclaredResource):
     @operation(
         f"GET {CHALLENGE_PATH}",
         name="getRuntimeChallenge",
-        summary="Something to sign, good once and for seconds.",
+        summary="Get a challenge to sign. It is valid once, for seconds.",
         open=True,
         answers={
             200: Answer(
@@ -93,7 +93,7 @@ class RuntimeEntrance(DeclaredResource):
         open=True,
         body=EnrolRuntime,
         body_example={"code": "blr_…", "public_key": "0" * 64, "proof": "0" * 128},
-        answers={201: answer("Its key opens the door from here on.", name="gpu-box", host_id="0f1e2d3c4b5a6978")},
+        answers={201: answer("The runtime is enrolled.", name="gpu-box", host_id="0f1e2d3c4b5a6978")},
         errors=("unauthenticated", "conflict", "rate_limited"),
     )
     async def enrol(self, request: Request) -> Response:
@@ -128,18 +128,18 @@ class RuntimeEntrance(DeclaredResource):
         f"GET {CHANNEL_PATH}",
         socket=connect,
         name="openRuntimeChannel",
-        summary="The channel of an enrolled runtime, as a WebSocket; its head holds a signed challenge.",
+        summary="Open the worker connection of an enrolled runtime: a WebSocket with a signed challenge.",
         open=True,
         headers=(
             HeaderField(name=KEY_HEADER, summary="The public key, as hex.", example="0" * 64),
             HeaderField(name=NONCE_HEADER, summary="The challenge.", example="19c0"),
             HeaderField(name=SIGNATURE_HEADER, summary="The key's signature over it.", example="0" * 128),
         ),
-        answers={101: Answer(summary="Frames of the channel, one in each text message.")},
+        answers={101: Answer(summary="Frames of the worker connection, one in each text message.")},
         errors=("unauthenticated", "forbidden_origin", "conflict", "rate_limited", "upgrade_required"),
     )
     async def upgrade(self, request: Request) -> Response:
-        """A plain request."""
+        """Refuse a request that is no WebSocket."""
         del request
         raise UpgradeRequired("this path needs a WebSocket", reason="runtime_websocket", hint=_HINT)
 
@@ -154,7 +154,7 @@ class RuntimeEntrance(DeclaredResource):
             await carrying
 
     def _slow_down(self, request: Request) -> None:
-        """What everybody may ask, nobody may ask without end."""
+        """Limit requests without a token by their address."""
         refused = self._strangers.take(_address(request))
         if refused is not None:
             raise refused
@@ -237,7 +237,7 @@ class Runtimes(DeclaredResource):
     @operation(
         "GET /api/v1/runtimes",
         name="listRuntimes",
-        summary="The enrolled runtimes of the workspace, and whether they are connected.",
+        summary="List the enrolled runtimes of the workspace, and whether they are connected.",
         right="plugins.read",
         query=PAGE,
         answers={200: RUNTIME.page("runtimes")},
@@ -249,7 +249,7 @@ class Runtimes(DeclaredResource):
     @operation(
         f"GET {_RUNTIME}",
         name="getRuntime",
-        summary="One runtime: since when it is connected, what it brings, and what that asks for.",
+        summary="Show one runtime: its connection, its plugin, and the permissions of the plugin.",
         right="plugins.read",
         editable=True,
         answers={200: _WHOLE},
@@ -257,13 +257,13 @@ class Runtimes(DeclaredResource):
     )
     async def get(self, request: Request) -> Response:
         saved = self._repository.get(caller_of(request).workspace, request.path_params["runtime_id"])
-        # What is shown changes without anybody saving it, so no reader is told that it has this already.
+        # The presence of a runtime changes without a new revision, so no reader gets a 304.
         return JsonAnswer(self._shown(saved), headers={"etag": tag_of(saved.revision)})
 
     @operation(
         "POST /api/v1/runtimes",
         name="inviteRuntime",
-        summary="A one-time code that enrols a runtime of this name. It is told here and never again.",
+        summary="Make a one-time code that enrols a runtime of this name. It is shown once.",
         right="plugins.write",
         body=InviteRuntime,
         body_example={"name": "gpu-box"},
@@ -280,7 +280,7 @@ class Runtimes(DeclaredResource):
     @operation(
         f"PATCH {_RUNTIME}",
         name="changeRuntime",
-        summary="Switch a runtime on or off. One that is switched off is cut, with its runs.",
+        summary="Enable or disable a runtime. Disabling ends its connection and its runs.",
         right="plugins.write",
         body=ChangeRuntime,
         body_example={"enabled": False},
@@ -306,7 +306,7 @@ class Runtimes(DeclaredResource):
     @operation(
         f"POST {_RUNTIME}/consent",
         name="consentRuntime",
-        summary="Say yes to what the connected runtime brings: to this code, with these wishes.",
+        summary="Consent to the plugin of the connected runtime: to its code and its permissions.",
         right="plugins.write",
         body=ConsentRuntime,
         body_example={},
@@ -322,11 +322,11 @@ class Runtimes(DeclaredResource):
     @operation(
         f"DELETE {_RUNTIME}",
         name="revokeRuntime",
-        summary="Forget a runtime's key. It is cut at once, with its runs, and refused from then on.",
+        summary="Delete a runtime and its key. Its connection and its runs end at once.",
         right="plugins.write",
         query=(REVISION,),
         editable=True,
-        answers={200: answer("It is gone.", runtime_id="gpu-box", deleted=True)},
+        answers={200: answer("The runtime is deleted.", runtime_id="gpu-box", deleted=True)},
         errors=("not_found", "conflict", "precondition_failed"),
     )
     async def revoke(self, request: Request) -> Response:

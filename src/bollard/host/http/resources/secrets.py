@@ -1,4 +1,4 @@
-"""`/secrets`: what is kept for agents and tools and shown to nobody. A value goes in and never comes out."""
+"""`/secrets`: secrets for agents and tools. No answer has a value."""
 
 from typing import Annotated, Final
 

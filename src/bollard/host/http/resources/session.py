@@ -76,7 +76,7 @@ _SESSION: Final = "/api/v1/session"
 
 
 class SessionRoutes(DeclaredResource):
-    """The session of whoever asks."""
+    """The session of the caller."""
 
     tag = _TAG
 

@@ -1,4 +1,4 @@
-"""`/skills`: the skills of a workspace, as people add and read them. Those of plugins come and go with their plugin."""
+"""`/skills`: save and list the skills of a workspace. Skills of plugins are listed too."""
 
 import base64
 import binascii

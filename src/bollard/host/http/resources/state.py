@@ -1,4 +1,4 @@
-"""`/state/purge`: what somebody wrote into state is found by who wrote it, and deleted. Values are not shown here."""
+"""`/state/purge`: find state by its writer, and delete it. Values are not shown."""
 
 from typing import Annotated, Final
 
@@ -46,7 +46,7 @@ class PurgeState(Strict):
     dry_run: Flag = False
 
     def query(self) -> WriterQuery:
-        """Raises `InvalidRequest` where nobody is named: that would be everything."""
+        """Raises `InvalidRequest` for a filter without a writer: it would match everything."""
         if all(getattr(self, name) is None for name in _WRITERS):
             raise InvalidRequest(
                 "the filter names no writer",
