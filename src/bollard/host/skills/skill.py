@@ -123,12 +123,12 @@ _FORBIDDEN: Final = frozenset('\\:*?"<>|')
 """Characters that are special on some file systems."""
 
 
-class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
+class FileEntry(Strict):
     """The path, size and digest of one file."""
 
     path: str
-    size: int
-    sha256: str
+    size: Int = Field(ge=0)
+    sha256: Digest
 
 
 class SkillContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,18 +227,12 @@ class Unusable(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class _File(Strict):
-    path: str
-    size: Int = Field(ge=0)
-    sha256: Digest
-
-
 class KeptVersion(Strict):
     """One stored version of a skill: its description and the digests of its files."""
 
     digest: Digest
     description: str
-    files: tuple[_File, ...]
+    files: tuple[FileEntry, ...]
     wishes: tuple[str, ...] = ()
     by: str
     at_ms: Int = Field(ge=0)
@@ -249,7 +243,7 @@ class KeptVersion(Strict):
         return KeptVersion(
             digest=content.digest,
             description=content.text.description,
-            files=tuple(_File(path=each.path, size=each.size, sha256=each.sha256) for each in content.files),
+            files=content.files,
             wishes=content.text.wishes,
             by=by,
             at_ms=at_ms,
@@ -276,7 +270,7 @@ class KeptSkill(Strict):
             skill_id=self.name,
             description=current.description,
             digest=current.digest,
-            files=tuple(FileEntry(path=each.path, size=each.size, sha256=each.sha256) for each in current.files),
+            files=current.files,
             wishes=current.wishes,
             authored=current.authored,
         )

@@ -23,7 +23,7 @@ from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields
 from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to
 from bollard.host.http.queries import Pages, page_limit, whole_number, whole_number_in
-from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation, seconds
 from bollard.host.http.revisions import edited_revision, revised
 from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller
@@ -306,23 +306,16 @@ class ApprovalRoutes(DeclaredResource):
 
 
 def _summary(row: ApprovalRow, approval: Approval) -> JsonObject:
-    body: JsonObject = {
-        "approval_id": row.approval_id,
-        "run_id": row.run_id,
-        "call_id": row.call_id,
-        "agent_id": row.agent_id,
-        "capability": approval.capability,
-        "name": approval.name,
-        "risk": approval.risk,
-        "status": row.status,
-        "digest": row.digest,
-        "requested_at": row.created_ms / 1000,
-        "expires_at": row.expires_ms / 1000,
-    }
-    if row.decided_ms is not None:
-        body["decided_at"] = row.decided_ms / 1000
-    said = outcome_of(row)
-    for name, value in (("decision", said.decision), ("by", said.by), ("reason", said.reason)):
-        if value is not None:
-            body[name] = value
-    return body if said.inspected is None else {**body, "inspected": said.inspected}
+    outcome = outcome_of(row)
+    return _LISTED.of(
+        row,
+        capability=approval.capability,
+        name=approval.name,
+        risk=approval.risk,
+        requested_at=row.created_ms / 1000,
+        decided_at=seconds(row.decided_ms),
+        decision=outcome.decision,
+        by=outcome.by,
+        reason=outcome.reason,
+        inspected=outcome.inspected,
+    )

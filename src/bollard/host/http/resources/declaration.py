@@ -97,9 +97,10 @@ class AnswerBody(msgspec.Struct, frozen=True):
 
     def of(self, row: object, /, **more: JsonValue) -> JsonObject:
         """The required fields of this body, read from the attributes of a row. `created_at` is read from `created_ms`.
-        `more` are the fields that have no such attribute."""
-        names = _part(self.schema, "required")
-        return {name: more[name] if name in more else _field(row, name) for name in names} | more
+        `more` are the fields that have no such attribute; optional ones that are `None` are left out."""
+        required: list[str] = _part(self.schema, "required")
+        body = {name: _field(row, name) for name in required if name not in more}
+        return body | {name: value for name, value in more.items() if value is not None or name in required}
 
     def extended(
         self, name: str, more: JsonObject, optional: JsonObject | None = None, /, **stated: JsonObject
@@ -140,15 +141,17 @@ def answer(summary: str, /, **example: JsonValue) -> Answer:
     return answer_body("", example).answer(summary)
 
 
+def seconds(milliseconds: int | None) -> float | None:
+    """A time of the API."""
+    return None if milliseconds is None else milliseconds / 1000
+
+
 def _part(schema: JsonObject, name: str) -> Any:
     return schema[name]
 
 
 def _field(row: object, name: str) -> JsonValue:
-    if not name.endswith("_at"):
-        return getattr(row, name)
-    milliseconds: int | None = getattr(row, f"{name.removesuffix('_at')}_ms")
-    return None if milliseconds is None else milliseconds / 1000
+    return seconds(getattr(row, f"{name.removesuffix('_at')}_ms")) if name.endswith("_at") else getattr(row, name)
 
 
 def _type_of(field: str, value: JsonValue) -> JsonObject:

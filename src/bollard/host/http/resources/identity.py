@@ -13,7 +13,7 @@ from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import TEXT, TIME, array_of, choice
 from bollard.host.http.operations import Operation, Resource, leads_to
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import answer_body, operation
+from bollard.host.http.resources.declaration import answer_body, operation, seconds
 from bollard.host.http.resources.saved_routes import ResourceRoutes, SavedResource, SavedRoutes, shown_as
 from bollard.host.http.resources.session import SessionRoutes
 from bollard.host.http.revisions import revised
@@ -206,20 +206,14 @@ class Keys(ResourceRoutes[ApiKey]):
 
     def show_item(self, saved: Saved[ApiKey]) -> JsonObject:
         key = saved.value
-        body: JsonObject = {
-            "key_id": key.key_id,
-            "name": key.name,
-            "rights": [*key.rights],
-            "made_by": key.made_by,
-            "created_at": key.created_ms / 1000,
-            "expires_at": key.expires_ms / 1000,
-            "expired": self._directory.keys.has_expired(key),
-            "revision": saved.revision,
-        }
-        if key.user_id is not None:
-            body["user_id"] = key.user_id
-        last = self._directory.uses.last(saved.workspace, saved.id)
-        return body if last is None else {**body, "last_used_at": last / 1000}
+        return _KEY.of(
+            key,
+            rights=[*key.rights],
+            expired=self._directory.keys.has_expired(key),
+            revision=saved.revision,
+            user_id=key.user_id,
+            last_used_at=seconds(self._directory.uses.last(saved.workspace, saved.id)),
+        )
 
 
 class SaveWorkspace(Strict):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice
 from bollard.host.http.operations import PAGE
 from bollard.host.http.queries import Pages, page_limit
-from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation, seconds
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.store.action_rows import ToolCallRow
 from bollard.host.store.store import Store
@@ -47,7 +47,7 @@ _CALL: Final = answer_body(
     status=choice("started", "completed", "failed", "rejected", "unknown"),
 )
 
-_TOLD: Final = (
+_RESULT_FIELDS: Final = (
     *("code", "message", "is_error", "duration_ms", "result_sha256", "size"),
     *("content", "structured", "artifact_refs"),
 )
@@ -85,22 +85,11 @@ class RunCalls(DeclaredResource):
 
 
 def call_body(row: ToolCallRow) -> JsonObject:
-    """One call as people read it."""
-    body: JsonObject = {
-        "call_id": row.call_id,
-        "capability": row.capability,
-        "name": row.name,
-        "effects": row.effects,
-        "status": row.status,
-        "arguments_sha256": row.arguments_sha256,
-        "flow": row.flow,
-        "started_at": row.started_ms / 1000,
-    }
-    if row.ended_ms is not None:
-        body["ended_at"] = row.ended_ms / 1000
-    if row.approval_id is not None:
-        body["approval_id"] = row.approval_id
-    if row.result is not None:
-        told = _decode(row.result)
-        body |= {name: told[name] for name in _TOLD if told.get(name) is not None}
-    return body
+    """One call in an answer."""
+    result = {} if row.result is None else _decode(row.result)
+    return _CALL.of(
+        row,
+        ended_at=seconds(row.ended_ms),
+        approval_id=row.approval_id,
+        **{name: result.get(name) for name in _RESULT_FIELDS},
+    )

@@ -11,7 +11,7 @@ from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import FLAG, TIME
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import answer, answer_body, operation
+from bollard.host.http.resources.declaration import answer, answer_body, operation, seconds
 from bollard.host.http.resources.saved_routes import ResourceRoutes, SavedResource
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.limits import SECRET_CHARACTERS
@@ -111,14 +111,10 @@ class Secrets(ResourceRoutes[SecretNote]):
         return JsonAnswer({"fingerprint": await self._vault.fingerprints.of(caller_of(request).workspace, body.value)})
 
     def show_item(self, saved: Saved[SecretNote]) -> JsonObject:
-        note = saved.value
-        body: JsonObject = {
-            "secret_name": saved.id,
-            "created_at": note.created_ms / 1000,
-            "set_at": note.set_ms / 1000,
-            "set_by": note.set_by,
-            "readable": self._vault.is_readable(saved.workspace, saved.id),
-            "revision": saved.revision,
-        }
-        last = self._vault.last_used_ms(saved.workspace, saved.id)
-        return body if last is None else {**body, "last_used_at": last / 1000}
+        return _SECRET.of(
+            saved.value,
+            secret_name=saved.id,
+            readable=self._vault.is_readable(saved.workspace, saved.id),
+            revision=saved.revision,
+            last_used_at=seconds(self._vault.last_used_ms(saved.workspace, saved.id)),
+        )

@@ -128,17 +128,16 @@ class Skills(SavedRoutes[KeptSkill]):
         text = read_skill_text(await self._repository.read(saved.workspace, digest)).body
         files: list[JsonValue] = [each.to_wire() for each in now.files]
         versions: list[JsonValue] = [_version(each) for each in (now, *saved.value.earlier)]
-        return {
-            "skill_id": saved.id,
-            "description": now.description,
-            "version": now.digest,
-            "authored": now.authored,
-            "requested_tools": [*now.wishes],
-            "files": files,
-            "text": text,
-            "versions": versions,
-            "revision": saved.revision,
-        }
+        return _SKILL.of(
+            now,
+            skill_id=saved.id,
+            version=now.digest,
+            requested_tools=[*now.wishes],
+            files=files,
+            text=text,
+            versions=versions,
+            revision=saved.revision,
+        )
 
 
 def _files(wanted: SavedSkill) -> dict[str, bytes]:
@@ -182,24 +181,10 @@ def _id(each: OfferedSkill | Unusable) -> str:
 
 
 def _listed(each: OfferedSkill | Unusable) -> JsonObject:
-    if isinstance(each, Unusable):
-        plugin = each.skill_id.rpartition("/")[0]
-        return {
-            "skill_id": each.skill_id,
-            "description": "",
-            "source": f"plugin:{plugin}",
-            "version": None,
-            "usable": False,
-            "problem": each.reason,
-        }
-    return {
-        "skill_id": each.skill_id,
-        "description": each.description,
-        "source": each.source,
-        "version": each.digest,
-        "usable": True,
-        "problem": None,
-    }
+    if isinstance(each, OfferedSkill):
+        return _LISTED.of(each, version=each.digest, usable=True, problem=None)
+    source = f"plugin:{each.skill_id.rpartition('/')[0]}"
+    return _LISTED.of(each, description="", source=source, version=None, usable=False, problem=each.reason)
 
 
 def _version(version: KeptVersion) -> JsonObject:
