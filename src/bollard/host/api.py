@@ -18,11 +18,10 @@ from bollard.host.http.openapi.document import Description
 from bollard.host.http.operations import Operation, Resource
 from bollard.host.http.queries import Pages
 from bollard.host.http.rates import ConcurrencyLimit, identity_rates, stranger_rates
-from bollard.host.http.resources.agents import Agents
+from bollard.host.http.resources.agents import Agents, Bindings
 from bollard.host.http.resources.approvals import ApprovalRoutes
 from bollard.host.http.resources.artifacts import Artifacts
 from bollard.host.http.resources.audit import Audit
-from bollard.host.http.resources.bindings import Bindings
 from bollard.host.http.resources.capabilities import Capabilities
 from bollard.host.http.resources.channels import Channels
 from bollard.host.http.resources.conversations import Conversations

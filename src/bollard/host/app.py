@@ -25,8 +25,7 @@ from bollard.host.engine import LocalEngine
 from bollard.host.http.auth.authentication import AdminToken
 from bollard.host.http.edge import Edge
 from bollard.host.http.operations import Resource
-from bollard.host.http.resources.health import HostStatus
-from bollard.host.http.resources.operations import OperationParts
+from bollard.host.http.resources.health import HostStatus, OperationParts
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
 from bollard.host.identity.directory import IdentityDirectory, open_identity
 from bollard.host.knowledge.library import Library, open_library

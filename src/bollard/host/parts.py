@@ -15,7 +15,7 @@ from bollard.host.core import Core, Storage
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.errors import HostError
 from bollard.host.http.auth.authentication import AdminToken
-from bollard.host.http.resources.operations import OperationParts
+from bollard.host.http.resources.health import OperationParts
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
 from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.limits import HOUSEKEEPING_FIRST_S, LEASE_RENEW_S, REPLAY_PAGE

@@ -1,4 +1,4 @@
-"""`/agents` and `/runners`: list, save and delete agents, and list runners. No answer has a secret."""
+"""`/agents`, `/bindings` and `/runners`: save agents and bindings, and list runners. No answer has a secret."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,13 +8,14 @@ from starlette.responses import Response
 
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.agent_document import SavedAgent, agent_to_wire
-from bollard.host.agents.agent_repository import AGENT, AgentRepository
+from bollard.host.agents.agent_repository import AGENT, BINDING, AgentRepository, BindingRepository
+from bollard.host.agents.binding import Binding, SaveBinding
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.schemas import ANY, LABEL, TEXT, array_of
 from bollard.host.http.operations import PAGE
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer_body, operation
-from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
+from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
 from bollard.host.http.revisions import with_revision
 from bollard.host.identity.caller import Caller
 from bollard.host.log.saved_resources import Saved
@@ -182,3 +183,39 @@ def _offered(runner: AgentRunnerDiscovery) -> JsonObject:
         **{name: value for name, value in manifest.to_wire().items() if name != "id"},
         "permissions": asked,
     }
+
+
+_BINDING_BODY: Final[JsonObject] = {
+    "agent_id": "polly",
+    "scope": {"channel": "ci"},
+    "filters": [{"field": "event_type", "values": ["build.failed"]}],
+}
+_BINDING: Final = SavedResource(
+    kind=BINDING,
+    path="/api/v1/bindings",
+    id="binding_id",
+    names=("Binding", "Bindings"),
+    right="bindings",
+    body=SaveBinding,
+    body_example=_BINDING_BODY,
+    shown=shown_as("Binding", SaveBinding, {"binding_id": "builds", **_BINDING_BODY}),
+    descriptions={
+        "save": "Of several bindings that match, the one with the more specific scope wins, then the one with more "
+        "filters, then the one with the higher priority. Two bindings that match equally are refused."
+    },
+)
+
+
+class Bindings(SavedRoutes[Binding]):
+    """The bindings of a workspace."""
+
+    resource = _BINDING
+
+    def __init__(self, repository: BindingRepository, pages: Pages) -> None:
+        super().__init__(repository, pages)
+        self._repository: BindingRepository = repository
+
+    async def save(
+        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
+    ) -> tuple[Saved[Binding], JsonObject]:
+        return await self._repository.save(body, caller.workspace, resource_id, by=caller.name, edited=edited), {}
