@@ -30,7 +30,7 @@ WRITTEN_IN = {
     "run.created": "runs/creation.py",
     "run.started": "runs/live_run.py",
     "run.waiting": "runs/control.py",
-    "run.ended": "runs/live_run.py",
+    "run.ended": "runs/machine.py",
     "run.cancelled": "runs/live_run.py",
     "steering.queued": "events/steering.py",
     "steering.injected": "events/steering.py",

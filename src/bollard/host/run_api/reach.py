@@ -102,14 +102,15 @@ class FlowTracker:
 async def key_page(
     run: LiveRun,
     cursors: Cursors,
-    source: tuple[str, str],
+    action: str,
+    area: str,
     params: StateList | StorageList,
     *,
     row: Callable[[str], _Keyed | None],
     rows: Callable[[str, int], Sequence[_Keyed]],
 ) -> KeyPage:
-    """A page of keys. `source` is the action and the scope or area. `row` finds a key, `rows` the keys after one."""
-    flow, prefix, (action, area) = FlowTracker(), params.prefix, source
+    """A page of keys. `area` is a state scope or a storage area. `row` finds a key, `rows` the keys after one."""
+    flow, prefix = FlowTracker(), params.prefix
     sealed = (action, run.facts.run_id, f"{area}/{prefix}")
     after = cursors.open_key(*sealed, params.cursor)
 

@@ -103,7 +103,8 @@ class State:
         return await key_page(
             run,
             self._cursors,
-            ("state.list", scope_key),
+            "state.list",
+            scope_key,
             params,
             row=lambda key: store.state(scope_key, key, now_ms),
             rows=lambda key, count: store.states(scope_key, key, count, now_ms),
@@ -194,7 +195,8 @@ class Storage:
         return await key_page(
             run,
             self._cursors,
-            ("storage.list", area),
+            "storage.list",
+            area,
             params,
             row=lambda key: store.storage(area, key),
             rows=lambda key, count: store.storages(area, key, count),
