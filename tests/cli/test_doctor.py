@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.cli.language import load_text, read_texts
 from bollard.cli.operate.doctor_checks import (

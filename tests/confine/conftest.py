@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.confine.errors import LevelMissing
 from bollard.confine.launcher import Program, ProgramResult, run_confined

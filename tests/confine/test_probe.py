@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.confine.errors import LevelMissing

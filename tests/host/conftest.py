@@ -19,7 +19,7 @@ from tests.doubles.failing_store import FailurePlan, failing
 from tests.doubles.memory_store import MemoryStore
 from tests.doubles.memory_transport import MemoryTransport, memory_pair
 from tests.new_events import new_event
-from tests.told import Told
+from tests.notifier import Notifier
 
 from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy, StatePolicy
@@ -399,7 +399,7 @@ async def loop_time() -> LoopTime:
     return LoopTime(asyncio.get_running_loop())
 
 
-class MemoryWorker(Told):
+class MemoryWorker(Notifier):
     """The worker's end of a channel, with plain functions as runners."""
 
     def __init__(self, transport: MemoryTransport, behave: Behave | None) -> None:
@@ -422,11 +422,11 @@ class MemoryWorker(Told):
         self.runs.append(run)
         if self.behave is not None:
             self.tasks.append(asyncio.create_task(self.behave(self, run)))
-        self.tell()
+        self.notify()
 
     def run_cancelled(self, run: WorkerRun, reason: str) -> None:
         self.cancels.append((run.run_id, reason))
-        self.tell()
+        self.notify()
 
     def tool_called(self, request: ToolRequest) -> None: ...
 
@@ -436,7 +436,7 @@ class MemoryWorker(Told):
         done()
 
     def closed(self, reason: str) -> None:
-        self.tell()
+        self.notify()
 
     async def complete(self, run: WorkerRun, **more: Any) -> None:
         """The last result and the answer."""

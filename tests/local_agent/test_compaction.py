@@ -10,8 +10,8 @@ from agent_summary import extracted, summary_message
 from agent_tokens import count, count_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.changing import replace
 from tests.local_agent.context_kit import called, memory, prepared, shown
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.protocol import TranscriptItem

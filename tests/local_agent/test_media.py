@@ -6,8 +6,8 @@ import pytest
 from agent_context import _remembered
 from agent_guard import Guard
 from agent_media import given_content, has_images, remembered_content, without_images
-from tests.changing import replace
 from tests.local_agent.context_kit import called, memory, prepared, shown
+from tests.replacement import replace
 
 from bollard.sdk import (
     AgentInput,

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.trust import BadSignature, Head, KeyFileError, sign_head, verify_head
 from bollard.trust.key_files import load_or_make_secret

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from tests.doubles.memory_transport import memory_pair
 from tests.doubles.websocket_server import serve_websocket
-from tests.told import Told
+from tests.notifier import Notifier
 
 from bollard.protocol import ChannelLimits, LogRecord, PluginIdentity, WorkerIdentity
 from bollard.wire import (
@@ -41,7 +41,7 @@ PLUGIN = PluginIdentity(author="acme", name="helpdesk", version="1")
 WORKER = WorkerIdentity(name="test", version="1", language="python")
 
 
-class Listener(Told):
+class Listener(Notifier):
     """A service that keeps what it hears and answers calls as it is told to."""
 
     def __init__(self, on_call: Callable[[IncomingCall], None] | None = None) -> None:
@@ -61,27 +61,27 @@ class Listener(Told):
     def called(self, call: IncomingCall) -> None:
         self.calls.append(call)
         self.on_call(call)
-        self.tell()
+        self.notify()
 
     def noted(self, note: Notification, size: int) -> None:
         self.notes.append(note)
-        self.tell()
+        self.notify()
 
     def faulted(self, fault: FrameError) -> None:
         self.faults.append(fault.fault)
-        self.tell()
+        self.notify()
 
     def batch_ended(self) -> None:
         self.batches.append(self._in_batch)
         self._in_batch = 0
-        self.tell()
+        self.notify()
 
     def closed(self, reason: str) -> None:
         self.reasons.append(reason)
-        self.tell()
+        self.notify()
 
 
-class Observer(Told):
+class Observer(Notifier):
     """The owner of a host's end."""
 
     def __init__(self) -> None:
@@ -92,21 +92,21 @@ class Observer(Told):
 
     def logged(self, record: LogRecord) -> None:
         self.logs.append(record)
-        self.tell()
+        self.notify()
 
     def struck(self, strike: Strike) -> None:
         self.strikes.append(strike)
-        self.tell()
+        self.notify()
 
     def batch_ended(self) -> None:
-        self.tell()
+        self.notify()
 
     def closed(self, reason: str) -> None:
         self.reasons.append(reason)
-        self.tell()
+        self.notify()
 
 
-class Sink(Told):
+class Sink(Notifier):
     """The owner of a run. Commits at once when `commits`, else credit is withheld."""
 
     def __init__(self, *, commits: bool = True, on_call: Callable[[RunCall], None] | None = None) -> None:
@@ -129,7 +129,7 @@ class Sink(Told):
         self.taken.append(sequence)
         if self.commits and self.run is not None:
             self.run.credit(sequence)
-        self.tell()
+        self.notify()
 
     def delta(self, delta: Delta, size: int) -> None:
         self.texts.append(delta.text)
@@ -146,31 +146,31 @@ class Sink(Told):
 
     def refused(self, sequence: int, why: Literal["late", "too_large"]) -> None:
         self.refusals.append((sequence, why))
-        self.tell()
+        self.notify()
 
     def called(self, call: RunCall) -> None:
         self.calls.append(call)
         if self.on_call is not None:
             self.on_call(call)
-        self.tell()
+        self.notify()
 
     def crowded(self, call: RunCall, times: int) -> None:
         self.crowd += [call.action] * times
-        self.tell()
+        self.notify()
 
     def struck(self, strike: Strike) -> None:
         self.strikes.append(strike)
-        self.tell()
+        self.notify()
 
     def ended(self, end: RunEnd) -> None:
         self.ends.append(end)
-        self.tell()
+        self.notify()
 
 
 Behaviour = Callable[[WorkerRun], Awaitable[None]]
 
 
-class Handler(Told):
+class Handler(Notifier):
     """A worker's handler: each run is a task of `behaviour`, and is finished when that returns."""
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
@@ -197,7 +197,7 @@ class Handler(Told):
         self.runs.append(run)
         if self.behaviour is not None:
             self.tasks.append(asyncio.get_running_loop().create_task(self._serve(run, self.behaviour)))
-        self.tell()
+        self.notify()
 
     async def _serve(self, run: WorkerRun, behaviour: Behaviour) -> None:
         await behaviour(run)
@@ -206,27 +206,27 @@ class Handler(Told):
 
     def run_cancelled(self, run: WorkerRun, reason: str) -> None:
         self.cancels.append((run.run_id, reason))
-        self.tell()
+        self.notify()
 
     def tool_called(self, request: ToolRequest) -> None:
         self.tools_called.append(request)
-        self.tell()
+        self.notify()
 
     def tool_cancelled(self, call_id: str) -> None:
         self.tools_cancelled.append(call_id)
-        self.tell()
+        self.notify()
 
     def shutdown(self, grace_s: float, done: Callable[[], None]) -> None:
         self.graces.append(grace_s)
         done()
-        self.tell()
+        self.notify()
 
     def closed(self, reason: str) -> None:
         self.reasons.append(reason)
-        self.tell()
+        self.notify()
 
 
-class RawSide(Told, Receiver):
+class RawSide(Notifier, Receiver):
     """One side of a channel that says whatever a test wants, to the byte."""
 
     def __init__(self, transport: Transport) -> None:
@@ -240,11 +240,11 @@ class RawSide(Told, Receiver):
 
     def frames_received(self, frames: list[bytes | FrameError]) -> None:
         self.frames += [frame if isinstance(frame, FrameError) else decode(frame) for frame in frames]
-        self.tell()
+        self.notify()
 
     def connection_lost(self, reason: str) -> None:
         self.reasons.append(reason)
-        self.tell()
+        self.notify()
 
     def send(self, *values: Any) -> None:
         for value in values:

@@ -303,7 +303,7 @@ async def test_a_stream_nobody_reads_stops_at_four_mebibytes(open_channel: Any, 
         for _ in range(20):
             await call.chunk("x" * (limits.STREAM_WINDOW_BYTES // 8))
             sent += 1
-            sink.tell()
+            sink.notify()
         call.answer({})
 
     produced: list[asyncio.Task[None]] = []

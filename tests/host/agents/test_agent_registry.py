@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.agents.agent import Agent, AgentRegistry
 

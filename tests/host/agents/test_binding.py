@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.changing import replace
 from tests.new_events import new_event
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.agents.binding import (

@@ -3,6 +3,7 @@
 import pytest
 from tests.changing import replace
 from tests.new_events import new_event
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.agents.agent import Agent

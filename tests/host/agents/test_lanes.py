@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.changing import replace
 from tests.new_events import new_event
+from tests.replacement import replace
 
 from bollard.host.agents.admission import Interrupt, LaneRun, LaneView, Queue, Start, admit
 from bollard.host.agents.lanes import LaneKey, Lanes, lane_of

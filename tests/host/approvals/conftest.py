@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.agents.policies import AgentPolicy, ApprovalPolicy, AudiencePolicy, ConcurrencyPolicy
 from bollard.host.approvals.approval import Approval, Decision, Permission, Proposal

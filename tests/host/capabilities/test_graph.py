@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.capabilities.capability import NO_FLOW, CapabilityLimits
 from bollard.host.capabilities.graph import CALL, DETAIL, EMPTY_GRAPH, CapabilityGraph, Node, build_graph

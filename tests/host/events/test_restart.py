@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_store import MemoryStore
+from tests.replacement import replace
 from tests.simulation.invariants import conversation_problems
 
 from bollard.host.agents.agent import Agent

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.agents.policies import OPERATIONS, ConcurrencyPolicy, ResourceRule, StatePolicy

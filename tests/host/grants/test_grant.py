@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.agents.policies import BudgetPolicy, StatePolicy

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ResourceRule

@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.app import Host
 from bollard.host.http.server.server import HttpServer

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.changing import replace
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.agents.config_form import KEPT

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.settings import Settings
 

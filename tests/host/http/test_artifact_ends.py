@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.clock import SystemClock
 from bollard.host.store.rows import PutArtifact

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.settings import Settings
 

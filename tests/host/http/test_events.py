@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.limits import EVENT_NAME_CHARACTERS, EVENTS_IN_BATCH, KEY_BYTES

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.clock import SystemClock

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 from tests.tables import for_each
 
 PASSWORD = "correct horse battery"

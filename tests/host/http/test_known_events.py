@@ -9,6 +9,7 @@ import pytest
 from starlette.requests import Request
 from tests.changing import replace
 from tests.new_events import new_event
+from tests.replacement import replace
 
 from bollard.host.errors import HostError, StorageFull
 from bollard.host.events.acceptance import Accepted

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.http.resources.metrics import OpenMetrics
 from bollard.host.settings import Settings

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import psutil
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 pytestmark = pytest.mark.full
 

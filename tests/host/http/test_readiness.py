@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
-from tests.changing import replace
 from tests.doubles.failing_store import FailurePlan, failing
 from tests.doubles.memory_store import MemoryStore
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.clock import ManualClock

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.settings import Settings
 

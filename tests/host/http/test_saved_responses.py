@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, StorageFull

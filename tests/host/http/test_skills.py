@@ -4,7 +4,7 @@ import base64
 import time
 from typing import Any
 
-from tests.changing import replace
+from tests.replacement import replace
 from tests.tables import for_each
 
 TEXT = "---\nname: {name}\ndescription: Writes reports.\nallowed-tools: http_fetch\n---\nBegin with {what}.\n"

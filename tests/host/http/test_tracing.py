@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.settings import Settings
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.changing import replace
 from tests.host.plugins.conftest import files_of, zip_of
+from tests.replacement import replace
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.clock import ManualClock

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_store import MemoryStore
 from tests.host.plugins.conftest import zip_of
+from tests.replacement import replace
 
 from bollard.host.actions.wrappers import Retry, TimeLimit
 from bollard.host.agents.agent import AgentRegistry

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from tests.changing import replace
 from tests.new_events import new_event
+from tests.replacement import replace
 
 from bollard.host.actions.executor import Executor
 from bollard.host.actions.wrappers import BlobArtifacts

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_source import MemorySource
+from tests.replacement import replace
 
 from bollard.host.actions.call import Call
 from bollard.host.actions.call_records import DetachedLedger, LiveLedger

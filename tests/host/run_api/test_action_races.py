@@ -5,8 +5,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_source import MemorySource
+from tests.replacement import replace
 
 from bollard.host.actions.budgets import Budgets
 from bollard.host.actions.call import Call

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_source import MemorySource
 from tests.new_events import new_event
+from tests.replacement import replace
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.policies import ResourceRule

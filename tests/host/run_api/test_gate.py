@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.log.records import RunFacts
 from bollard.host.runs.api_call import ConditionalAnswer

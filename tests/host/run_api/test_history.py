@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.grants.revocation import NOTHING_REVOKED
 from bollard.protocol import limits

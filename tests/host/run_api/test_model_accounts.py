@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.changing import replace
 from tests.host.run_api.conftest import House
 from tests.host.run_api.test_knowledge import PRIVATE, library_of
 from tests.host.run_api.test_models import Shop, until
+from tests.replacement import replace
 
 from bollard.host.agents.policies import BudgetPolicy, ResourceRule, Spending
 from bollard.host.errors import ModelFailed

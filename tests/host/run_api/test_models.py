@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.changing import replace
 from tests.host.run_api.conftest import House, Refused
+from tests.replacement import replace
 
 from bollard.host.actions.budgets import Budgets
 from bollard.host.agents.agent import Agent

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_source import MemorySource
 from tests.host.run_api.conftest import Refused
+from tests.replacement import replace
 
 from bollard.host.agents.policies import ApprovalPolicy, BudgetPolicy, ResourceRule, Spending
 from bollard.host.capabilities.capability import NO_FLOW, Capability, CapabilityLimits, Flow

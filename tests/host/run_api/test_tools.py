@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_source import MemorySource
+from tests.replacement import replace
 
 from bollard.host.agents.policies import ResourceRule
 from bollard.host.capabilities.capability import NO_FLOW, Capability

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_store import MemoryStore
+from tests.replacement import replace
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.errors import Draining, NotFound, Overloaded, StorageUnavailable, WorkerUnavailable

@@ -69,7 +69,7 @@ async def test_calls_that_crowd_before_the_run_is_on_disk_are_in_its_log(gate: A
             await run.call("host.info", {})
         except RemoteError as error:
             refused.append(error.api_error.code)
-            worker.tell()
+            worker.notify()
 
     async def crowd(worker: Any, run: WorkerRun) -> None:
         await asyncio.gather(*(ask(worker, run) for _ in range(limits.CALLS_IN_FLIGHT + 9)))

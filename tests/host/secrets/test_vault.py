@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.agents.agent import Agent
 from bollard.host.clock import ManualClock

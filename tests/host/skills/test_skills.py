@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.changing import replace
 from tests.doubles.memory_store import MemoryStore
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.capabilities.sources import CallContext, CallOrder

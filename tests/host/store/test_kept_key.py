@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.errors import StorageUnavailable, StoreMismatch
 from bollard.host.store.kept_key import KEPT_KEY, KeptKey

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 
 from bollard.host.errors import SchemaTooNew
 from bollard.host.store.action_rows import ApprovalRow, ToolCallRow

@@ -1,4 +1,4 @@
-"""Values that differ from others in few fields."""
+"""Copies of values with some fields replaced."""
 
 import dataclasses
 from typing import Any
@@ -9,7 +9,7 @@ __all__ = ["replace"]
 
 
 def replace(value: Any, **changes: Any) -> Any:
-    """Another value of the same kind, whether that is a struct or a dataclass."""
+    """A copy of a struct or a dataclass with other values of these fields."""
     if isinstance(value, msgspec.Struct):
         return msgspec.structs.replace(value, **changes)
     return dataclasses.replace(value, **changes)
