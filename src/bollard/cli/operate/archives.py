@@ -275,10 +275,10 @@ def _open_fields() -> "OpenFields":
 def chosen_trust(
     shell: Shell, file: Path, kind: "ArchiveKind", options: TrustOptions, folders: Iterable[Path]
 ) -> "ArchiveTrust":
-    """What to believe. `folders` are data directories of this machine: their own head keys are known.
+    """The trusted keys. `folders` are data directories of this machine, whose head keys are trusted.
 
-    Asks at a terminal about an archive that is not believed yet, unless `--trust` says which key is meant. Raises
-    `BadArchive` where nobody can be asked, and `CheckFailed` where the person says no. Writes nothing.
+    Asks for confirmation on a terminal if the archive is not trusted, unless `--trust` is given. Raises `BadArchive`
+    without a terminal, and `CheckFailed` if the person declines. Writes nothing.
     """
     from bollard.host.archive.reader import ArchiveReader
     from bollard.host.backup.archive_verification import ArchiveTrust, own_fingerprints

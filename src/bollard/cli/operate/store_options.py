@@ -1,4 +1,4 @@
-"""What commands on a store have in common: which store, its schema, and how sizes read."""
+"""Options of commands on a store, its schema revision, and sizes as text."""
 
 import os
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 DataOption = Annotated[str | None, typer.Option("--data", metavar="DIR", help="up.option.data")]
-"""As it was written: nothing is no place, and a path of nothing would be this folder."""
+"""A string, because an empty value means the default, and `Path('')` is the current folder."""
 DatabaseOption = Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")]
 IncompleteOption = Annotated[bool, typer.Option("--incomplete", help="backup.incomplete")]
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -28,7 +28,7 @@ class StoreOptions:
     database: DatabaseOption = None
 
     def settings(self, *, there: bool = True) -> "Settings":
-        """The settings with these options. Raises `UsageProblem` where the directory must be there and is not."""
+        """The settings with these options. Raises `UsageProblem` if the directory must exist and does not."""
         from bollard.host.settings import read_settings
 
         settings = read_settings(os.environ, Path(), {"data": self.data, "database": self.database})
@@ -49,7 +49,7 @@ def revision_of(settings: "Settings") -> str | None:
 
 
 def size_text(size: int) -> str:
-    """Bytes as people read them."""
+    """A size with its unit."""
     value, unit = float(size), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1

@@ -1,4 +1,4 @@
-"""`bollard plugin check`: the loader's verdict, from a process of its own with a time limit, and the folder's."""
+"""`bollard plugin check`: the problems that the loader finds in a separate process, and those of the folder."""
 
 import ast
 import fnmatch
@@ -29,14 +29,14 @@ _ISOLATED: Final = ("-B", "-P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inspection:
-    """What the child said, or why it said nothing."""
+    """The answer of the child process, or why there is none."""
 
     answer: dict[str, Any] | None
     failure: Finding | None = None
 
 
 def finding_of(problem: Problem, text: Text) -> Finding:
-    """A problem of the loader in the person's language: its details are English, the rule and the hint are not."""
+    """A problem of the loader as a finding. Rule and hint are in the person's language, the details are English."""
     if text.language == "en_US":
         return Finding(
             rule=problem.rule,
@@ -52,7 +52,7 @@ def finding_of(problem: Problem, text: Text) -> Finding:
 
 
 def declared_environment(path: Path) -> tuple[PluginMetadata | None, tuple[str, ...]]:
-    """What a folder's manifest says of itself, and the variables its worker may see. Runs no plugin code."""
+    """The manifest of a folder, and the environment variables of its worker. Runs no plugin code."""
     if not path.is_dir():
         return None, ()
     reading = read_manifest(path)
@@ -60,7 +60,7 @@ def declared_environment(path: Path) -> tuple[PluginMetadata | None, tuple[str, 
 
 
 def check_plugin(path: Path, text: Text, *, timeout_s: float) -> tuple[CheckReport, bool]:
-    """The report, and whether anything of the plugin could be loaded at all."""
+    """The report, and whether anything of the plugin could be loaded."""
     findings: list[Finding] = []
     metadata: PluginMetadata | None = None
     environment: tuple[str, ...] = ()
@@ -197,11 +197,11 @@ _CALLS: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("agents", "call"): ("agents", "call"),
     ("platform", "request"): ("platform", "request"),
 }
-"""What stands after `.api` in a runner's code, and the permission it needs."""
+"""Calls after `.api` in a runner's code, and their permissions."""
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """Files, and what tools left behind; what lies inside a left-over folder is not looked at."""
+    """Files and leftovers of tools. The content of a leftover folder is not checked."""
     for place, folders, files in os.walk(folder):
         yield from (Path(place, name) for name in sorted(folders) if name in _LEFTOVERS)
         folders[:] = sorted(name for name in folders if name not in _LEFTOVERS and name != ".git")
@@ -209,7 +209,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def check_folder(folder: Path, text: Text) -> list[Finding]:
-    """The fixed shape of a plugin folder, and what should not be in it."""
+    """The required files of a plugin folder, and unwanted files."""
     findings: list[Finding] = []
 
     def found(rule: str, where: str, **fields: object) -> None:
@@ -240,7 +240,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def check_labels(metadata: PluginMetadata | None, runners: Sequence[AgentRunnerManifest], text: Text) -> list[Finding]:
-    """Labels that have no Chinese text."""
+    """Labels without a Chinese text."""
     labels: list[tuple[str, str, dict[str, str]]] = []
     if metadata is not None:
         labels.append(("manifest.yaml", "metadata.label", metadata.label))
@@ -267,7 +267,7 @@ def _options(where: str, item: FormItem) -> list[tuple[str, str, dict[str, str]]
 def check_descriptions(
     metadata: PluginMetadata | None, runners: Sequence[AgentRunnerManifest], text: Text
 ) -> list[Finding]:
-    """A plugin and runners that nobody explained."""
+    """A plugin or runners without a description."""
     described: list[tuple[str, str, Any]] = []
     if metadata is not None:
         described.append(("manifest.yaml", "metadata.description", metadata.description))
@@ -285,7 +285,7 @@ def check_descriptions(
 def check_calls(
     sources: Sequence[Path], root: Path, runners: Sequence[AgentRunnerManifest], text: Text
 ) -> list[Finding]:
-    """API calls in the code that no runner of the plugin asks to be permitted.
+    """API calls in the code that no runner of the plugin requests permission for.
 
     Only what is written out (`ctx.api.models.stream`) is seen, so silence proves nothing; what is seen is certain to
     be refused by a host.

@@ -1,7 +1,7 @@
-"""`bollard plugin dev`: a plugin in use on a running host while it is being written.
+"""`bollard plugin dev`: runs a plugin on a host during its development.
 
-Every save is checked here and sent whole; the host proves it beside the one before. A broken save changes nothing.
-Ctrl-C takes the plugin away, and so does the host when this command is not heard of any more.
+Every save is checked here and uploaded; the host starts it beside the previous version. A broken save changes nothing.
+Ctrl-C removes the plugin. The host removes it too if this command stops sending heartbeats.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Stamp = dict[str, tuple[int, int]]
 
 
 def stamp_of(path: Path) -> Stamp:
-    """What the plugin's files look like now; one that vanishes meanwhile is not there."""
+    """The current stamps; files that vanish meanwhile are left out."""
     found: Stamp = {}
     for name, file in plugin_files(path):
         with contextlib.suppress(OSError):
@@ -68,7 +68,7 @@ class DevelopmentSession:
         self._following: asyncio.Task[None] | None = None
 
     async def run(self) -> int:
-        """Until Ctrl-C. Raises `CliError` when the first version cannot be put in use at all."""
+        """Run until Ctrl-C. Raises `CliError` if the first version cannot be used."""
         if not self._path.exists():
             raise UsageProblem("error.no_path", "hint.plugin_path", path=self._path)
         loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ class DevelopmentSession:
         return self._stop.is_set()
 
     async def _look(self) -> None:
-        """Send what changed. A file that is still being written is looked at once more."""
+        """Upload changes. A file that is still being written is checked again later."""
         now = stamp_of(self._path)
         if now == self._seen and not self._again:
             return
@@ -133,14 +133,14 @@ class DevelopmentSession:
             self._following = asyncio.create_task(self._follow(self._plugin_id))
 
     async def _last_line(self) -> int:
-        """What the log says already is not shown again."""
+        """The number of the newest log line; older lines are not shown."""
         with contextlib.suppress(HostRefusal):
             page: Any = await self._client.get(one(self._plugin_id or "", "/logs?limit=1"))
             return page["items"][-1]["number"] if page["items"] else 0
         return 0
 
     def _later_yes(self, details: dict[str, Any]) -> bool:
-        """The developer said yes to their own code when they began; what it asks for since then is only shown."""
+        """Consent was given at the start; access that later saves request is only shown."""
         if not self._shell.for_programs:
             self._shell.print(self._shell.text("dev.wider"))
             for line in change_lines(details["change"]):
@@ -153,7 +153,7 @@ class DevelopmentSession:
         return await self._client.upload("PUT", f"{path}{query}", packed.data, ARCHIVE)
 
     async def _keep(self) -> None:
-        """Tell the host now and then that somebody is here; one that was restarted gets the code again."""
+        """Send heartbeats. A restarted host gets the code again."""
         while True:
             await asyncio.sleep(DEV_KEEP_S)
             if self._plugin_id is None:
@@ -164,7 +164,7 @@ class DevelopmentSession:
                 if refusal.code == "not_found":
                     self._digest, self._again = None, True
             except CliError:
-                self._digest, self._again = None, True  # it cannot be reached: tried again at the next look
+                self._digest, self._again = None, True  # unreachable: retried at the next check
 
     async def _follow(self, plugin_id: str) -> None:
         def show(line: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What `bollard plugin check` says: one value for each broken rule, and one for the whole."""
+"""The report of `bollard plugin check`, with one finding for each broken rule."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ FOLDER_RULES: Final[Mapping[str, Severity]] = MappingProxyType(
         "PC09": "error",
     }
 )
-"""The rules that are checked here and not by the loader. Their sentences are `rule.…` in the catalogue."""
+"""The rules that the command checks, not the loader. Their texts have the keys `rule.…`."""
 
 _MILD: Final = frozenset({"PL15"})
 """Rules of the loader whose breach leaves the entry usable as it stands in the manifest."""
@@ -35,7 +35,7 @@ def severity_of(rule: str) -> Severity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One broken rule: where, which field, what is wrong, and what to do."""
+    """One broken rule."""
 
     rule: str
     where: str
@@ -53,7 +53,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Something of the plugin that can be used."""
+    """A usable runner or tool."""
 
     kind: Literal["runner", "tool"]
     name: str
@@ -65,11 +65,11 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """Everything that was found."""
+    """The usable entries and the findings of one plugin."""
 
     path: str
     plugin: str | None
-    """`author/name version`, or nothing when the plugin cannot be loaded."""
+    """`author/name version`; `None` if the plugin cannot be loaded."""
     usable: tuple[Offer, ...]
     findings: tuple[Finding, ...]
 

@@ -1,4 +1,4 @@
-"""Plugins of a host: the requests about them, what people read of them, and the yes that some requests need."""
+"""Plugins of a host: requests, texts for people, and consent."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 ARCHIVE: Final = "application/zip"
 _ARCHIVES: Final = frozenset({".zip", ".whl"})
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of every file, so that equal plugins are equal archives."""
+"""The time of every file, so that equal plugins give equal archives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPlugin:
-    """A plugin, ready to be sent."""
+    """A packed plugin."""
 
     described: Description
     digest: str
@@ -51,7 +51,7 @@ class PackedPlugin:
 
 
 def pack_plugin(path: Path) -> PackedPlugin:
-    """Pack what is there, and look at it as the host will. Raises `UsageProblem`."""
+    """Pack a plugin and check it like the host. Raises `UsageProblem`."""
     if not path.exists():
         raise UsageProblem("error.no_path", "hint.plugin_source", path=path)
     try:
@@ -83,11 +83,11 @@ def _zipped(path: Path) -> bytes:
 
 PLUGINS: Final = Resource(path="/api/v1/plugins", key="plugin_id")
 Consenting = Callable[[dict[str, Any]], bool]
-"""Shown the details of a refusal; whether the person says yes."""
+"""Shows the details of a refusal; returns whether the person consents."""
 
 
 def one(plugin_id: str, rest: str = "") -> str:
-    """The path of a plugin; raises `UsageProblem` for a word that is no `author/name`."""
+    """The API path of a plugin. Raises `UsageProblem` if the id is not `author/name`."""
     author, slash, name = plugin_id.partition("/")
     if not (author and slash and name) or "/" in name:
         raise UsageProblem("error.plugin_id", "hint.plugin_id", word=plugin_id)
@@ -95,7 +95,7 @@ def one(plugin_id: str, rest: str = "") -> str:
 
 
 async def with_consent(asked: Callable[[str | None], Awaitable[JsonObject]], consenting: Consenting) -> JsonObject:
-    """Ask; where the host wants a yes, ask the person, and then the host again. Raises `HostProblem`."""
+    """Send a request. If the host needs consent, ask the person and repeat the request. Raises `HostProblem`."""
     try:
         return await asked(None)
     except HostRefusal as refusal:
@@ -117,7 +117,7 @@ async def install(
 
 
 async def update(client: HostClient, source: str, consenting: Consenting, *, package: str | None) -> JsonObject:
-    """Another version of a plugin; `source` is its id where `package` names the package. Raises `CliError`."""
+    """Update a plugin; `source` is its id if `package` names a package. Raises `CliError`."""
     if package is not None:
         path, body = one(source), cast("JsonObject", {"package": package})
         return await with_consent(lambda consent: client.call("PUT", path, _agreed(body, consent)), consenting)
@@ -146,7 +146,7 @@ _DIGEST_SHOWN = 12
 
 
 def plugin_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
-    """Everything that is known of one plugin."""
+    """The details of one plugin."""
     yield text("plugins.head", plugin=plugin["plugin_id"], version=plugin["version"] or "", origin=plugin["origin"])
     yield text("plugins.status", status=plugin["status"], processes=_processes(plugin["processes"], text))
     if plugin["problem"]:
@@ -165,7 +165,7 @@ def plugin_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def asked_lines(asks: dict[str, Any], text: Text) -> Iterator[str]:
-    """What a plugin asks for, a line for each runner, then its variables and tools."""
+    """The requested access: a line for each runner, then variables and tools."""
     for name, permissions in asks["runners"].items():
         yield text("plugins.runner", name=name, what=", ".join(permissions) or text("rights.none"))
     if asks["env"]:
@@ -175,13 +175,13 @@ def asked_lines(asks: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def change_lines(change: dict[str, Any]) -> Iterator[str]:
-    """What is new and what is gone, marked as in a patch."""
+    """Added and removed access, marked as in a patch."""
     yield from (f"  + {printable(line)}" for line in change["added"])
     yield from (f"  - {printable(line)}" for line in change["removed"])
 
 
 def log_line(line: dict[str, Any]) -> str:
-    """One line of a log: when, who says it, what."""
+    """One log line with its time and its source."""
     at = datetime.fromtimestamp(line["at_ms"] / 1000, tz=UTC).strftime("%H:%M:%S")
     said = printable(line["text"])
     mark = line["kind"] if line["kind"] != "log" else line["level"]
@@ -201,7 +201,7 @@ def _short(digest: str | None) -> str:
 
 
 def consenting(shell: Shell, *, yes: bool) -> Consenting:
-    """Shows what is asked for; on a terminal asks, elsewhere wants `--yes`."""
+    """Show the requested access. Ask for consent on a terminal; elsewhere require `--yes`."""
 
     def asked(details: dict[str, Any]) -> bool:
         plugin = details["plugin"]
@@ -209,7 +209,7 @@ def consenting(shell: Shell, *, yes: bool) -> Consenting:
             shell.print(shell.text("plugins.asks", plugin=plugin, version=details["version"]))
             for line in asked_lines(details["asks"], shell.text):
                 shell.print(f"  {line}")
-            if details["change"]["removed"] or len(details["change"]["added"]) < _wishes(details["asks"]):
+            if details["change"]["removed"] or len(details["change"]["added"]) < _requested_count(details["asks"]):
                 shell.print(shell.text("plugins.change"))
                 for line in change_lines(details["change"]):
                     shell.print(line)
@@ -224,8 +224,8 @@ def consenting(shell: Shell, *, yes: bool) -> Consenting:
     return asked
 
 
-def _wishes(asks: dict[str, Any]) -> int:
-    """How many things are asked for, as a change counts them."""
+def _requested_count(asks: dict[str, Any]) -> int:
+    """The number of requested permissions, variables and tools."""
     permissions = sum(1 + len(names) for names in asks["runners"].values())
     return permissions + len(asks["env"]) + len(asks["tools"])
 

@@ -1,4 +1,4 @@
-"""One conversation with one runner: a worker process that is started again after a crash, and one run after the other.
+"""One conversation with one runner. The worker process is restarted after a crash; runs follow one another.
 
 What happens in a run is the business of `session_run`.
 """
@@ -51,7 +51,7 @@ _EXIT_PLUGIN: Final = 3
 
 
 class LinkEvents:
-    """What the channel tells beside its runs; a session points these at its own methods."""
+    """Callbacks of the worker connection outside of runs; a session sets them to its own methods."""
 
     def __init__(self, logged: Callable[[LogRecord], None], committed: Callable[[], None]) -> None:
         self._logged = logged
@@ -73,7 +73,7 @@ class LinkEvents:
 
 
 class WorkerLink:
-    """A worker that has introduced itself."""
+    """A worker after its handshake."""
 
     def __init__(
         self,
@@ -117,16 +117,16 @@ class WorkerLink:
         return await self.end.call_tool(params)
 
     async def stop(self) -> int:
-        """End the worker and everything it started; gives its exit code."""
+        """End the worker and its child processes. Returns its exit code."""
         return await self._process.stop(STOP_GRACE_S)
 
     async def kill(self) -> None:
-        """The same, without waiting for a worker that does not listen."""
+        """End the worker at once, without its grace period."""
         await self._process.kill()
 
 
 async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink:
-    """Start `python -m bollard.runtime PATH`, with the environment its manifest asks for."""
+    """Start `python -m bollard.runtime PATH`, with the environment that its manifest requests."""
     try:
         _, environment = declared_environment(path)
     except PluginLoadError as error:
@@ -167,7 +167,7 @@ async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink
 
 
 def _located(path: Path) -> tuple[Path, Path]:
-    """The plugin, and the folder its worker stands in."""
+    """The plugin, and the working directory of its worker."""
     whole = path.resolve()
     return whole, whole if whole.is_dir() else whole.parent
 
@@ -193,7 +193,7 @@ def _did_not_start(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     path: Path
     runner: str | None
@@ -214,7 +214,7 @@ class Session:
         self._turn: LocalRun | None = None
         self._turns = 0
         self._early: list[LogRecord] | None = []
-        """Log records until the session is open: the worker's problems are among them."""
+        """Log records until the session is open, with the problems of the worker."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -227,7 +227,7 @@ class Session:
     # --- before the first run ---
 
     async def open(self, *, interactive: bool) -> None:
-        """Start the worker, choose the runner, and say what there is and what cannot be used."""
+        """Start the worker, choose the runner, and show what is usable and what is not."""
         link = await self._connected()
         early, self._early = self._early or [], None
         for record in early:
@@ -281,7 +281,7 @@ class Session:
 
     @property
     def steerable(self) -> bool:
-        """Whether a message may join the run that is under way."""
+        """Whether a message can steer the active run."""
         return self._stage is not None and self._stage.runner.capabilities.steering
 
     async def run(self, text: str | None, event_type: str) -> LocalRunEnd:
@@ -313,7 +313,7 @@ class Session:
             turn.started(link.end.start_run(turn.request, turn))
 
     def cancel(self) -> bool:
-        """Cancel the run that is under way; False when there is none, or it is being cancelled already."""
+        """Cancel the active run. False if there is none, or it is being cancelled already."""
         if self._turn is None or self._turn.reason is not None:
             return False
         self._turn.cancel("cancelled")
@@ -351,7 +351,7 @@ class Session:
         return None if link is None else await link.stop()
 
     async def _look_after_worker(self, end: LocalRunEnd) -> None:
-        """A worker that crashed, or that holds a run which does not end, is replaced before the next message."""
+        """Replace a worker that crashed, or whose run does not end, before the next message."""
         if end.worker_is_gone:
             for strike in self._link.strikes if self._link is not None else ():
                 self._renderer.rejected(f"strike {strike.count}", f"{strike.fault}: {strike.detail}")

@@ -1,4 +1,4 @@
-"""One run on a worker: results to the stage and the renderer, calls to the stage, its deadline, its one end."""
+"""One run on a worker: its results, its calls, its deadline and its end."""
 
 import asyncio
 import dataclasses
@@ -52,18 +52,18 @@ _DEMO_VALUES: Final[Mapping[str, JsonValue]] = {
     "embedding-model-selector": DEMO_MODEL,
     "model-fallback-selector": {"primary": DEMO_MODEL, "fallbacks": []},
 }
-"""What a selector gets that nobody filled in."""
+"""The value of an empty selector."""
 
 
 def _demo_reply(request: ModelsInvoke) -> str:
-    """Says what it was last told, and how much came before."""
+    """Repeats the last message of the user."""
     last = next((message for message in reversed(request.messages) if message.role == "user"), None)
     said = text_of(last.content) if last is not None else ""
     return f"(demo model) You said: {said}" if said else "(demo model) Nobody said anything."
 
 
 def whole_config(given: JsonObject, form: Sequence[FormItem]) -> JsonObject:
-    """The configuration as an agent's would be: defaults filled in, models chosen; raises where a field is missing."""
+    """The configuration of an agent, with defaults and models filled in. Raises if a field is missing."""
     config = dict(given)
     for item in form:
         if item.name in config:
@@ -103,7 +103,7 @@ class LocalConversation:
             offered[tool.name] = dataclasses.replace(offered[tool.name], definition=tool)
 
     def open(self, text: str | None, event_type: str) -> RunLedger:
-        """Begin a run; the ledger's context is the one to send."""
+        """Begin a run. The context of the ledger is sent to the worker."""
         self._runs += 1
         delivery = DeliveryContext(surface="terminal", supports_streaming=True)
         occasion: Occasion = {"event_type": event_type, "locale": self._locale, "delivery": delivery}
@@ -124,7 +124,7 @@ class LocalConversation:
         )
 
     def end(self, ledger: RunLedger, reason: str | None) -> RunOutcome:
-        """Close a run, and let the next one read what was said in it."""
+        """Close a run and add its messages to the history of the next one."""
         outcome = self.host.end(ledger.context.run_id, reason)
         transcript = self.host.world.transcript
         if ledger.context.input.text is not None:
@@ -147,7 +147,7 @@ def _forwarded(tool: ToolDefinition, call_tool: ToolCaller) -> Callable[..., Awa
 
 
 def recording_of(ledger: RunLedger, runner: AgentRunnerManifest) -> Recording:
-    """A recording of a run that starts now, without what its form calls secret."""
+    """A recording of a run that starts now, without secret fields."""
     secret = {item.name for item in runner.config_schema if item.type == "secret"}
     config = {name: BLANK if name in secret else value for name, value in ledger.context.config.items()}
     return Recording(ledger.context.model_copy(update={"config": config}))
@@ -155,13 +155,13 @@ def recording_of(ledger: RunLedger, runner: AgentRunnerManifest) -> Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRunEnd:
-    """How a run ended, and what it left behind."""
+    """How a run ended."""
 
     outcome: RunOutcome
     shown: RunEnded
     worker_is_gone: bool
     abandoned: bool
-    """The runner ignored its cancellation: its worker is not to be used any more."""
+    """Whether the runner ignored its cancellation, so that its worker must be replaced."""
 
     @property
     def status(self) -> str:
@@ -169,12 +169,12 @@ class LocalRunEnd:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Lines that were typed for the run and that it did not take."""
+        """Lines that were sent into the run and that it did not read."""
         return tuple(line for line, status in self.outcome.steering if status == "dropped")
 
 
 class LocalRun:
-    """A run under way; a `RunSink`."""
+    """The active run; a `RunSink`."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class LocalRun:
         self.ledger = ledger
         self.run: HostRun | None = None
         self.reason: str | None = None
-        """Why the run was cancelled; its status follows it, whatever the runner says last."""
+        """Why the run was cancelled. It decides the status, whatever the runner's last result is."""
         self._stage = stage
         self._renderer = renderer
         self._recording = recording
@@ -203,17 +203,17 @@ class LocalRun:
 
     @property
     def request(self) -> AgentRunRequest:
-        """What the worker is sent."""
+        """The request to the worker."""
         runner = self._stage.runner
         return AgentRunRequest(runner_id=runner.id, runner_name=runner.name, context=self.ledger.context)
 
     def started(self, run: HostRun) -> None:
-        """The clock runs from here."""
+        """Start the deadline."""
         self.run = run
         self._timer = self._loop.call_later(self._timeout_s, self.cancel, "runner.timeout")
 
     def cancel(self, reason: str) -> None:
-        """Ask the run to stop; when it does not within its grace, it has ended all the same."""
+        """Request the cancellation. After the grace period the run has ended, whether it stopped or not."""
         if self.reason is not None or self.run is None or self._done.done():
             return
         self.reason = reason
@@ -230,16 +230,16 @@ class LocalRun:
             self._done.set_result(RunEnd(how="refused", reason="the worker does not answer"))
 
     def steer(self, text: str) -> None:
-        """A message for the run that is under way; raises `ValueError` when it can take no more."""
+        """Send a message into the active run. Raises `ValueError` if it accepts no more."""
         self.ledger.steering.add(text)
 
     def commit(self) -> None:
-        """Everything that arrived is kept in memory: the worker may send as much again."""
+        """Return credit: all results are in memory, so the worker may send more."""
         if self.run is not None and not self._done.done():
             self.run.credit(self.run.last_sequence)
 
     async def finish(self) -> LocalRunEnd:
-        """Wait for the end and say how the run ended."""
+        """Wait for the end of the run and return it."""
         end = await self._done
         if self._timer is not None:
             self._timer.cancel()
@@ -293,7 +293,7 @@ class LocalRun:
             self._renderer.rejected(rejected.record, rejected.reason)
 
     def gap(self, first: int, last: int) -> None:
-        """The ledger notices by itself when the next result comes."""
+        """A no-op: the ledger notices it at the next result."""
 
     def refused(self, sequence: int, why: Literal["late", "too_large"]) -> None:
         self._renderer.rejected("result.rejected", f"result {sequence}: {why}")

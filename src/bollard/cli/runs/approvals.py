@@ -1,4 +1,4 @@
-"""`bollard approvals …`: what agents ask people to allow, shown as the host shows it, and decided."""
+"""`bollard approvals …`: lists, shows and decides approvals."""
 
 import sys
 from collections.abc import Iterator
@@ -79,7 +79,7 @@ def deny(
 
 
 def _decide(shell: HostShell, approval: str, decision: str, digest: str | None, *, yes: bool, unseen: bool) -> int:
-    """Decide what is shown here and now: the host refuses it where it is not what it has."""
+    """Decide the approval that was shown. The host refuses the decision if the approval has changed."""
     found = _read(shell, approval)
     if not shell.for_programs:
         shell.show(found, approval_lines(found, shell.text))
@@ -100,7 +100,7 @@ def _read(shell: HostShell, approval: str) -> dict[str, Any]:
 
 
 def _show_content(shell: HostShell, approval: str, number: int) -> int:
-    """All of it: whoever says that they saw it had it before them."""
+    """The complete content, because the decision confirms that it was seen."""
     line = 0
     while True:
         page = shell.get(APPROVALS.one(approval, f"/contents/{number}"), line=line, limit=_PAGE)
@@ -111,7 +111,7 @@ def _show_content(shell: HostShell, approval: str, number: int) -> int:
 
 
 def approval_lines(found: dict[str, Any], text: Text) -> Iterator[str]:
-    """Every line behind a label of the host's own, so that no line of the content can be taken for one."""
+    """Every line after a label of the host, so that content cannot imitate a label."""
     status = text(f"approvals.state.{found['status']}")
     yield text("approvals.head", approval=found["approval_id"], status=status)
     if found["status"] == "requested":

@@ -1,4 +1,4 @@
-"""`bollard runs …`: lists, shows, watches, steers and stops runs of a host, and what each may do.
+"""`bollard runs …`: lists, shows, watches, steers and cancels runs, and explains their permissions.
 
 Everything there is to know of a run is in its JSON. The reasons of a grant come from the host, in the reader's
 language.
@@ -61,7 +61,7 @@ _RUNS: Final = (
 
 
 def _reasons(item: dict[str, Any], text: Text) -> str:
-    """Of a yes nothing, of a no every reason."""
+    """Nothing for an allowed action, every reason for a denied one."""
     del text
     return "" if item["allowed"] else " ".join(reason["text"] for reason in item["reasons"])
 
@@ -75,7 +75,7 @@ _EXPLAINED: Final = (
 
 
 def run_lines(run: dict[str, Any], text: Text) -> Iterator[str]:
-    """What it is, where it happened, when, and what is left to say."""
+    """The details of one run."""
     yield text("run_shown.head", run=run["run_id"], status=_status(run, text))
     yield text("run_shown.of", agent=printable(run["agent_id"]), runner=printable(run["runner_id"]))
     yield text("run_shown.because", event=run["event_id"], binding=printable(run["binding_id"]))
@@ -109,7 +109,7 @@ def _times(run: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def explained(item: dict[str, Any], text: Text) -> Iterator[str]:
-    """One decision, and each layer that took part in it on its own line."""
+    """One decision, with a line for each layer."""
     what = printable(" ".join(part for part in (item["action"], item.get("thing")) if part))
     if item["allowed"]:
         yield text("rights.may", what=what)
@@ -121,7 +121,7 @@ def explained(item: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def granted(answer: dict[str, Any], text: Text) -> Iterator[str]:
-    """A grant in a few lines: what may be done, with what, whose state, for how long, and what was taken since."""
+    """A grant: operations, resources, state, deadline and revocations."""
     grant: dict[str, Any] = answer["grant"]
     rights: dict[str, Any] = grant["access"]
     scope = " · ".join(f"{name} {printable(str(value))}" for name, value in sorted(grant["scope"].items()) if value)

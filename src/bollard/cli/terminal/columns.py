@@ -1,4 +1,4 @@
-"""Text in columns of a terminal, where a Chinese character takes two, and tables. Holds no sentence."""
+"""Text in columns of a terminal, where a Chinese character takes two, and tables."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _UNSAFE: Final = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if c
 
 
 def printable(text: str) -> str:
-    """The text without control characters: what a runner says must not drive the terminal."""
+    """The text without control characters, because untrusted text must not control the terminal."""
     return text.translate(_UNSAFE)
 
 
 def shorten(text: str, characters: int) -> str:
-    """One line of at most that many characters; what is cut is said to be cut."""
+    """One line of at most that many characters, with a mark if it was cut."""
     line = " ".join(printable(text).split())
     return line if len(line) <= characters else line[: characters - 1] + "…"
 
@@ -40,7 +40,7 @@ def field_lines(body: dict[str, Any], text: Text) -> list[str]:
 
 
 def revocation(data: Mapping[str, Any], text: Text) -> str:
-    """What a revocation names, as one line."""
+    """The revoked permissions as one line."""
     if data.get("all"):
         return text("rights.everything")
     named = [str(name) for name in data.get("operations") or ()]
@@ -55,7 +55,7 @@ def width_of(text: str) -> int:
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """The text in lines of at most `columns`; a word that is longer than a line stands alone."""
+    """The text in lines of at most `columns`; a longer word gets its own line."""
     lines: list[str] = []
     line = ""
     for token in _TOKENS.findall(text):
@@ -82,7 +82,7 @@ class Column:
 
 
 def table_of(noun: str, columns: Sequence[Column], items: Iterable[dict[str, Any]], text: Text) -> Table:
-    """A table without lines. Nothing in a cell is markup or drives the terminal."""
+    """A table without borders. Cells contain no markup and no control characters."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

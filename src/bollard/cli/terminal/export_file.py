@@ -1,4 +1,4 @@
-"""Files that commands write for people. They hold what people said, so their owner alone may read them."""
+"""Files that commands write. They may hold messages, so only their owner may read them."""
 
 import os
 from collections.abc import Generator
@@ -10,15 +10,14 @@ from bollard.cli.errors import writing
 
 
 def new_file(path: Path) -> BinaryIO:
-    """A file that was not there before. Raises `OSError`."""
+    """Create a file that does not exist. Raises `OSError`."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o600), "wb")
 
 
 @contextmanager
 def whole_file(path: Path) -> Generator[BinaryIO]:
-    """A file that is there when all of it was written, in the place of one that may be there; if not, nothing is.
-    Raises `UsageProblem`."""
+    """Write a file atomically: an existing file is replaced only after all of it was written. Raises `UsageProblem`."""
     fresh = path.with_name(f".{path.name}.part")
     try:
         with writing(path):

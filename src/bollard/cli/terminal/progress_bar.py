@@ -1,4 +1,4 @@
-"""Bars on stderr for work that takes a while, where somebody sees them."""
+"""Progress bars on stderr, if it is a terminal."""
 
 import contextlib
 import sys
@@ -20,7 +20,7 @@ _STAGES: Final = {
 
 
 def progress_bar(shell: Shell, stack: ExitStack, key: str, total: int | None = None) -> Callable[..., None]:
-    """A bar on stderr until the stack closes; nothing where stderr is no terminal.
+    """A bar on stderr until the stack closes; a no-op if stderr is not a terminal.
 
     Returns a function that takes how far the work is, how far it goes, and another sentence.
     """
@@ -49,12 +49,12 @@ def stage_bar(shell: Shell, stack: ExitStack) -> Callable[[str, int, int], None]
 
 
 _SHOWN_BYTES: Final = 2 * 1024 * 1024
-"""What is smaller is gone before a bar could be read."""
+"""Smaller uploads show no bar, because they end too soon."""
 
 
 @contextlib.contextmanager
 def uploading(size: int) -> Generator[Callable[[int], None] | None]:
-    """Gives whom to tell how much has been sent; nobody where nobody looks."""
+    """Yield a callback for the number of bytes sent; `None` for a small upload, or without a terminal."""
     if size < _SHOWN_BYTES or not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""Where messages come from: a prompt with a line editor, the lines of a pipe, or a list."""
+"""Sources of messages: a prompt with a line editor, the lines of a pipe, or a list. Also prompts for passwords."""
 
 import asyncio
 import contextlib
@@ -20,11 +20,11 @@ _MARK: Final = "› "
 
 
 class PromptInterrupted(Exception):
-    """The person pressed Ctrl-C at the prompt, and once more."""
+    """The person pressed Ctrl-C twice at the prompt."""
 
 
 def _line_editor() -> Any:
-    """Arrow keys and a history of what was typed, where there is readline."""
+    """Arrow keys and a history, if readline is available."""
     with contextlib.suppress(ImportError):
         readline = importlib.import_module("readline")
         readline.parse_and_bind("set enable-bracketed-paste off")  # a mode that would outlive an interrupted prompt
@@ -88,7 +88,7 @@ class Prompt:
 
 
 class ScriptedLines:
-    """The lines that were given, one after the other."""
+    """The given lines, in order."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = iter(lines)
@@ -100,7 +100,7 @@ class ScriptedLines:
 
 
 class PipedLines:
-    """The lines of a file or pipe that say something. Waits in the loop's thread: nothing runs meanwhile."""
+    """The non-empty lines of a file or pipe. Blocks the loop: nothing runs meanwhile."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -121,7 +121,7 @@ PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="option.pa
 
 
 def ask_password(text: Text, *, from_stdin: bool, key: str = "password.ask") -> str:
-    """One password; raises `UsageProblem` where nobody can be asked."""
+    """Ask for a password. Raises `UsageProblem` without a terminal."""
     if from_stdin:
         line = sys.stdin.readline().rstrip("\n").rstrip("\r")
         if not line:
@@ -133,7 +133,7 @@ def ask_password(text: Text, *, from_stdin: bool, key: str = "password.ask") -> 
 
 
 def ask_new_password(text: Text, *, from_stdin: bool) -> str:
-    """A new one: typed twice on a terminal."""
+    """Ask for a new password, twice on a terminal."""
     first = ask_password(text, from_stdin=from_stdin, key="password.new")
     if not from_stdin and getpass.getpass(f"{text('password.again')}: ") != first:
         raise UsageProblem("error.password_differs", "hint.password_differs")

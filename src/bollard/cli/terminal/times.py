@@ -1,4 +1,4 @@
-"""Moments as people read them, to the minute or the second, in the time zone of this machine. Pure but for the zone."""
+"""Times as text, to the minute or the second, in the time zone of this machine; and durations."""
 
 import re
 from datetime import UTC, datetime
@@ -22,15 +22,12 @@ def second_of(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-# Spans of time as people write them: `90d`, `12h`, `30m`, `45s`. Pure.
-
-
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 _WRITTEN: Final = re.compile(r"([1-9][0-9]{0,6})([smhdw])")
 
 
 def seconds_of(given: str) -> int:
-    """Raises `UsageProblem`."""
+    """A duration like `90d`, `12h`, `30m` or `45s`. Raises `UsageProblem`."""
     found = _WRITTEN.fullmatch(given)
     if found is None:
         raise UsageProblem("error.duration", "hint.duration", value=given)
