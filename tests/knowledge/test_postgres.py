@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tests.knowledge.conftest import VectorDatabase
 from tests.knowledge.tables_kit import Tables
-from tests.replacement import replace
 
 from bollard.host.knowledge.bases import SavedKnowledgeBase
 from bollard.host.knowledge.boundary import NewDocument, Question

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.changing import replace
+from tests.replacement import replace
 from tests.new_events import new_event
 from tests.replacement import replace
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
-from tests.changing import replace
+from tests.replacement import replace
 from tests.new_events import new_event
 from tests.replacement import replace
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
-from tests.changing import replace
+from tests.replacement import replace
 from tests.new_events import new_event
 from tests.replacement import replace
 
