@@ -244,7 +244,7 @@ class Runtimes(DeclaredResource):
     )
     async def list(self, request: Request) -> Response:
         found = self._repository.all(caller_of(request).workspace)
-        return self._pages.of_all(request, "runtimes.list", found, _saved_id, self._shown)
+        return self._pages.of_all(request, "runtimes.list", found, lambda saved: saved.id, self._shown)
 
     @operation(
         f"GET {_RUNTIME}",
@@ -337,19 +337,16 @@ class Runtimes(DeclaredResource):
         return JsonAnswer({"runtime_id": name, "deleted": True})
 
     def _shown(self, saved: Saved[Enrolled]) -> JsonObject:
-        thing, connection = saved.value, self._connections.find(saved)
+        runtime, connection = saved.value, self._connections.find(saved)
         status = "away" if connection is None else "waiting" if connection.pool is None else "ready"
-        consented = thing.consented
-        return {
-            "runtime_id": thing.name,
-            "status": status if thing.enabled else "disabled",
-            "problem": None if connection is None else connection.problem,
-            "enabled": thing.enabled,
-            "public_key": thing.public_key,
-            "only_plugin": thing.plugin,
-            "enrolled_by": thing.enrolled_by,
-            "enrolled_at": thing.enrolled_ms / 1000,
-            "consented": None
+        consented = runtime.consented
+        return RUNTIME.of(
+            runtime,
+            runtime_id=runtime.name,
+            status=status if runtime.enabled else "disabled",
+            problem=None if connection is None else connection.problem,
+            only_plugin=runtime.plugin,
+            consented=None
             if consented is None
             else {
                 "plugin_id": consented.plugin,
@@ -359,9 +356,9 @@ class Runtimes(DeclaredResource):
                 "by": consented.by,
                 "at": consented.at_ms / 1000,
             },
-            "presence": None if connection is None else self._presence(connection),
-            "revision": saved.revision,
-        }
+            presence=None if connection is None else self._presence(connection),
+            revision=saved.revision,
+        )
 
     def _presence(self, connection: Connection) -> JsonObject:
         slot, introduced = connection.slot, connection.introduced
@@ -370,11 +367,7 @@ class Runtimes(DeclaredResource):
             "last_seen_at": slot.heard_ms / 1000,
             "ping_ms": None if slot.ping_s is None else round(slot.ping_s * 1000, 1),
             "runs": slot.runs,
-            "worker": None,
-            "plugin": None,
-            "asks": None,
-            "change": None,
-            "consent": None,
+            **dict.fromkeys(("worker", "plugin", "asks", "change", "consent")),
         }
         if introduced is None:
             return shown
@@ -388,10 +381,6 @@ class Runtimes(DeclaredResource):
             "consent": introduced.consent,
         }
         return shown | known
-
-
-def _saved_id(saved: Saved[Enrolled]) -> str:
-    return saved.id
 
 
 RUNTIME_RESOURCES: Final[tuple[type[Resource], ...]] = (Runtimes, RuntimeEntrance)
