@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.replacement import replace
 from tests.new_events import new_event
 from tests.replacement import replace
 from tests.tables import for_each

@@ -1,7 +1,6 @@
 """The front gates: who passes, who is refused, and with which reason."""
 
 import pytest
-from tests.replacement import replace
 from tests.new_events import new_event
 from tests.replacement import replace
 from tests.tables import for_each

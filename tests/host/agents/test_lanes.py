@@ -4,7 +4,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.replacement import replace
 from tests.new_events import new_event
 from tests.replacement import replace
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
-from tests.replacement import replace
 from tests.new_events import new_event
 from tests.replacement import replace
 

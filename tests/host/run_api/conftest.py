@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
-from tests.replacement import replace
 from tests.new_events import new_event
 from tests.replacement import replace
 
