@@ -11,10 +11,11 @@ from tests.tables import for_each
 from bollard.host.agents.policies import OPERATIONS, ConcurrencyPolicy, ResourceRule, StatePolicy
 from bollard.host.grants.access import compile_access
 from bollard.host.grants.child import issue_child_grant
-from bollard.host.grants.explanation import LANGUAGES, WORDS, explain, explain_all
+from bollard.host.grants.explanation import WORDS, explain, explain_all
 from bollard.host.grants.grant import Grant, GrantLimits
 from bollard.host.grants.offer import Offer, OfferedFile, OfferedTool
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
+from bollard.host.texts import LOCALES
 from bollard.protocol import ACTIONS, FormItem
 
 
@@ -203,7 +204,7 @@ def test_everything_is_explained_in_every_language_and_after_reading_back(granti
     assert explain_all(Grant.from_json(grant.json)) == found
     for each in found:
         assert each.reasons
-        for language in LANGUAGES:
+        for language in LOCALES:
             assert all(reason.words(language) for reason in each.reasons)
 
 

@@ -20,7 +20,7 @@ from bollard.host.agents.policies import (
 from bollard.host.grants.access import AccessCache, compile_access
 from bollard.host.grants.check import RULES, Allowed, Denied, check
 from bollard.host.grants.child import issue_child_grant
-from bollard.host.grants.explanation import LANGUAGES, explain, explain_all
+from bollard.host.grants.explanation import explain, explain_all
 from bollard.host.grants.grant import (
     Grant,
     GrantLimits,
@@ -45,6 +45,7 @@ from bollard.host.grants.offer import (
 )
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, granted_operations, granted_things, revoke
 from bollard.host.scope import Scope
+from bollard.host.texts import LOCALES
 from bollard.protocol import ACTIONS, AgentResources, FormItem, StateScope
 from bollard.trust import canonical_json, sha256_of
 
@@ -417,7 +418,7 @@ def test_every_answer_is_explained_as_it_is_checked(family: tuple[Grant, Revocat
             )
             assert found.reasons
             assert found.allowed or len(found.reasons) == 1
-            assert all(reason.words(language) for reason in found.reasons for language in LANGUAGES)
+            assert all(reason.words(language) for reason in found.reasons for language in LOCALES)
         assert {each.action for each in explain_all(grant, taken)} == {*ACTIONS}
 
 

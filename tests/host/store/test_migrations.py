@@ -12,7 +12,7 @@ from tests.replacement import replace
 
 from bollard.host.errors import SchemaTooNew
 from bollard.host.store.action_rows import ApprovalRow, ToolCallRow
-from bollard.host.store.migrations import REVISIONS, Revisions, first_schema, schema
+from bollard.host.store.migrations import REVISIONS, Revisions, schema
 from bollard.host.store.postgres import PostgresDatabase
 from bollard.host.store.rows import (
     POLICY_KINDS,
@@ -274,7 +274,7 @@ def first_database(place, run):
     """A database as the first version made it, with a run in it."""
     kind, where = place
     stamp = [schema.STAMP[0], "INSERT INTO alembic_version (version_num) VALUES ('0001')"]
-    statements = [*(first_schema.SQLITE if kind == "sqlite" else first_schema.POSTGRES), *stamp]
+    statements = [*(schema.SCHEMAS["0001"].sqlite if kind == "sqlite" else schema.SCHEMAS["0001"].postgres), *stamp]
     connection = sqlite3.connect(where) if kind == "sqlite" else psycopg.connect(where)
     try:
         for statement in statements:

@@ -5,7 +5,6 @@ is never inspected for attacks. An answer in the conversation of the event does 
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -14,38 +13,10 @@ from bollard.host.agents.policies import ApprovalPolicy
 from bollard.host.approvals.approval import Why
 from bollard.host.capabilities.capability import ALL_FLOW, Approval, Capability, Flow, Risk
 from bollard.host.log.records import DeliverTo
+from bollard.host.texts import LOCALES, read_texts
 from bollard.protocol import JsonObject
 
-_EN_US: Final = {
-    "had.reads_private": "has read private data",
-    "had.brings_untrusted": "has read untrusted content",
-    "had.sends_out": "has sent data out",
-    "does.reads_private": "reads private data",
-    "does.brings_untrusted": "reads untrusted content",
-    "does.sends_out": "sends data out",
-    "and": " and ",
-    "nothing": "the run has used no data yet",
-    "before": "the run {had}",
-    "both": "{before}, and this call {does}",
-    "refused": "{name} cannot be called: {together}; this needs approval, and the run is unattended",
-}
-_ZH_HANS: Final = {
-    "had.reads_private": "已读取私密数据",
-    "had.brings_untrusted": "已读取不可信内容",
-    "had.sends_out": "已对外发送数据",
-    "does.reads_private": "会读取私密数据",
-    "does.brings_untrusted": "会读取不可信内容",
-    "does.sends_out": "会对外发送数据",
-    "and": "，且",
-    "nothing": "运行尚未使用任何数据",
-    "before": "运行{had}",
-    "both": "{before}，而此调用{does}",
-    "refused": "不能调用 {name}：{together}；这需要审批，而此运行无人值守",
-}
-
-LANGUAGES: Final = ("en_US", "zh_Hans")
-FLOW_WORDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({"en_US": _EN_US, "zh_Hans": _ZH_HANS})
-
+FLOW_WORDS: Final = read_texts("flow")
 
 Verdict = Literal["allow", "ask", "refuse"]
 
@@ -88,7 +59,7 @@ def refused_words(name: str, touched: Flow, does: Flow, locale: str | None = Non
 
 
 def _words(locale: str | None) -> Mapping[str, str]:
-    return FLOW_WORDS[locale if locale in LANGUAGES else "en_US"]
+    return FLOW_WORDS[locale if locale in LOCALES else "en_US"]
 
 
 _STRICTNESS: Final[tuple[Approval, ...]] = ("never", "on_risk", "always")

@@ -6,94 +6,20 @@ without hidden characters (`visible`). The agent's explanation is a separate par
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Final, Literal
 
 import msgspec
 
-from bollard.host.agents.routing import Locale
 from bollard.host.approvals.approval import Approval
 from bollard.host.approvals.visible_text import MARK_END, MARK_START, mark, quoted, visible
 from bollard.host.capabilities.capability import Flow
+from bollard.host.texts import Locale, read_texts
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_json
 
-_EN_US: Final = {
-    "label.capability": "tool",
-    "label.source": "source",
-    "label.definition": "definition",
-    "label.target": "target",
-    "label.agent": "agent",
-    "label.run": "run",
-    "label.requester": "for",
-    "label.risk": "risk",
-    "label.effects": "effects",
-    "label.why": "reason",
-    "label.flow": "flow",
-    "label.arguments": "arguments",
-    "label.explanation": "the agent says (not checked)",
-    "nobody": "unknown",
-    "no_arguments": "no arguments",
-    "risk.low": "low",
-    "risk.medium": "medium",
-    "risk.high": "high",
-    "risk.critical": "critical",
-    "effects.none": "no changes",
-    "effects.idempotent": "repeatable: a second call has no further effect",
-    "effects.at_most_once": "not repeatable; runs at most once",
-    "why.risk": "its risk is high",
-    "why.always": "it always needs approval",
-    "why.flow": "it would combine private data, untrusted content and sending data out",
-    "flow.reads_private": "the run has read private data",
-    "flow.brings_untrusted": "the run has read untrusted content",
-    "flow.sends_out": "the run sends data out",
-    "note.hidden": "contains invisible characters; they are shown by name",
-    "note.right_to_left": "contains right-to-left text; neighbouring characters may appear in another order",
-    "attached": "content {number}: {characters} characters, {bytes} bytes, SHA-256 {sha256}",
-    "begins": "starts with",
-    "ends": "ends with",
-}
-_ZH_HANS: Final = {
-    "label.capability": "工具",
-    "label.source": "来源",
-    "label.definition": "定义摘要",
-    "label.target": "作用对象",
-    "label.agent": "智能体",
-    "label.run": "运行",
-    "label.requester": "代表",
-    "label.risk": "风险",
-    "label.effects": "影响",
-    "label.why": "审批原因",
-    "label.flow": "信息流",
-    "label.arguments": "参数",
-    "label.explanation": "智能体的说明（未经核实）",
-    "nobody": "未知",
-    "no_arguments": "没有参数",
-    "risk.low": "低",
-    "risk.medium": "中",
-    "risk.high": "高",
-    "risk.critical": "极高",
-    "effects.none": "不做任何更改",
-    "effects.idempotent": "可重复执行",
-    "effects.at_most_once": "不可重复执行；最多执行一次",
-    "why.risk": "风险高",
-    "why.always": "规定必须审批",
-    "why.flow": "会同时涉及私密数据、不可信内容和对外发送",
-    "flow.reads_private": "运行已读取私密数据",
-    "flow.brings_untrusted": "运行已读取不可信内容",
-    "flow.sends_out": "运行会对外发送数据",
-    "note.hidden": "含有不可见字符，已标出名称",
-    "note.right_to_left": "含有从右向左书写的文字，相邻内容的顺序可能颠倒",
-    "attached": "内容 {number}：{characters} 个字符，{bytes} 字节，SHA-256 {sha256}",
-    "begins": "开头",
-    "ends": "结尾",
-}
-
-WORDS: Final[Mapping[Locale, Mapping[str, str]]] = MappingProxyType(
-    {"en_US": MappingProxyType(_EN_US), "zh_Hans": MappingProxyType(_ZH_HANS)}
-)
+WORDS: Final = read_texts("approvals")
 
 
 def word(locale: Locale, key: str, **fields: str | int) -> str:

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Final, Literal, cast, get_args
 
 import msgspec
@@ -17,82 +16,10 @@ from bollard.host.grants.check import RULES, ActionRule, Denied, check
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.offer import Kind, Offer, file_as_listed
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
+from bollard.host.texts import read_texts
 from bollard.protocol import ErrorCode, StateScope
 
-_EN_US: Final = {
-    "always": "Every run may read the host's version and limits.",
-    "unknown_action": "The run API has no action {action}.",
-    "manifest.names": "The runner's manifest asks for {operation}.",
-    "manifest.lacks": "The runner's manifest does not ask for {operation}.",
-    "manifest.unable": "The runner's manifest does not declare the capability {capability}, which {thing} needs.",
-    "manifest.steers": "The runner's manifest declares steering.",
-    "manifest.does_not_steer": "The runner's manifest does not declare steering.",
-    "policy.names": "The agent's policy allows {operation}.",
-    "policy.lacks": "The agent's policy does not allow {operation}.",
-    "policy.adds": "The agent's policy adds {thing}.",
-    "policy.cuts": "The agent's policy excludes {thing}.",
-    "policy.state": "The agent's policy keeps state for the {scope}.",
-    "policy.no_state": "The agent's policy keeps no state for the {scope}.",
-    "policy.steers": "The agent's policy allows messages to steer its runs.",
-    "policy.does_not_steer": "The agent's policy does not allow messages to steer its runs.",
-    "policy.conversation": "The agent's policy allows reading the history of conversation {thing}.",
-    "policy.no_conversation": "The agent's policy does not allow reading the history of conversation {thing}.",
-    "configuration.selects": "The field {field} of the configuration selects {thing}.",
-    "configuration.lacks": "Neither the configuration nor the policy requests {thing}.",
-    "names_nothing": "The call names no resource, and this action needs one.",
-    "workspace.offers": "The workspace offers {thing}.",
-    "workspace.lacks": "The workspace does not offer {thing}.",
-    "workspace.absent": "The workspace cannot offer {thing} now: {why}",
-    "workspace.unfit": "{thing} does not support {operation}.",
-    "scope.has": "The event has a {scope}.",
-    "scope.lacks": "The event has no {scope}.",
-    "parent.lacks": "The parent run did not have {operation}.",
-    "parent.lacks_thing": "The parent run did not have {thing}.",
-    "parent.no_conversation": "The parent run may not read the history of conversation {thing}.",
-    "parent.depth": "Agent calls cannot be nested deeper than this run.",
-    "revocation.none": "It has not been revoked.",
-    "revocation.took": "An operator revoked it during the run.",
-}
-_ZH_HANS: Final = {
-    "always": "任何运行都可以查询主机的版本和限制。",
-    "unknown_action": "运行 API 没有动作 {action}。",
-    "manifest.names": "运行器的清单申请了 {operation}。",
-    "manifest.lacks": "运行器的清单没有申请 {operation}。",
-    "manifest.unable": "运行器的清单没有声明能力 {capability}，而 {thing} 需要它。",
-    "manifest.steers": "运行器的清单声明可以中途接收消息。",
-    "manifest.does_not_steer": "运行器的清单没有声明可以中途接收消息。",
-    "policy.names": "智能体的策略允许 {operation}。",
-    "policy.lacks": "智能体的策略不允许 {operation}。",
-    "policy.adds": "智能体的策略加入了 {thing}。",
-    "policy.cuts": "智能体的策略排除了 {thing}。",
-    "policy.state": "智能体的策略保存 {scope} 范围的状态。",
-    "policy.no_state": "智能体的策略不保存 {scope} 范围的状态。",
-    "policy.steers": "智能体的策略允许消息中途进入运行。",
-    "policy.does_not_steer": "智能体的策略不允许消息中途进入运行。",
-    "policy.conversation": "智能体的策略允许读取会话 {thing} 的历史。",
-    "policy.no_conversation": "智能体的策略不允许读取会话 {thing} 的历史。",
-    "configuration.selects": "配置的字段 {field} 选择了 {thing}。",
-    "configuration.lacks": "配置和策略都没有请求 {thing}。",
-    "names_nothing": "调用没有指明资源，而这个动作需要一个资源。",
-    "workspace.offers": "工作区提供 {thing}。",
-    "workspace.lacks": "工作区不提供 {thing}。",
-    "workspace.absent": "工作区现在无法提供 {thing}：{why}",
-    "workspace.unfit": "{thing} 不支持 {operation}。",
-    "scope.has": "事件带有 {scope}。",
-    "scope.lacks": "事件没有 {scope}。",
-    "parent.lacks": "父运行没有 {operation}。",
-    "parent.lacks_thing": "父运行没有 {thing}。",
-    "parent.no_conversation": "父运行不能读取会话 {thing} 的历史。",
-    "parent.depth": "智能体调用的嵌套层数已达上限。",
-    "revocation.none": "它没有被撤销。",
-    "revocation.took": "管理员在运行期间撤销了它。",
-}
-
-WORDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
-    {"en_US": MappingProxyType(_EN_US), "zh_Hans": MappingProxyType(_ZH_HANS)}
-)
-LANGUAGES: Final = tuple(WORDS)
-
+WORDS: Final = read_texts("grants")
 
 Layer = Literal["protocol", "manifest", "policy", "configuration", "workspace", "scope", "parent", "revocation"]
 _STATE_SCOPES = get_args(StateScope)
@@ -110,7 +37,7 @@ class Reason(msgspec.Struct, frozen=True):
         return cast("Layer", layer) if dot else "protocol"
 
     def words(self, language: str = "en_US") -> str:
-        """The sentence in a language of `LANGUAGES`."""
+        """The sentence in a language."""
         return WORDS[language][self.key].format(**self.fields)
 
 

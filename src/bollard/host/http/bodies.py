@@ -4,13 +4,13 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from bollard.host.agents.routing import Locale
 from bollard.host.errors import InvalidRequest
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_TIME_MAX_S
 from bollard.host.runs.event import API_SOURCE, NewEvent
 from bollard.host.scope import Actor as EventActor
 from bollard.host.scope import Scope
+from bollard.host.texts import Locale
 from bollard.protocol import (
     AgentInput,
     Flag,

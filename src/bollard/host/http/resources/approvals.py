@@ -9,14 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.agents.agent import AgentRegistry
-from bollard.host.agents.routing import Locale
 from bollard.host.approvals.approval import DECISIONS, Approval, approval_of, no_approval, outcome_of
 from bollard.host.approvals.approvals import Approvals
 from bollard.host.approvals.decisions import Verdict
 from bollard.host.approvals.display import display, lines_of
 from bollard.host.capabilities.capability import RISKS
 from bollard.host.errors import Forbidden, NotFound
-from bollard.host.grants.explanation import LANGUAGES
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
@@ -31,6 +29,7 @@ from bollard.host.scope import Actor
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
+from bollard.host.texts import LOCALES, Locale
 from bollard.protocol import Flag, JsonObject, Strict
 
 _LIST: Final = "approvals.list"
@@ -91,7 +90,7 @@ _SHOWN: Final = _LISTED.extended(
     },
     display=_DISPLAY,
 )
-_LOCALE: Final = QueryField(name="locale", summary="Of the labels.", choices=LANGUAGES, default="en_US")
+_LOCALE: Final = QueryField(name="locale", summary="Of the labels.", choices=LOCALES, default="en_US")
 _APPROVAL: Final = "/api/v1/approvals/{approval_id}"
 
 

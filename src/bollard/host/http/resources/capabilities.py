@@ -10,7 +10,7 @@ from bollard.host.agents.agent import AgentRegistry
 from bollard.host.capabilities.capability import KINDS, RISKS, Capability, Flow
 from bollard.host.core import Core
 from bollard.host.errors import NotFound
-from bollard.host.grants.explanation import LANGUAGES, Explanation, concerned, explain_capability
+from bollard.host.grants.explanation import Explanation, concerned, explain_capability
 from bollard.host.grants.session import RunSession
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
@@ -21,6 +21,7 @@ from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.runs.event import NewEvent
 from bollard.host.scope import Scope
+from bollard.host.texts import LOCALES
 from bollard.protocol import JsonObject
 
 _LIST: Final = "capabilities.list"
@@ -114,7 +115,7 @@ class Capabilities(DeclaredResource):
         right="capabilities.read",
         query=(
             QueryField(name="capability", summary="An id, or a name that models see.", example=_ID),
-            QueryField(name="locale", summary="Of the reasons.", choices=LANGUAGES, default="en_US"),
+            QueryField(name="locale", summary="Of the reasons.", choices=LOCALES, default="en_US"),
         ),
         answers={
             200: Answer(

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
-from bollard.host.agents.routing import Locale, RoutingStep, sentence
+from bollard.host.agents.routing import RoutingStep, sentence
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.errors import Forbidden, HostError, NotFound
 from bollard.host.events.acceptance import Accepted, Preview, read_rejection
@@ -45,6 +45,7 @@ from bollard.host.limits import REQUESTS_PER_MINUTE
 from bollard.host.log.records import data_of
 from bollard.host.store.rows import EventRow
 from bollard.host.store.store import Store
+from bollard.host.texts import Locale
 from bollard.protocol import JsonObject
 
 # What would become of an event, as the API tells it. Pure.

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from bollard.host.core import Core
 from bollard.host.errors import Conflict, HostError, InvalidRequest
 from bollard.host.events.acceptance import Accepted
-from bollard.host.grants.explanation import LANGUAGES, Explanation
+from bollard.host.grants.explanation import Explanation
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.bodies import RevokeGrant, SteerRun, chosen_id, message_event, parsed, source_of
@@ -30,6 +30,7 @@ from bollard.host.runs.live_run import LiveRun
 from bollard.host.scope import Actor, Scope
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
+from bollard.host.texts import LOCALES
 from bollard.protocol import TERMINAL_STATUSES, JsonObject
 
 _EXPLAINED: Final = named(
@@ -200,7 +201,7 @@ class Control(DeclaredResource):
                 example="history.page",
             ),
             QueryField(name="thing", summary="What the action is about.", example="support-7"),
-            QueryField(name="locale", summary="Of the reasons.", choices=LANGUAGES, default="en_US"),
+            QueryField(name="locale", summary="Of the reasons.", choices=LOCALES, default="en_US"),
         ),
         answers={
             200: Answer(
