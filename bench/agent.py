@@ -62,12 +62,7 @@ async def _turns(host: HostProcess, provider: LoopbackProvider, *, passes: int, 
         direct = median([await provider.turn_s("hi") for _ in range(turns)])
         over.append(await _median_turn(host, turns) - direct)
     return Figure(
-        figure="overhead per model turn p50",
-        value=median(over) * 1000,
-        unit="ms",
-        better="lower",
-        must=5.0,
-        aim=2.5,
+        figure="overhead per model turn p50", value=median(over) * 1000, unit="ms", better="lower", must=5.0, aim=2.5
     )
 
 

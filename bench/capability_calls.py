@@ -111,8 +111,7 @@ class CallBench:
             permissions=frozenset({"tools.detail", "tools.call"}),
             policy=AgentPolicy(
                 access=AccessPolicy(
-                    permissions={"tools": ("detail", "call")},
-                    resources={"tools": ResourceRule(add=(NOTHING.id,))},
+                    permissions={"tools": ("detail", "call")}, resources={"tools": ResourceRule(add=(NOTHING.id,))}
                 )
             ),
         )

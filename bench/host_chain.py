@@ -37,10 +37,5 @@ def chain_verify(*, passes: int) -> Figure:
         if report.fault is not None or report.records != RECORDS:
             raise RuntimeError(f"the chain does not verify: {report}")
     return Figure(
-        figure="chain verify",
-        value=median(rates),
-        unit="records/s",
-        better="higher",
-        must=200_000,
-        aim=300_000,
+        figure="chain verify", value=median(rates), unit="records/s", better="higher", must=200_000, aim=300_000
     )

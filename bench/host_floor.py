@@ -101,12 +101,7 @@ class _Floor:
         self._journal = _Journal(asyncio.get_running_loop())
         self._journal.start()
         self._child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-c",
-            _RUNNER,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=1 << 20,
+            sys.executable, "-c", _RUNNER, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 20
         )
         if self._child.stdin is None or self._child.stdout is None:
             raise RuntimeError("no pipes")

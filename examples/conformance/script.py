@@ -94,11 +94,7 @@ async def finish(ctx: RunContext, _: Memory, finish_reason: str = "end") -> Resu
 
 
 async def fail(
-    ctx: RunContext,
-    _: Memory,
-    code: Any = "runner.error",
-    error: str = "failed by script",
-    retryable: bool = False,
+    ctx: RunContext, _: Memory, code: Any = "runner.error", error: str = "failed by script", retryable: bool = False
 ) -> Results:
     yield ctx.fail(error, code, retryable=retryable)
 

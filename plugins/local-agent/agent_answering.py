@@ -13,16 +13,7 @@ from typing import Any, Final
 from agent_hooks import Turn
 from agent_media import has_images, without_images
 
-from bollard.sdk import (
-    AgentAPIException,
-    FunctionCall,
-    JsonObject,
-    Message,
-    MessageChunk,
-    RunContext,
-    ToolCall,
-    Usage,
-)
+from bollard.sdk import AgentAPIException, FunctionCall, JsonObject, Message, MessageChunk, RunContext, ToolCall, Usage
 
 __all__ = ["AnswerBroken", "Answering", "Attempt", "ContextOverflow", "NobodyAnswered", "Partial"]
 

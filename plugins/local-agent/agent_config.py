@@ -153,12 +153,7 @@ class AgentConfig(BaseModel):
 
     knowledge_bases: Annotated[
         KnowledgeBases,
-        _form(
-            "Knowledge bases",
-            "知识库",
-            "Where the agent looks before it answers.",
-            "智能体回答之前先查的知识库。",
-        ),
+        _form("Knowledge bases", "知识库", "Where the agent looks before it answers.", "智能体回答之前先查的知识库。"),
     ] = ()
     rerank_model: Annotated[
         RerankModel,

@@ -57,13 +57,7 @@ class Source:
 
     def to_json(self) -> JsonObject:
         """What an answer says of it. Its text stays where it is."""
-        return {
-            "id": self.id,
-            "kb_id": self.kb_id,
-            "chunk_id": self.chunk_id,
-            "name": self.name,
-            "source": self.source,
-        }
+        return {"id": self.id, "kb_id": self.kb_id, "chunk_id": self.chunk_id, "name": self.name, "source": self.source}
 
 
 def bases_of(ctx: RunContext[Any], config: ContextSettings) -> tuple[str, ...]:

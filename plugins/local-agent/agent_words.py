@@ -30,10 +30,7 @@ _STOPPED: Final[dict[Stop, dict[Language, str]]] = {
         "zh": "我先停在这里：我一再请求同样的内容，没有进展。请补充信息，或换一种问法。",
     },
 }
-_NOBODY: Final[dict[Language, str]] = {
-    "en": "no model could answer: {why}",
-    "zh": "没有模型能够回答：{why}",
-}
+_NOBODY: Final[dict[Language, str]] = {"en": "no model could answer: {why}", "zh": "没有模型能够回答：{why}"}
 _BROKEN: Final[dict[Language, str]] = {
     "en": "the answer broke off: {why}. What had come is kept",
     "zh": "回答中断：{why}。已收到的部分已保留",

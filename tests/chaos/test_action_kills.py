@@ -16,10 +16,7 @@ async def host(make_host, plugin_path):
 
 async def _granted(host):
     """An agent that may call the tool of its plugin."""
-    access = {
-        "permissions": {"tools": ["detail", "call"]},
-        "resources": {"tools": {"add": ["tool:local/doer/mark"]}},
-    }
+    access = {"permissions": {"tools": ["detail", "call"]}, "resources": {"tools": {"add": ["tool:local/doer/mark"]}}}
     body = {"runner_id": "plugin:local/doer/default", "policy": {"access": access}}
     async with host.client.request("PUT", "/api/v1/agents/marker", body) as answer:
         assert answer.status in (200, 201), await answer.json()

@@ -12,10 +12,7 @@ from tests.chaos.patience import PATIENCE_S
 
 AGENT = "courier"
 POINTS = ["approval.before_detached", "approval.after_detached"]
-ACCESS = {
-    "permissions": {"tools": ["call", "detail"]},
-    "resources": {"tools": {"add": ["tool:local/courier/deliver"]}},
-}
+ACCESS = {"permissions": {"tools": ["call", "detail"]}, "resources": {"tools": {"add": ["tool:local/courier/deliver"]}}}
 
 
 async def until(ask, fits):

@@ -8,11 +8,7 @@ import pytest
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 ASKED = {
-    "bash": lambda line: {
-        "_BOLLARD_COMPLETE": "complete_bash",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(line.count(" ")),
-    },
+    "bash": lambda line: {"_BOLLARD_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))},
     "zsh": lambda line: {"_BOLLARD_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line},
     "fish": lambda line: {
         "_BOLLARD_COMPLETE": "complete_fish",
@@ -27,8 +23,7 @@ CHOSEN = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
 
 @pytest.mark.parametrize("shell", ASKED)
 @pytest.mark.parametrize(
-    ("line", "word"),
-    [("bollard plu", "plugin"), ("bollard plugin in", "install"), ("bollard up --po", "--port")],
+    ("line", "word"), [("bollard plu", "plugin"), ("bollard plugin in", "install"), ("bollard up --po", "--port")]
 )
 def test_a_word_is_completed(bollard, shell: str, line: str, word: str) -> None:
     done = bollard(**ASKED[shell](line))

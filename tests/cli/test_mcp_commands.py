@@ -69,10 +69,7 @@ def test_a_file_of_another_program_is_imported_and_its_secrets_are_kept_elsewher
     assert (web["url"], web["status"]) == ("https://mcp.example.org/mcp", "disabled")
     assert web["headers"] == {"Authorization": "Bearer secret:mcp-web-Authorization"}
     files = ask("mcp", "refresh", "plain-files").json
-    assert (files["status"], files["env"]) == (
-        "connected",
-        {"GITHUB_TOKEN": "secret:mcp-plain-files-GITHUB_TOKEN"},
-    )
+    assert (files["status"], files["env"]) == ("connected", {"GITHUB_TOKEN": "secret:mcp-plain-files-GITHUB_TOKEN"})
     assert canary not in json.dumps(files)
     used = {each["secret_name"]: each for each in ask("secrets").json["items"]}
     assert "last_used_at" in used["mcp-plain-files-GITHUB_TOKEN"]

@@ -86,13 +86,7 @@ def test_a_model_that_does_not_answer_says_why_and_what_to_do(ask: Any) -> None:
     assert "提示：请检查 base_url，以及主机到提供方的网络" in tried.out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("add", "x", "--style", "telepathy"),
-        ("add", "x", "--header", "nothing"),
-    ],
-)
+@pytest.mark.parametrize("arguments", [("add", "x", "--style", "telepathy"), ("add", "x", "--header", "nothing")])
 def test_a_wrong_option_is_refused_before_anything_is_asked(ask: Any, arguments: tuple[str, ...]) -> None:
     assert ask("models", *arguments).code == 2
 
@@ -111,12 +105,7 @@ SAVED = {"style": "openai-chat", "base_url": "https://example.org/v1", "model": 
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"model": " "},
-        {"headers": {"Authorization": "Bearer abc"}},
-        {"headers": {"X-Api-Token": "abc"}},
-    ],
+    "change", [{"model": " "}, {"headers": {"Authorization": "Bearer abc"}}, {"headers": {"X-Api-Token": "abc"}}]
 )
 def test_what_cannot_work_is_refused_in_the_readers_language(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as refused:

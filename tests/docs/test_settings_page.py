@@ -55,12 +55,7 @@ def families() -> dict[str, Any]:
     core: Any = SimpleNamespace(dispatcher=dispatcher, hub=hub)
     pool = PoolVitals(name="p", status="ready", problem=None, workers=1, crashes=0)
     vitals = Vitals(
-        version="1",
-        core=core,
-        journal=journal,
-        clock=ManualClock(),
-        counts=HostCounts(),
-        pools=lambda: [pool],
+        version="1", core=core, journal=journal, clock=ManualClock(), counts=HostCounts(), pools=lambda: [pool]
     )
     found = [*vitals.families(), *process_families(process_numbers())]
     return {family.name: family for family in found}

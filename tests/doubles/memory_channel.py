@@ -5,14 +5,7 @@ from collections import deque
 
 from msgspec.structs import replace
 
-from bollard.host.channels.channel import (
-    Abilities,
-    Delivered,
-    DeliveryUnknown,
-    NotDelivered,
-    Outgoing,
-    SendOutcome,
-)
+from bollard.host.channels.channel import Abilities, Delivered, DeliveryUnknown, NotDelivered, Outgoing, SendOutcome
 
 
 class MemoryChannel:

@@ -127,12 +127,7 @@ def _chunks(kb_id: str, document: Document, content: bytes) -> list[KnowledgeChu
             text=text,
             score=0.0,
             source=where,
-            metadata={
-                **document.metadata,
-                "document_id": document.document_id,
-                "headings": [],
-                "position": number,
-            },
+            metadata={**document.metadata, "document_id": document.document_id, "headings": [], "position": number},
         )
         for number, text in enumerate(_paragraphs(content))
     ]

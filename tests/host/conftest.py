@@ -50,10 +50,7 @@ from bollard.protocol import JsonObject, LogRecord, PluginIdentity, WorkerIdenti
 from bollard.trust.keys import SigningKey
 from bollard.wire import HostEnd, HostRun, Strike, ToolRequest, WorkerEnd, WorkerRun
 
-LOCAL_SERVERS = (
-    "postgresql://postgres@127.0.0.1:5432/postgres",
-    "postgresql://root@127.0.0.1:5432/postgres",
-)
+LOCAL_SERVERS = ("postgresql://postgres@127.0.0.1:5432/postgres", "postgresql://root@127.0.0.1:5432/postgres")
 HINT = "start PostgreSQL on 127.0.0.1:5432 (user postgres, trust), or set BOLLARD_TEST_POSTGRES to a server's URL"
 TABLES = ", ".join(
     (

@@ -95,12 +95,7 @@ def assert_same(one: Sequence[Near], other: Sequence[Near], limit: int) -> None:
     documents=st.none() | st.lists(st.integers(1, 6), max_size=6),
 )
 def test_both_ways_find_the_same_in_the_same_order(
-    both_ways: tuple[Tables, Tables],
-    seed: int,
-    sizes: list[int],
-    earlier: int,
-    limit: int,
-    documents: list[int] | None,
+    both_ways: tuple[Tables, Tables], seed: int, sizes: list[int], earlier: int, limit: int, documents: list[int] | None
 ):
     """`earlier` batches were written before the extension was there."""
     process, server = both_ways
@@ -230,12 +225,7 @@ def test_what_is_deleted_is_in_no_table_any_more(vector_database: VectorDatabase
 
 
 def test_words_are_counted_and_found_as_on_sqlite(both_ways: tuple[Tables, Tables]):
-    texts = [
-        "the same words again",
-        "the same words, it's a xylophone",
-        "the same 木琴 words, the c:\\path",
-        "words",
-    ]
+    texts = ["the same words again", "the same words, it's a xylophone", "the same 木琴 words, the c:\\path", "words"]
     asked = [*terms("the same words xylophone it's 木琴 琴 木 c:\\path absent"), "xylophone", "'", "\\"]
     found: list[dict[str, tuple[int, set[int]]]] = []
     for tables in both_ways:

@@ -180,10 +180,7 @@ def sqlite_host(tmp_path_factory: pytest.TempPathFactory, provider_process: Runn
 
 @pytest.fixture(scope="session")
 def postgres_host(tmp_path_factory: pytest.TempPathFactory, provider_process: RunningProvider) -> Iterator[AgentHost]:
-    with (
-        _own_database() as database,
-        _running(tmp_path_factory.mktemp("postgres"), provider_process, database) as host,
-    ):
+    with _own_database() as database, _running(tmp_path_factory.mktemp("postgres"), provider_process, database) as host:
         yield host
 
 

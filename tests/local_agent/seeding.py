@@ -23,10 +23,5 @@ async def talk(ctx: RunContext):
 async def picture(ctx: RunContext):
     """A picture, and a text file beside it."""
     yield ctx.artifact("image", content=PICTURE, mime_type="image/png", name="dot.png")
-    yield ctx.artifact(
-        "file",
-        content=b"The harbour opens at seven.",
-        mime_type="text/plain",
-        name="note.txt",
-    )
+    yield ctx.artifact("file", content=b"The harbour opens at seven.", mime_type="text/plain", name="note.txt")
     yield ctx.completed("Here they are.")

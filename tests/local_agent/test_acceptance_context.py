@@ -44,12 +44,7 @@ def test_la_02_the_second_turn_refers_to_the_first_through_the_history(agent_hos
     told = agent_host.run("talker", "repeat", conversation=room)
     assert told.text == "Before that you said: my dog is called Argos"
     first, second = agent_host.asked()
-    assert contents(second) == [
-        "Be kind.",
-        "my dog is called Argos",
-        "You said: my dog is called Argos",
-        "repeat",
-    ]
+    assert contents(second) == ["Be kind.", "my dog is called Argos", "You said: my dog is called Argos", "repeat"]
     assert second["messages"][: len(first["messages"])] == first["messages"]
     agent_host.run("talker", "repeat", conversation=f"{room}-other")
     assert contents(agent_host.asked()[-1]) == ["Be kind.", "repeat"]

@@ -14,8 +14,7 @@ def parked(host: AgentHost, run_id: str) -> dict[str, Any]:
     """The question of a run that waits."""
     host.client.until(f"/api/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
     page = host.client.until(
-        "/api/v1/approvals?status=requested",
-        lambda page: [item for item in page["items"] if item["run_id"] == run_id],
+        "/api/v1/approvals?status=requested", lambda page: [item for item in page["items"] if item["run_id"] == run_id]
     )
     (item,) = [item for item in page["items"] if item["run_id"] == run_id]
     return item

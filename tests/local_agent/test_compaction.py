@@ -248,10 +248,7 @@ def test_a_summary_without_a_model_keeps_names_and_numbers_before_small_talk():
 
 def step(number: int, answer: str) -> list[Message]:
     call = ToolCall(id=f"c{number}", function=FunctionCall(name="look", arguments="{}"))
-    return [
-        Message(role="assistant", tool_calls=(call,)),
-        Message(role="tool", content=answer, tool_call_id=call.id),
-    ]
+    return [Message(role="assistant", tool_calls=(call,)), Message(role="tool", content=answer, tool_call_id=call.id)]
 
 
 async def shrunk(host, text, turn, used=None, config=None):

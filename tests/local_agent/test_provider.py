@@ -240,8 +240,7 @@ def test_a_refusal_has_the_status_the_headers_and_the_vendors_form(provider: Run
 
 def test_scripts_wait_for_the_question_they_are_meant_for(provider: RunningProvider) -> None:
     provider.script(
-        {"text": "for the other model", "model": "other"},
-        {"text": "whenever it rains", "contains": "rain", "times": 0},
+        {"text": "for the other model", "model": "other"}, {"text": "whenever it rains", "contains": "rain", "times": 0}
     )
     said = [
         provider.ask("POST", CHAT, {**body_for(CHAT, text), "model": model})[1]["choices"][0]["message"]["content"]

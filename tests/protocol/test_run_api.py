@@ -5,15 +5,7 @@ import typing
 import pytest
 from pydantic import ValidationError
 
-from bollard.protocol import (
-    ACTIONS,
-    METHODS,
-    AgentRunnerPermissions,
-    ApiStream,
-    ChannelLimits,
-    LogRecord,
-    limits,
-)
+from bollard.protocol import ACTIONS, METHODS, AgentRunnerPermissions, ApiStream, ChannelLimits, LogRecord, limits
 from bollard.protocol.export import SHAPES, strictness_of
 
 CAPPED = [
@@ -28,10 +20,7 @@ CAPPED = [
     ("StorageGet", "length", limits.READ_BYTES),
     ("FilesGet", "length", limits.READ_BYTES),
 ]
-COUNTED = [
-    ("ModelsRerank", "documents", limits.RERANK_DOCUMENTS),
-    ("ToolsDetail", "names", limits.PAGE_ITEMS),
-]
+COUNTED = [("ModelsRerank", "documents", limits.RERANK_DOCUMENTS), ("ToolsDetail", "names", limits.PAGE_ITEMS)]
 DEFAULTS = [
     ("HistoryPageQuery", {"limit": 50, "direction": "backward", "include_artifacts": False}),
     ("EventsPage", {"limit": 50}),

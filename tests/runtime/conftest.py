@@ -11,15 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from bollard.protocol import (
-    AgentAPIError,
-    JsonObject,
-    JsonValue,
-    LogRecord,
-    ToolAnswer,
-    ToolCallParams,
-    runner_id,
-)
+from bollard.protocol import AgentAPIError, JsonObject, JsonValue, LogRecord, ToolAnswer, ToolCallParams, runner_id
 from bollard.wire import (
     Delta,
     HostEnd,
@@ -218,12 +210,7 @@ class Driver:
         return self.play_raw(request, run_id, credited=credited, api=api)
 
     def play_raw(
-        self,
-        request: JsonObject,
-        run_id: str,
-        *,
-        credited: bool = True,
-        api: Mapping[str, Answerer] | None = None,
+        self, request: JsonObject, run_id: str, *, credited: bool = True, api: Mapping[str, Answerer] | None = None
     ) -> Played:
         played = Played(self, run_id, credited=credited, api=api or {})
         self.runs[run_id] = played

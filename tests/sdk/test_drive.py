@@ -48,10 +48,7 @@ async def test_a_runner_that_raises_fails_its_run_with_type_and_message(driven):
 
     outlet = await driven(broken)
     assert outlet.text == "before"
-    assert outlet.terminal == (
-        "run.failed",
-        {"code": "runner.error", "error": "KeyError: 'which'", "retryable": False},
-    )
+    assert outlet.terminal == ("run.failed", {"code": "runner.error", "error": "KeyError: 'which'", "retryable": False})
 
 
 async def test_a_rubbish_yield_is_raised_at_the_yield_and_names_what_came(driven):

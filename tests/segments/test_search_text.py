@@ -4,14 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables import for_each
 
-from bollard.segments import (
-    QUERY_TERMS,
-    SEARCH_BYTES,
-    WORD_CHARACTERS,
-    is_prefix,
-    segment,
-    terms,
-)
+from bollard.segments import QUERY_TERMS, SEARCH_BYTES, WORD_CHARACTERS, is_prefix, segment, terms
 
 
 @for_each(

@@ -68,10 +68,7 @@ def test_depth_is_counted_along_one_path_not_over_siblings() -> None:
     assert fault(b"[" + b",".join([nested(63)] * 20 + [nested(64)]) + b"]") == "depth"
 
 
-@pytest.mark.parametrize(
-    ("nodes", "expected"),
-    [(limits.FRAME_NODES, None), (limits.FRAME_NODES + 1, "nodes")],
-)
+@pytest.mark.parametrize(("nodes", "expected"), [(limits.FRAME_NODES, None), (limits.FRAME_NODES + 1, "nodes")])
 @pytest.mark.requirement("P11-41")
 def test_ten_thousand_nodes_are_accepted_and_one_more_is_not(nodes: int, expected: str | None) -> None:
     assert fault(b"[" + b",".join([b"1"] * (nodes - 1)) + b"]") == expected

@@ -223,10 +223,7 @@ def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
 
 
 def _operator_resources(
-    parts: HostParts,
-    authenticator: Authenticator,
-    readiness: Readiness,
-    pools: Callable[[], Sequence[SupervisedPool]],
+    parts: HostParts, authenticator: Authenticator, readiness: Readiness, pools: Callable[[], Sequence[SupervisedPool]]
 ) -> tuple[Resource, ...]:
     """The resources that operators watch and verify with."""
     storage = parts.storage
@@ -253,9 +250,5 @@ def _operator_resources(
 
 def _vitals_of(pool: SupervisedPool) -> PoolVitals:
     return PoolVitals(
-        name=pool.source.name,
-        status=pool.status,
-        problem=pool.problem,
-        workers=len(pool.views),
-        crashes=pool.crashes,
+        name=pool.source.name, status=pool.status, problem=pool.problem, workers=len(pool.views), crashes=pool.crashes
     )

@@ -124,10 +124,7 @@ class Host:
             redactor=self.redactor,
         )
         self._directory = AgentDirectory(
-            agents=agents,
-            bindings=BindingRegistry(),
-            runners=runners,
-            starting=lambda: self.fleet.is_starting,
+            agents=agents, bindings=BindingRegistry(), runners=runners, starting=lambda: self.fleet.is_starting
         )
         self._operating = OperationParts(
             settings, self._clock, version=__version__, instance=self._incarnation, environment=self._environment

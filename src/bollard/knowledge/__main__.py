@@ -179,12 +179,7 @@ def _once(make: Callable[[], Embedder]) -> Callable[[], Embedder]:
 
 def _failed(call: int, error: KnowledgeError) -> frames.Failed:
     return frames.Failed(
-        call=call,
-        code=error.code,
-        message=error.message,
-        hint=error.hint,
-        reason=error.reason,
-        details=error.details,
+        call=call, code=error.code, message=error.message, hint=error.hint, reason=error.reason, details=error.details
     )
 
 

@@ -73,9 +73,7 @@ class ServerProcess:
         """Why its output ended; empty while it runs."""
 
     @asynccontextmanager
-    async def connected(
-        self,
-    ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[_Incoming], "_Input"]]:
+    async def connected(self) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[_Incoming], "_Input"]]:
         """The streams for the SDK's client. Raises `OSError` if the program cannot be started."""
         process = await asyncio.create_subprocess_exec(
             *self._argv,

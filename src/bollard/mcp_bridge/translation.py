@@ -11,13 +11,7 @@ import jsonschema_rs
 import msgspec
 from mcp_types import Tool
 
-from bollard.mcp_bridge.limits import (
-    DESCRIPTION_CHARACTERS,
-    SCHEMA_BYTES,
-    SCHEMA_DEPTH,
-    TOOLS_BYTES,
-    TOOLS_OF_SERVER,
-)
+from bollard.mcp_bridge.limits import DESCRIPTION_CHARACTERS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS_BYTES, TOOLS_OF_SERVER
 from bollard.wire.bridge_frames import Returned, ToolSeen
 from bollard.wire.errors import FrameError
 from bollard.wire.strict_json import encode_frame
@@ -39,10 +33,7 @@ def translate_result(call: int, answer: _Json) -> Returned:
     except (FrameError, OverflowError, ValueError) as error:
         return failed_result(call, f"the answer of the server cannot be passed on: {error}")
     return Returned(
-        call=call,
-        content=content,
-        structured=cast("_Json | None", structured),
-        is_error=answer.get("isError") is True,
+        call=call, content=content, structured=cast("_Json | None", structured), is_error=answer.get("isError") is True
     )
 
 

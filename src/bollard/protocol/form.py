@@ -37,10 +37,7 @@ FormType = Literal[
 _LegacyFormType = Literal["select-llm-model", "select-knowledge-bases"]
 
 LEGACY_FORM_TYPES: Final[Mapping[str, FormType]] = MappingProxyType(
-    {
-        "select-llm-model": "llm-model-selector",
-        "select-knowledge-bases": "knowledge-base-multi-selector",
-    }
+    {"select-llm-model": "llm-model-selector", "select-knowledge-bases": "knowledge-base-multi-selector"}
 )
 """Old names, accepted on read and never written."""
 

@@ -19,9 +19,7 @@ from pydantic import (
     ValidationError,
     model_serializer,
 )
-from pydantic import (
-    Strict as _Exact,
-)
+from pydantic import Strict as _Exact
 
 from bollard.protocol import limits
 

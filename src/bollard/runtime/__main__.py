@@ -134,12 +134,7 @@ def _prepare_dial(arguments: argparse.Namespace) -> Dial:
 
 def _prepare_remote_dial(arguments: argparse.Namespace) -> Dial:
     # A local worker starts without TLS, HTTP and cryptography.
-    from bollard.runtime.remote_host import (  # noqa: PLC0415
-        connect_with_retries,
-        load_key,
-        read_address,
-        require_private,
-    )
+    from bollard.runtime.remote_host import connect_with_retries, load_key, read_address, require_private  # noqa: PLC0415
 
     try:
         from bollard.wire.websocket import connect_websocket  # noqa: PLC0415 -- needs an extra

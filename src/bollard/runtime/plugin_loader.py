@@ -273,10 +273,7 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def _offer_runner(
-    runners: dict[str, LoadedRunner],
-    identity: PluginIdentity,
-    declaration: RunnerDeclaration,
-    problems: list[Problem],
+    runners: dict[str, LoadedRunner], identity: PluginIdentity, declaration: RunnerDeclaration, problems: list[Problem]
 ) -> None:
     if declaration.name in runners:
         if runners[declaration.name].declaration is declaration:

@@ -24,15 +24,7 @@ from bollard.runtime.output import CURRENT_RUN, StreamName, end_lines
 from bollard.runtime.plugin_loader import LoadedPlugin, LoadedRunner
 from bollard.runtime.problems import check_log_fields, explain_unsendable, make_sendable
 from bollard.runtime.watchdog import BlockReport
-from bollard.sdk import (
-    AgentAPIException,
-    ConfigError,
-    InvalidResult,
-    ResultTooLarge,
-    RunContext,
-    RunnerObject,
-    drive,
-)
+from bollard.sdk import AgentAPIException, ConfigError, InvalidResult, ResultTooLarge, RunContext, RunnerObject, drive
 from bollard.sdk.errors import ERROR_CHARACTERS, describe_error
 from bollard.sdk.tool import failed_answer
 from bollard.wire import (
@@ -293,11 +285,7 @@ class Worker:
                 ctx = await self._context(run, runner, request)
                 if ctx is not None:
                     await drive(
-                        await runner.get(),
-                        ctx,
-                        outlet,
-                        interrupt=active.interrupt,
-                        cancel_reason=lambda: active.reason,
+                        await runner.get(), ctx, outlet, interrupt=active.interrupt, cancel_reason=lambda: active.reason
                     )
         except asyncio.CancelledError:
             pass  # cancelled before the runner was called; reported below

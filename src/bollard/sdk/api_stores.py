@@ -174,9 +174,7 @@ class ArtifactsApi(Namespace):
         return await self._ask("artifacts.finish", ArtifactMetadata, done)
 
 
-async def _ranges(
-    read: Callable[[int], Awaitable[BytesResult | ArtifactReadResult]],
-) -> AsyncGenerator[bytes, None]:
+async def _ranges(read: Callable[[int], Awaitable[BytesResult | ArtifactReadResult]]) -> AsyncGenerator[bytes, None]:
     offset = 0
     while True:
         answer = await read(offset)

@@ -132,11 +132,7 @@ class HostEnd:
         if run_id in self._runs:
             raise ValueError(f"the run {run_id} is already active on this connection")
         run = HostRun(
-            self._peer,
-            run_id,
-            sink,
-            window_results=self._limits.window_results,
-            window_bytes=self._limits.window_bytes,
+            self._peer, run_id, sink, window_results=self._limits.window_results, window_bytes=self._limits.window_bytes
         )
         self._runs[run_id] = run
         if self._peer.transport.congested:

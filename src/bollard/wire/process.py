@@ -313,11 +313,7 @@ class WorkerProcess:
 
 
 async def spawn_worker(
-    argv: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    output: LineCallback,
-    cwd: Path | None = None,
+    argv: Sequence[str], *, environment: Mapping[str, str], output: LineCallback, cwd: Path | None = None
 ) -> WorkerProcess:
     """Start a worker that inherits only its connection; `output` gets its stdout and stderr as lines."""
     ours, theirs = socket.socketpair()

@@ -7,17 +7,7 @@ from typing import get_args
 
 import pytest
 
-from bollard.host.agents.admission import (
-    Admission,
-    Interrupt,
-    LaneRun,
-    LaneView,
-    Queue,
-    Reject,
-    Start,
-    Steer,
-    admit,
-)
+from bollard.host.agents.admission import Admission, Interrupt, LaneRun, LaneView, Queue, Reject, Start, Steer, admit
 from bollard.host.agents.policies import ConcurrencyMode, ConcurrencyPolicy
 from bollard.host.scope import Actor
 from bollard.protocol.limits import STEERING_QUEUE

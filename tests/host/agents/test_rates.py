@@ -48,11 +48,7 @@ def test_every_key_has_a_bucket_of_its_own(
         assert allowed == naive[key].take(Fraction(quarters, 4))
 
 
-@given(
-    per_minute=st.integers(1, 1_000_000),
-    burst=st.integers(1, 20),
-    now=st.floats(0, 1e7),
-)
+@given(per_minute=st.integers(1, 1_000_000), burst=st.integers(1, 20), now=st.floats(0, 1e7))
 def test_who_waits_as_long_as_told_is_let_in_and_who_comes_much_earlier_is_not(
     per_minute: int, burst: int, now: float
 ) -> None:

@@ -49,10 +49,7 @@ async def test_what_belongs_to_another_workspace_is_not_there(fast_host: Approva
     assert (
         (told.value.code, told.value.message)
         == (never.value.code, never.value.message)
-        == (
-            "not_found",
-            "there is no such approval",
-        )
+        == ("not_found", "there is no such approval")
     )
     assert fast_host.done == []
 

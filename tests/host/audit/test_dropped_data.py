@@ -41,11 +41,7 @@ OF_OTHER: Final = ("other", "message.completed", {"said": 2})
 
 @pytest.mark.parametrize(
     ("records", "gone"),
-    [
-        ([SAID, PURGED_ONE], {0}),
-        ([SAID, PURGED_ONE, PURGED_PURGE], {0, 1}),
-        ([OF_OTHER, IMPORTED], {0}),
-    ],
+    [([SAID, PURGED_ONE], {0}), ([SAID, PURGED_ONE, PURGED_PURGE], {0, 1}), ([OF_OTHER, IMPORTED], {0})],
     ids=["dropped by retention", "and what said so too", "withheld by an export"],
 )
 def test_what_the_log_accounts_for_is_no_problem(records: list[tuple[str, str, Any]], gone: set[int]) -> None:

@@ -60,15 +60,7 @@ def test_a_grant_is_read_back_as_it_was(granting: Any) -> None:
 
 @for_each(
     "text",
-    [
-        b"",
-        b"{}",
-        b"[]",
-        b"null",
-        b"\xff",
-        b'{"run_id":"\xff"}',
-        b'{"run_id":"run-1","operations":["artifacts.write"]}',
-    ],
+    [b"", b"{}", b"[]", b"null", b"\xff", b'{"run_id":"\xff"}', b'{"run_id":"run-1","operations":["artifacts.write"]}'],
 )
 def test_bytes_that_are_no_grant_are_refused(text: bytes) -> None:
     with pytest.raises(InvalidRequest, match="cannot be decoded"):
@@ -138,12 +130,7 @@ def test_two_agents_have_no_state_key_in_common(granting: Any) -> None:
 
 @pytest.mark.requirement("P04-08")
 def test_a_state_key_is_the_digest_of_whose_state_it_is(granting: Any) -> None:
-    owner = {
-        "workspace": "default",
-        "bot": "bot-1",
-        "agent": "helper",
-        "runner": "plugin:acme/helper/default",
-    }
+    owner = {"workspace": "default", "bot": "bot-1", "agent": "helper", "runner": "plugin:acme/helper/default"}
     added = {
         "conversation": {"conversation": "here", "thread": "t-1"},
         "actor": {"actor_type": "user", "actor_id": "u-1"},

@@ -40,12 +40,7 @@ def test_the_resources_of_the_full_grant_are_the_protocols_shape(granting: Any) 
         "agents": [{"agent_id": "researcher", "name": "Researcher"}],
         "files": [
             {"file_id": "book", "source": "knowledge", "operations": ["knowledge"]},
-            {
-                "file_id": "kb:manual/",
-                "file_name": "The manual",
-                "source": "knowledge",
-                "operations": ["knowledge"],
-            },
+            {"file_id": "kb:manual/", "file_name": "The manual", "source": "knowledge", "operations": ["knowledge"]},
             {
                 "file_id": "logo",
                 "file_name": "logo.png",

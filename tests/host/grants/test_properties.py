@@ -21,14 +21,7 @@ from bollard.host.grants.access import AccessCache, compile_access
 from bollard.host.grants.check import RULES, Allowed, Denied, check
 from bollard.host.grants.child import issue_child_grant
 from bollard.host.grants.explanation import explain, explain_all
-from bollard.host.grants.grant import (
-    Grant,
-    GrantLimits,
-    GrantParent,
-    available_apis_of,
-    issue_grant,
-    resources_of,
-)
+from bollard.host.grants.grant import Grant, GrantLimits, GrantParent, available_apis_of, issue_grant, resources_of
 from bollard.host.grants.offer import (
     Offer,
     OfferedAction,

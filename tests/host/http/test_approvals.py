@@ -28,10 +28,7 @@ ASKER = """
         else:
             yield ctx.completed(f"done: {found.content[0].text}")
 """
-ACCESS = {
-    "permissions": {"tools": ["call", "detail"]},
-    "resources": {"tools": {"add": ["tool:builtin/calculate"]}},
-}
+ACCESS = {"permissions": {"tools": ["call", "detail"]}, "resources": {"tools": {"add": ["tool:builtin/calculate"]}}}
 
 
 @pytest.fixture(scope="module")
@@ -206,11 +203,7 @@ def test_an_approval_of_another_workspace_is_not_there(asking: Any) -> None:
 
 def bollard(client: Any, *arguments: str) -> tuple[int, str]:
     """The command line as a person uses it, without a terminal."""
-    environment = {
-        **os.environ,
-        "BOLLARD_URL": f"http://127.0.0.1:{client.port}",
-        "BOLLARD_TOKEN": client.token,
-    }
+    environment = {**os.environ, "BOLLARD_URL": f"http://127.0.0.1:{client.port}", "BOLLARD_TOKEN": client.token}
     code = "from bollard.cli.main import main; main()"
     ran = subprocess.run(
         [sys.executable, "-c", code, *arguments, "--text"],

@@ -25,9 +25,7 @@ def begin(start_host: Any, client_of: Any, tmp_path: Path, plugin: Path) -> Call
     return start
 
 
-def test_a_key_that_asks_too_often_is_told_when_to_come_back(
-    begin: Callable[..., Any],
-) -> None:
+def test_a_key_that_asks_too_often_is_told_when_to_come_back(begin: Callable[..., Any]) -> None:
     api = begin(requests_per_minute=120)
     made = api.post("/api/v1/keys", {"name": "greedy", "rights": ["runs.read"]})
     assert made.status == 201, made.body
@@ -42,9 +40,7 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_back(
     assert api.get("/api/v1/runs").status == 200  # the admin token has a bucket of its own
 
 
-def test_who_guesses_tokens_is_slowed_down_and_who_has_one_is_not(
-    begin: Callable[..., Any],
-) -> None:
+def test_who_guesses_tokens_is_slowed_down_and_who_has_one_is_not(begin: Callable[..., Any]) -> None:
     api = begin()
     statuses = [
         api.get("/api/v1/runs", token=f"bollard_{number}").status for number in range(STRANGER_REQUESTS_PER_MINUTE)
@@ -74,9 +70,7 @@ def test_a_channel_has_a_rate_and_who_forges_for_it_has_another(begin: Callable[
     assert api.get("/api/v1/channels/room").status == 200
 
 
-def test_one_identity_has_only_so_many_streams_open(
-    begin: Callable[..., Any],
-) -> None:
+def test_one_identity_has_only_so_many_streams_open(begin: Callable[..., Any]) -> None:
     api = begin(requests_at_once=3)
     api.until_health(lambda health: health["plugins"]["parrot"]["status"] == "ready")
     run_id = api.say("wait")

@@ -29,11 +29,7 @@ class Program:
 
 
 def delta(sequence: int, text: str) -> dict[str, Any]:
-    return {
-        "sequence": sequence,
-        "type": "message.delta",
-        "data": {"chunk": {"role": "assistant", "content": text}},
-    }
+    return {"sequence": sequence, "type": "message.delta", "data": {"chunk": {"role": "assistant", "content": text}}}
 
 
 @pytest.fixture

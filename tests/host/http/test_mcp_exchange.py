@@ -27,10 +27,7 @@ from bollard.host.http.mcp.messages import (
 from bollard.protocol import AgentAPIError, JsonObject
 
 MODERN = "2026-07-28"
-META = {
-    "io.modelcontextprotocol/protocolVersion": MODERN,
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
 PATIENCE_S = 120.0
 
 

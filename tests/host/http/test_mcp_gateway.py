@@ -35,11 +35,7 @@ HARNESS = """
     async def harness(ctx: RunContext):
         yield ctx.completed("a program outside does it")
 """
-PERMISSIONS = {
-    "tools": ["detail", "call"],
-    "history": ["page", "search"],
-    "artifacts": ["metadata", "read", "write"],
-}
+PERMISSIONS = {"tools": ["detail", "call"], "history": ["page", "search"], "artifacts": ["metadata", "read", "write"]}
 GRANTED = ("tool:builtin/calculate", "tool:builtin/now", "mcp:friendly/steps")
 NO_FLOW = {"reads_private": False, "brings_untrusted": False, "sends_out": False}
 OWN = {

@@ -130,10 +130,7 @@ def leaky(settings: Settings, start_module_host: Any, tmp_path_factory: Any, cli
     body = {
         "runner_id": LEAKY,
         "config": config,
-        "policy": {
-            "access": {"permissions": {"artifacts": ["write"]}},
-            "state": {"scopes": ["runner"]},
-        },
+        "policy": {"access": {"permissions": {"artifacts": ["write"]}}, "state": {"scopes": ["runner"]}},
     }
     saved = client.put("/api/v1/agents/leaky", body)
     assert saved.status == 201, saved.body

@@ -27,12 +27,7 @@ DEEDS = ("see", "steer", "approve")
 
 def caller(user_id: str, role: Any = "member", workspace: str = "default") -> Caller:
     return Caller(
-        workspace=workspace,
-        kind="session",
-        name=f"user:{user_id}",
-        user_id=user_id,
-        role=role,
-        rights=rights_of(role),
+        workspace=workspace, kind="session", name=f"user:{user_id}", user_id=user_id, role=role, rights=rights_of(role)
     )
 
 

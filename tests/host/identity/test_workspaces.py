@@ -84,15 +84,7 @@ async def test_an_actor_of_a_channel_is_the_user_it_is_linked_to(office: Any) ->
     await office.book.links.save({"actor": "feishu:ou_1", "user_id": "ann"}, installation())
     await office.again()
     names = office.book.links.names("default", Actor("feishu", "ou_1"))
-    assert names == {
-        "feishu:ou_1",
-        "feishu:*",
-        "user:ann",
-        "user:*",
-        "role:viewer",
-        "role:member",
-        "role:operator",
-    }
+    assert names == {"feishu:ou_1", "feishu:*", "user:ann", "user:*", "role:viewer", "role:member", "role:operator"}
     assert office.book.links.names("default", Actor("feishu", "ou_2")) == {"feishu:ou_2", "feishu:*"}
     assert office.book.links.names("other", Actor("feishu", "ou_1")) == {"feishu:ou_1", "feishu:*"}
 

@@ -44,10 +44,7 @@ def test_a_question_may_be_narrowed_by_values_and_lists_of_them() -> None:
     assert (asked.top_k, asked.filters["year"]) == (3, [2025, 2026])
 
 
-@for_each(
-    "metadata",
-    [{"a": {"b": 1}}, {"a": [[1]]}, {"": 1}, {"x" * 129: 1}, {"a": [1] * 101}, {"a": "x" * 17_000}],
-)
+@for_each("metadata", [{"a": {"b": 1}}, {"a": [[1]]}, {"": 1}, {"x" * 129: 1}, {"a": [1] * 101}, {"a": "x" * 17_000}])
 def test_metadata_that_no_question_could_be_narrowed_by_is_refused(metadata: Any) -> None:
     with pytest.raises(InvalidRequest, match="metadata"):
         check_metadata(metadata)

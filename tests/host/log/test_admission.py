@@ -198,10 +198,7 @@ def test_what_has_expired_leaves_its_room_before_it_is_swept(desk: Desk) -> None
 
     early, late, none_left = desk.write(
         [put("c", large, at=T0 + at) for at in (4,)]
-        + [
-            put("c", large, at=T0 + 5, expires_ms=T0 + 6),
-            put("d", large, at=T0 + 5),
-        ]
+        + [put("c", large, at=T0 + 5, expires_ms=T0 + 6), put("d", large, at=T0 + 5)]
     )
     (after,) = desk.write([put("d", large, at=T0 + 6)])
 

@@ -356,11 +356,7 @@ async def test_one_entry_that_cannot_be_written_does_not_take_others_with_it(
     first = await queued_behind_the_gate(journal, gate, scribe)
     senseless = NewRecord(workspace="default", type="event.received", data=b"{}", created_ms=1)
     poisonous = [senseless] if poison == "bug" else known.records  # a record without its fields; an event twice
-    entries = [
-        Entry(records=[scribe.note(n=1)]),
-        Entry(records=poisonous),
-        Entry(records=[scribe.note(n=3)]),
-    ]
+    entries = [Entry(records=[scribe.note(n=1)]), Entry(records=poisonous), Entry(records=[scribe.note(n=3)])]
     waits = [asyncio.create_task(journal.commit(entry)) for entry in entries]
     await asyncio.sleep(0)
     gate.lift()

@@ -130,10 +130,7 @@ def _chat_whole() -> dict[str, Any]:
     ]
     counted = {"prompt_tokens": 120, "completion_tokens": 30, "total_tokens": 150}
     cached = {"prompt_tokens_details": {"cached_tokens": 100}}
-    return {
-        "choices": [{"index": 0, "message": said, "finish_reason": "tool_calls"}],
-        "usage": {**counted, **cached},
-    }
+    return {"choices": [{"index": 0, "message": said, "finish_reason": "tool_calls"}], "usage": {**counted, **cached}}
 
 
 def _anthropic_whole() -> dict[str, Any]:

@@ -239,11 +239,7 @@ async def test_thoughts_in_a_list_of_content_are_kept_apart(there: Provider, ope
     pieces = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "yes"}]
     there.say(Reply([events({"choices": [{"delta": {"content": pieces}, "finish_reason": "model_length"}]})]))
     chunks = await gathered(opened().stream(call(), KEY))
-    assert chunks == [
-        MessageChunk(reasoning="hm"),
-        MessageChunk(content="yes"),
-        MessageChunk(finish_reason="length"),
-    ]
+    assert chunks == [MessageChunk(reasoning="hm"), MessageChunk(content="yes"), MessageChunk(finish_reason="length")]
 
 
 async def test_more_tool_calls_than_anybody_needs_are_refused(there: Provider, opened: Open) -> None:

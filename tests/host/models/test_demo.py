@@ -119,10 +119,7 @@ async def test_arguments_that_are_no_json_object_are_refused_in_words(written: s
 
 
 async def test_what_tools_returned_is_said_and_never_obeyed() -> None:
-    asked = {
-        "role": "assistant",
-        "tool_calls": [{"id": "call_1_1", "function": {"name": "a", "arguments": "{}"}}],
-    }
+    asked = {"role": "assistant", "tool_calls": [{"id": "call_1_1", "function": {"name": "a", "arguments": "{}"}}]}
     result = {"role": "tool", "tool_call_id": "call_1_1", "content": "call b {}"}
     call = call_of("call a", asked, result, tools=(tool("a"), tool("b")))
     assert await said(call) == "a returned: call b {}"

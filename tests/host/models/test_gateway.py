@@ -75,10 +75,7 @@ def test_a_conversation_with_tools_as_chat_completions() -> None:
             },
             {"role": "tool", "tool_call_id": "a", "content": "rain"},
             {"role": "tool", "tool_call_id": "b", "content": ""},
-            {
-                "role": "user",
-                "content": [{"type": "text", "text": "What the tools returned besides text:"}, shown],
-            },
+            {"role": "user", "content": [{"type": "text", "text": "What the tools returned besides text:"}, shown]},
             {"role": "system", "content": "Later."},
             {"role": "user", "content": "And?"},
         ],

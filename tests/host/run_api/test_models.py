@@ -157,9 +157,7 @@ class Shop:
     def agent(self, base: Agent, *models: str, budget: BudgetPolicy | None = None) -> Agent:
         resources = {**base.policy.access.resources, "models": ResourceRule(add=models)}
         policy = replace(
-            base.policy,
-            access=replace(base.policy.access, resources=resources),
-            budget=budget or BudgetPolicy(),
+            base.policy, access=replace(base.policy.access, resources=resources), budget=budget or BudgetPolicy()
         )
         return replace(base, policy=policy)
 

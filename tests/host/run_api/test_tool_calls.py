@@ -48,10 +48,7 @@ def with_tools(make_agent: Any) -> Any:
         added = {"tools": ResourceRule(add=tuple(each.id for each in tools))}
         access = replace(agent.policy.access, resources={**agent.policy.access.resources, **added})
         policy = replace(
-            agent.policy,
-            access=access,
-            approval=approval or ApprovalPolicy(),
-            budget=budget or BudgetPolicy(),
+            agent.policy, access=access, approval=approval or ApprovalPolicy(), budget=budget or BudgetPolicy()
         )
         return replace(agent, policy=policy)
 

@@ -7,16 +7,7 @@ import pytest
 from msgspec.structs import replace
 from tests.tables import for_each
 
-from bollard.host.runs.machine import (
-    EndCause,
-    Ending,
-    Fact,
-    Release,
-    RunState,
-    ending_of,
-    settled,
-    step,
-)
+from bollard.host.runs.machine import EndCause, Ending, Fact, Release, RunState, ending_of, settled, step
 from bollard.protocol import status_of_failure
 
 Letter = tuple[str, dict[str, Any]]

@@ -33,11 +33,7 @@ VALID: dict[str, list[dict[str, Any]]] = {
         {"message": HELLO, "message_id": "m"},
         {"message": {"role": "assistant", "content": [{"type": "text", "text": "a"}]}},
     ],
-    "tool.call.started": [
-        {"tool_call_id": "1", "tool_name": "t", "parameters": {}},
-        {"anything": "goes"},
-        {},
-    ],
+    "tool.call.started": [{"tool_call_id": "1", "tool_name": "t", "parameters": {}}, {"anything": "goes"}, {}],
     "tool.call.completed": [{"tool_call_id": "1", "tool_name": "t", "result": 1, "more": [1]}, {}],
     "artifact.created": [{"artifact_type": "file"}, {"artifact_type": "file", "artifact_id": "art_run_1_a"}],
     "state.updated": [

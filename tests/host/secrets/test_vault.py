@@ -57,13 +57,7 @@ async def test_a_secret_survives_a_restart_sealed_and_its_use_is_written_down_fi
     assert await again.use("default", "TOKEN", purpose="agent:polly", by="run:1") == "value-of-the-token"
     (used,) = room.records("secret.used")
     fingerprint = await again.fingerprints.of("default", "value-of-the-token")
-    assert used == {
-        "name": "TOKEN",
-        "revision": 1,
-        "purpose": "agent:polly",
-        "by": "run:1",
-        "fingerprint": fingerprint,
-    }
+    assert used == {"name": "TOKEN", "revision": 1, "purpose": "agent:polly", "by": "run:1", "fingerprint": fingerprint}
     assert again.last_used_ms("default", "TOKEN") == room.clock.now_ms()
     (row,) = room.store.all_kept("secret")
     assert b"value-of" not in row.body

@@ -141,13 +141,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(run=RUNS, seq=st.integers(1, 9), epoch=st.integers(1, 2), at=TIMES)
     def add_delta(self, run, seq, epoch, at):
         row = DeltaRow(
-            run_id=run,
-            epoch=epoch,
-            first_seq=seq,
-            last_seq=seq,
-            created_ms=at,
-            spans=pack([(seq, 1)]),
-            body=b"x",
+            run_id=run, epoch=epoch, first_seq=seq, last_seq=seq, created_ms=at, spans=pack([(seq, 1)]), body=b"x"
         )
         self.both(lambda transaction: transaction.add_deltas([row]))
 

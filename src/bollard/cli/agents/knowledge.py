@@ -280,12 +280,7 @@ def document_id_of(name: str) -> str:
 
 
 async def put_files(
-    client: HostClient,
-    base: str,
-    files: Sequence[UploadFile],
-    update: Callable[[int, int | None], None],
-    *,
-    wait: bool,
+    client: HostClient, base: str, files: Sequence[UploadFile], update: Callable[[int, int | None], None], *, wait: bool
 ) -> list[dict[str, Any]]:
     """Send every file; with `wait`, look until each is indexed or failed. `update` is called with the number of indexed
     chunks, and of all that are known."""

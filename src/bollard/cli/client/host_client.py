@@ -13,14 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from bollard.cli.client.credentials import Credentials, credentials_path
-from bollard.cli.client.http_client import (
-    BadAnswer,
-    ConnectionLost,
-    HttpClient,
-    Unreachable,
-    pieces_of,
-    read_url,
-)
+from bollard.cli.client.http_client import BadAnswer, ConnectionLost, HttpClient, Unreachable, pieces_of, read_url
 from bollard.cli.errors import CheckFailed, CliError, HostProblem, HostRefusal, UsageProblem
 from bollard.cli.limits import HTTP_BODY_BYTES
 from bollard.host.egress.connections import HttpAnswer

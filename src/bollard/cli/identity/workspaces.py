@@ -14,10 +14,7 @@ WORKSPACES: Final = Resource(path="/api/v1/workspaces", key="workspace_id")
 WorkspaceId = Annotated[str, typer.Argument(metavar="WORKSPACE", help="workspaces.id")]
 
 app = CommandGroup("workspaces")
-app.add_list(
-    WORKSPACES,
-    (Column("workspace", "workspace_id"), Column("name", "name")),
-)
+app.add_list(WORKSPACES, (Column("workspace", "workspace_id"), Column("name", "name")))
 
 
 @app.command("add")

@@ -45,10 +45,7 @@ def drain(
 
 @single_command("migrate")
 def migrate(
-    shell: Shell,
-    check: Annotated[bool, typer.Option("--check", help="migrate.check")] = False,
-    *,
-    store: StoreOptions,
+    shell: Shell, check: Annotated[bool, typer.Option("--check", help="migrate.check")] = False, *, store: StoreOptions
 ) -> int:
     """Upgrade the database schema, or only compare the versions."""
     from bollard.host.store.migrations import REVISIONS

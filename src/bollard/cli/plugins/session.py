@@ -108,11 +108,7 @@ class WorkerLink:
         """Call a tool of the plugin."""
         self._calls += 1
         params = ToolCallParams(
-            call_id=f"call-{self._calls}",
-            tool=name,
-            arguments=arguments,
-            timeout_ms=TOOL_TIMEOUT_MS,
-            context=context,
+            call_id=f"call-{self._calls}", tool=name, arguments=arguments, timeout_ms=TOOL_TIMEOUT_MS, context=context
         )
         return await self.end.call_tool(params)
 

@@ -107,8 +107,7 @@ app.add_show(EVENTS, ("event", EventId), event_lines)
 @app.default
 @app.command("list")
 def list_events(
-    shell: HostShell,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="events.limit")] = 20,
+    shell: HostShell, limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="events.limit")] = 20
 ) -> int:
     page = shell.get(EVENTS.path, limit=limit)
     lines = [event_line(item, shell.text) for item in page["items"]]

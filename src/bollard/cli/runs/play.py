@@ -92,11 +92,7 @@ async def _run(session: ScriptTarget, text: str | None, event_type: str, interru
 
 
 async def play(
-    session: ScriptTarget,
-    renderer: Renderer,
-    shell: Shell,
-    messages: Sequence[str] | None,
-    event_type: str = MESSAGE,
+    session: ScriptTarget, renderer: Renderer, shell: Shell, messages: Sequence[str] | None, event_type: str = MESSAGE
 ) -> int:
     """Feed a session from the messages, or else from a person at the terminal, or else from the lines of stdin."""
     text = shell.text

@@ -187,9 +187,7 @@ class TextRenderer:
 
     def opened(self, facts: SessionFacts) -> None:
         self.greet(
-            facts.label,
-            self._text("run.opened", plugin=facts.plugin, version=facts.version, runner=facts.runner),
-            None,
+            facts.label, self._text("run.opened", plugin=facts.plugin, version=facts.version, runner=facts.runner), None
         )
         if facts.tools:
             self._dim(self._text("run.tools", names=", ".join(facts.tools)))

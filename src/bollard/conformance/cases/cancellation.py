@@ -96,9 +96,7 @@ async def abandoned_stays_silent(session: Session) -> None:
     await asyncio.gather(*(_abandoned(run) for run in runs))
     counts = [run.count for run in runs]
     await session.never(
-        lambda: [run.count for run in runs] != counts or session.judge.calls,
-        "silence of abandoned runs",
-        for_s=1.5,
+        lambda: [run.count for run in runs] != counts or session.judge.calls, "silence of abandoned runs", for_s=1.5
     )
     await session.ping()
 

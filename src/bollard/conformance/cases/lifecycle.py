@@ -12,15 +12,7 @@ from bollard.conformance.limits import EXIT_BUSY_S, START_S
 from bollard.conformance.registry import Cases, Launcher
 from bollard.conformance.scripted_run import AUTHOR, PLUGIN, RUNNERS, TOOLS, run_request, step
 from bollard.conformance.session import Session
-from bollard.protocol import (
-    CHANNEL_FD_VARIABLE,
-    InitializeResult,
-    JsonObject,
-    RunnerList,
-    ToolList,
-    limits,
-    runner_id,
-)
+from bollard.protocol import CHANNEL_FD_VARIABLE, InitializeResult, JsonObject, RunnerList, ToolList, limits, runner_id
 from bollard.protocol.limits import PROTOCOL_VERSION
 from bollard.wire.envelope import METHOD_NOT_FOUND
 from bollard.wire.process import ENVIRONMENT_ALLOWED

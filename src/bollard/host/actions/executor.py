@@ -77,12 +77,7 @@ class Executor:
         self._recorder = Recorder(self._redactor, clock)
 
     async def execute(
-        self,
-        session: RunSession,
-        call: Call,
-        ledger: Ledger,
-        *,
-        progress: Progress | None = None,
+        self, session: RunSession, call: Call, ledger: Ledger, *, progress: Progress | None = None
     ) -> Outcome:
         """Execute a call, or return the outcome of an earlier one with this id. Raises `InvalidRequest` if the id
         belongs to a different call."""
@@ -94,12 +89,7 @@ class Executor:
         if known is not None:
             return known
         pending = _PendingCall(
-            session=session,
-            call=call,
-            call_id=call_id,
-            ledger=ledger,
-            arguments_sha256=digest,
-            progress=progress,
+            session=session, call=call, call_id=call_id, ledger=ledger, arguments_sha256=digest, progress=progress
         )
         outcome: Outcome | None = None
         try:
@@ -119,9 +109,7 @@ class Executor:
 
     async def _execute(self, pending: _PendingCall) -> Outcome:
         entry = CallEntry(
-            name=pending.call.name,
-            arguments_sha256=pending.arguments_sha256,
-            explanation=pending.call.explanation,
+            name=pending.call.name, arguments_sha256=pending.arguments_sha256, explanation=pending.call.explanation
         )
         capability_id, reserved = pending.call.name[:256], None
         try:
@@ -225,9 +213,7 @@ def _time_for(capability: Capability, ledger: Ledger) -> float:
     """The smaller of the capability's time limit and the run's remaining time."""
     if ledger.left_s <= 0:
         raise ToolFailed(
-            "the run has no time left for another call",
-            reason="no_time_left",
-            hint="give the agent's runs more time",
+            "the run has no time left for another call", reason="no_time_left", hint="give the agent's runs more time"
         )
     return min(capability.limits.timeout_s, ledger.left_s)
 

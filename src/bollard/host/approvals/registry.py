@@ -130,12 +130,7 @@ class ApprovalLog:
         self._clock = clock
 
     async def into_run(
-        self,
-        run: LiveRun,
-        kind: str,
-        data: JsonObject,
-        settled: Callable[[], None],
-        lost: Callable[[], None] = _ignore,
+        self, run: LiveRun, kind: str, data: JsonObject, settled: Callable[[], None], lost: Callable[[], None] = _ignore
     ) -> None:
         """Write a record of the run. `settled` is called when it is on disk, however long that takes, or `lost` if it
         never will be. Raises `AuditUnavailable` after `AUDIT_S`, and `Conflict` if the run ended first."""

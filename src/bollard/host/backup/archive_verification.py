@@ -143,12 +143,7 @@ def _follow(rows: list[RecordRow], walk: _Walk) -> None:
         wanted = walk.wanted.get((workspace, chain), {})
         here = {at: wanted.pop(at) for at in range(position + 1, position + len(records) + 1) if at in wanted}
         report = verify_chain(
-            workspace,
-            chain,
-            map(chained, records),
-            after_position=position,
-            after_hash=hash_,
-            heads=here,
+            workspace, chain, map(chained, records), after_position=position, after_hash=hash_, heads=here
         )
         if report.fault is not None:
             raise _broken(chain, report.fault.position, report.fault.detail)

@@ -112,12 +112,7 @@ def back_up(
     counts = {table.name: writer.members[table.member].lines for table in tables}
     size = file.stat().st_size
     return BackupReport(
-        size=size,
-        tables=counts,
-        verified=verified,
-        signed_by=key.verify_key.fingerprint,
-        missing=lost,
-        keys=keys,
+        size=size, tables=counts, verified=verified, signed_by=key.verify_key.fingerprint, missing=lost, keys=keys
     )
 
 

@@ -138,12 +138,7 @@ def export_workspace(
 
 
 def _copy_log(
-    snapshot: Snapshot,
-    tables: list[Table],
-    workspace: str,
-    writer: ArchiveWriter,
-    found: _Found,
-    progress: Progress,
+    snapshot: Snapshot, tables: list[Table], workspace: str, writer: ArchiveWriter, found: _Found, progress: Progress
 ) -> _Found:
     total = sum(snapshot.count(table, workspace) for table in tables)
     done = 0

@@ -127,11 +127,7 @@ def _write(
             kind="agent", workspace=workspace, id=thing.id, revision=thing.revision, by=_BY, body=thing.body
         )
         settler.note(workspace, "policy.changed", change.data())
-    summary: JsonObject = {
-        "export_ms": manifest.created_ms,
-        "version": manifest.version,
-        "withheld": manifest.withheld,
-    }
+    summary: JsonObject = {"export_ms": manifest.created_ms, "version": manifest.version, "withheld": manifest.withheld}
     return settler.settle([workspace], "workspace.imported", summary, only=workspace)
 
 

@@ -13,15 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from bollard.host.capabilities.capability import (
-    Approval,
-    Capability,
-    CapabilityLimits,
-    Effects,
-    Flow,
-    Kind,
-    Risk,
-)
+from bollard.host.capabilities.capability import Approval, Capability, CapabilityLimits, Effects, Flow, Kind, Risk
 from bollard.host.errors import CapabilityDenied, InvalidRequest, NotFound
 from bollard.protocol import JsonObject
 from bollard.trust import NotCanonical, canonical_json, sha256_of

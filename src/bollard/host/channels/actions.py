@@ -110,12 +110,7 @@ def _action(channel_id: str, name: str, what: str, abilities: Abilities, **field
         name=name,
         kind="channel",
         description=f"{what} through the channel {channel_id}.",
-        input_schema={
-            "type": "object",
-            "properties": {**fields},
-            "required": [*fields],
-            "additionalProperties": False,
-        },
+        input_schema={"type": "object", "properties": {**fields}, "required": [*fields], "additionalProperties": False},
         risk="medium",
         flow=_FLOW,
         effects="idempotent" if abilities.dedupe == "native" or name == EDIT else "at_most_once",

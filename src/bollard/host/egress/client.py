@@ -239,11 +239,7 @@ def _outcome_unknown(place: Destination, problem: str) -> OutcomeUnknown:
 
 def _request_failed(place: Destination, problem: str) -> ToolFailed:
     return ToolFailed(
-        f"{place.origin}: {problem}",
-        reason="request_failed",
-        hint="retry later",
-        origin=place.origin,
-        problem=problem,
+        f"{place.origin}: {problem}", reason="request_failed", hint="retry later", origin=place.origin, problem=problem
     )
 
 

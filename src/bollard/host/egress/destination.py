@@ -152,10 +152,7 @@ def place_of(url: str) -> Destination:
         return Destination.of(url)
     except ValueError as error:
         raise EgressDenied(
-            f"the URL {error}",
-            reason="url_invalid",
-            hint="use a URL like https://example.org/page",
-            problem=str(error),
+            f"the URL {error}", reason="url_invalid", hint="use a URL like https://example.org/page", problem=str(error)
         ) from error
 
 

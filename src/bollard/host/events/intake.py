@@ -201,12 +201,7 @@ class Intake:
     ) -> Accepted:
         parent, fresh = placement.parent, placement.fresh
         run = self._maker.make(
-            event,
-            placement.agent,
-            placement.binding_id,
-            event_id=event_id,
-            parent=parent,
-            external=placement.external,
+            event, placement.agent, placement.binding_id, event_id=event_id, parent=parent, external=placement.external
         )
         facts = run.facts
         turn = self._conversations.enter(placement, run)

@@ -179,9 +179,7 @@ class Offer:
 
     @staticmethod
     def of(
-        *things: OfferedThing,
-        capabilities: Iterable[Capability] = (),
-        absent: Mapping[str, str] = MappingProxyType({}),
+        *things: OfferedThing, capabilities: Iterable[Capability] = (), absent: Mapping[str, str] = MappingProxyType({})
     ) -> "Offer":
         """Build an offer of resources and capabilities. The last of several with one id wins."""
         by_id = {capability.id: capability for capability in capabilities}

@@ -11,17 +11,7 @@ from bollard.host.runs.event import API_SOURCE, NewEvent
 from bollard.host.scope import Actor as EventActor
 from bollard.host.scope import Scope
 from bollard.host.texts import Locale
-from bollard.protocol import (
-    AgentInput,
-    Flag,
-    Int,
-    JsonObject,
-    Strict,
-    Timestamp,
-    TriggerSource,
-    first_problem,
-    limits,
-)
+from bollard.protocol import AgentInput, Flag, Int, JsonObject, Strict, Timestamp, TriggerSource, first_problem, limits
 
 S = TypeVar("S", bound=Strict)
 Id = Annotated[str, Field(min_length=1, max_length=256)]

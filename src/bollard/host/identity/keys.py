@@ -86,13 +86,7 @@ class Keys(Repository[ApiKey]):
     """The API keys. Only the digest of a token is kept."""
 
     def __init__(
-        self,
-        *,
-        changes: SavedChanges,
-        changing: asyncio.Lock,
-        clock: Clock,
-        callers: CallerRegistry,
-        uses: KeyUses,
+        self, *, changes: SavedChanges, changing: asyncio.Lock, clock: Clock, callers: CallerRegistry, uses: KeyUses
     ) -> None:
         super().__init__(API_KEY, changes, lambda body, _: read(ApiKey, body, "key"), ApiKey.to_wire, changing)
         self._clock = clock

@@ -110,12 +110,7 @@ class KnowledgeBaseRepository(Repository[SavedKnowledgeBase]):
     async def delete(self, workspace: str, kb_id: str, *, by: str, edited: int | None = None) -> None:
         """Delete a base. The same commit notes that its documents must be erased. Raises `NotFound`, `Conflict`."""
         row = KeptRow(
-            kind=_ERASING,
-            workspace=workspace,
-            id=kb_id,
-            body=b"{}",
-            expires_ms=None,
-            updated_ms=self._clock.now_ms(),
+            kind=_ERASING, workspace=workspace, id=kb_id, body=b"{}", expires_ms=None, updated_ms=self._clock.now_ms()
         )
 
         def settled() -> None:

@@ -158,9 +158,7 @@ class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
 
     def missing(self) -> NotFound:
         return NotFound(
-            f"there is no such {self.noun}",
-            reason=f"no_{self.kind}",
-            hint=f"`bollard {self.listed_by}` lists them",
+            f"there is no such {self.noun}", reason=f"no_{self.kind}", hint=f"`bollard {self.listed_by}` lists them"
         )
 
     def at_limit(self) -> HostError:

@@ -10,14 +10,7 @@ import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, StorageFull, StorageUnavailable, StoreTaken
-from bollard.host.limits import (
-    HEAD_RECORDS,
-    HEAD_S,
-    JOURNAL_FULL_S,
-    JOURNAL_GIVE_UP_S,
-    JOURNAL_RETRY_S,
-    REPLAY_PAGE,
-)
+from bollard.host.limits import HEAD_RECORDS, HEAD_S, JOURNAL_FULL_S, JOURNAL_GIVE_UP_S, JOURNAL_RETRY_S, REPLAY_PAGE
 from bollard.host.log.admission import Admission
 from bollard.host.log.chain import ChainGrowth, Chains, sign_ends
 from bollard.host.log.entries import ChoreDone, CommitOutcome, CommitResult, Committed, Entry

@@ -67,10 +67,7 @@ _SAID: Final[dict[str, dict[Language, str]]] = {
         "zh": "这里没有工具 {name}。可用的有：{names}。",
     },
     "none": {"en": "none", "zh": "无"},
-    "bad_arguments": {
-        "en": "What follows {name} is not a JSON object.",
-        "zh": "{name} 后面的内容不是 JSON 对象。",
-    },
+    "bad_arguments": {"en": "What follows {name} is not a JSON object.", "zh": "{name} 后面的内容不是 JSON 对象。"},
     "not_in_sources": {"en": "The sources say nothing about that.", "zh": "资料里没有提到这一点。"},
 }
 

@@ -33,12 +33,7 @@ class Endpoint:
 
     @contextlib.asynccontextmanager
     async def asked(
-        self,
-        path: str,
-        body: JsonObject,
-        headers: tuple[tuple[str, str], ...],
-        key: str | None,
-        idles: int = 0,
+        self, path: str, body: JsonObject, headers: tuple[tuple[str, str], ...], key: str | None, idles: int = 0
     ) -> AsyncGenerator[HttpAnswer]:
         """Send a request and yield a successful answer. Raises `ModelFailed`, also for an error inside the answer."""
         spec = self._spec

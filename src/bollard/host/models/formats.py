@@ -11,15 +11,7 @@ from bollard.host.models.boundary import ModelCall, Vectors
 from bollard.host.models.failures import failed
 from bollard.host.models.limits import EVENT_BYTES, TOOL_CALLS
 from bollard.host.models.specs import SavedModel
-from bollard.protocol import (
-    FunctionCallChunk,
-    JsonObject,
-    Message,
-    MessageChunk,
-    RerankScore,
-    ToolCallChunk,
-    Usage,
-)
+from bollard.protocol import FunctionCallChunk, JsonObject, Message, MessageChunk, RerankScore, ToolCallChunk, Usage
 from bollard.wire.errors import FrameError
 from bollard.wire.strict_json import decode
 

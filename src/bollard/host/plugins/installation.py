@@ -39,11 +39,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     def of(code: StoredCode, by: str, now_ms: int) -> "Version":
         described = code.described
         return Version(
-            digest=code.digest,
-            version=described.version,
-            access=described.access,
-            consented_by=by,
-            consented_ms=now_ms,
+            digest=code.digest, version=described.version, access=described.access, consented_by=by, consented_ms=now_ms
         )
 
     def to_wire(self) -> JsonObject:

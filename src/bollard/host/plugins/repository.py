@@ -85,9 +85,7 @@ class PluginRepository:
                 installed = Installed.from_wire(_decode(row.body), row.workspace, row.revision)
             except (KeyError, TypeError, AttributeError) as error:
                 raise unreadable(
-                    "plugin",
-                    row,
-                    InvalidRequest(f"{type(error).__name__}: {error}", reason="saved_plugin"),
+                    "plugin", row, InvalidRequest(f"{type(error).__name__}: {error}", reason="saved_plugin")
                 ) from error
             key = (installed.workspace, installed.plugin_id)
             self._installed[key] = installed

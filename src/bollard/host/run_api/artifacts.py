@@ -15,14 +15,7 @@ from bollard.host.capabilities.capability import Flow
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.errors import Conflict, HostError, NotFound, ToolFailed
 from bollard.host.run_api.reach import FindArtifact
-from bollard.host.run_api.refusal import (
-    ApiRefused,
-    check_name,
-    check_type,
-    no_such_run,
-    secret_in_content,
-    write_down,
-)
+from bollard.host.run_api.refusal import ApiRefused, check_name, check_type, no_such_run, secret_in_content, write_down
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.results import artifact_id_of
 from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms
@@ -142,12 +135,7 @@ class Uploads:
     """
 
     def __init__(
-        self,
-        blobs: BlobStore,
-        find: FindArtifact,
-        *,
-        terms: ArtifactTerms = ANY_TERMS,
-        max_bytes: int = BLOB_BYTES,
+        self, blobs: BlobStore, find: FindArtifact, *, terms: ArtifactTerms = ANY_TERMS, max_bytes: int = BLOB_BYTES
     ) -> None:
         self._blobs = blobs
         self._find_artifact = find

@@ -78,13 +78,7 @@ def _observed(kind: str, data: JsonObject) -> CheckedResult:
 
 
 def _rejection(result: WorkerResult, problem: str, field: str) -> JsonObject:
-    return {
-        "sequence": result.sequence,
-        "type": result.type,
-        "reason": "invalid",
-        "field": field,
-        "problem": problem,
-    }
+    return {"sequence": result.sequence, "type": result.type, "reason": "invalid", "field": field, "problem": problem}
 
 
 def _rejected(result: WorkerResult, problem: str, field: str) -> CheckedResult:

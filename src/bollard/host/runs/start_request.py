@@ -92,10 +92,7 @@ def event_context(event_id: str, event: NewEvent) -> JsonObject:
     scope = event.scope
     if scope.conversation is not None:
         given["conversation"] = _present(
-            conversation_id=scope.conversation,
-            thread_id=scope.thread,
-            bot_id=scope.bot,
-            workspace_id=scope.workspace,
+            conversation_id=scope.conversation, thread_id=scope.thread, bot_id=scope.bot, workspace_id=scope.workspace
         )
     if scope.actor_type is not None:
         given["actor"] = _present(actor_type=scope.actor_type, actor_id=scope.actor_id, actor_name=event.actor_name)
@@ -228,11 +225,7 @@ class StartRequestBuilder:
             return ConversationFacts(state=state, shortened=shortened), flow
         newest = self._store.transcript(
             TranscriptQuery(
-                workspace=facts.workspace,
-                bot=facts.bot,
-                conversation=facts.conversation,
-                thread=facts.thread,
-                limit=2,
+                workspace=facts.workspace, bot=facts.bot, conversation=facts.conversation, thread=facts.thread, limit=2
             )
         )
         before = [row for row in newest if row.event_id != facts.event_id]

@@ -13,13 +13,7 @@ import structlog
 
 from bollard.host.clock import Clock
 from bollard.host.errors import AuditUnavailable, Conflict, HostError, InvalidRequest, NotFound, Overloaded, StorageFull
-from bollard.host.limits import (
-    AUDIT_S,
-    SECRET_CHARACTERS,
-    SECRET_LEAST_CHARACTERS,
-    SECRETS_BYTES,
-    SECRETS_OF_WORKSPACE,
-)
+from bollard.host.limits import AUDIT_S, SECRET_CHARACTERS, SECRET_LEAST_CHARACTERS, SECRETS_BYTES, SECRETS_OF_WORKSPACE
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data

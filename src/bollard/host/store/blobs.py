@@ -299,11 +299,7 @@ class BlobStore:
     # --- sweeping ---
 
     def sweep(
-        self,
-        referenced: Iterable[str],
-        *,
-        unreferenced_s: float = UNREFERENCED_S,
-        upload_idle_s: float = UPLOAD_IDLE_S,
+        self, referenced: Iterable[str], *, unreferenced_s: float = UNREFERENCED_S, upload_idle_s: float = UPLOAD_IDLE_S
     ) -> int:
         """Remove unreferenced blobs and idle uploads; returns how many."""
         kept_digests = frozenset(referenced)

@@ -224,11 +224,7 @@ class SqliteDatabase:
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
-            self._path,
-            timeout=self._busy_wait_s,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
+            self._path, timeout=self._busy_wait_s, isolation_level=None, check_same_thread=False, cached_statements=256
         )
 
     def _connect_writer(self) -> sqlite3.Connection:

@@ -365,9 +365,7 @@ DIGESTS: Final = (
     "ORDER BY sha256 LIMIT ?"
 )
 OUTBOX_OPEN: Final = select(
-    "outbox",
-    OutboxRow,
-    "WHERE status IN ('queued', 'started', 'shown') AND record_id > ? ORDER BY record_id LIMIT ?",
+    "outbox", OutboxRow, "WHERE status IN ('queued', 'started', 'shown') AND record_id > ? ORDER BY record_id LIMIT ?"
 )
 OUTBOX: Final = select("outbox", OutboxRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
 OUTBOX_OF_CHANNEL: Final = select(

@@ -6,13 +6,7 @@ from typing import Final, TypeVar, cast
 import msgspec
 
 from bollard.host.store import statements
-from bollard.host.store.action_rows import (
-    CallChanges,
-    EndToolCall,
-    PatchApproval,
-    PutApproval,
-    PutToolCall,
-)
+from bollard.host.store.action_rows import CallChanges, EndToolCall, PatchApproval, PutApproval, PutToolCall
 from bollard.host.store.database import Database, Values, build_rows, kept_and_mac, row_exists
 from bollard.host.store.delta_spans import merge
 from bollard.host.store.kept_key import KeptKey

@@ -5,22 +5,8 @@ The version is that of the definitions, not of the host, so that a new host does
 
 from typing import Final
 
-from bollard.host.capabilities.capability import (
-    NO_FLOW,
-    Approval,
-    Capability,
-    CapabilityLimits,
-    Effects,
-    Flow,
-    Risk,
-)
-from bollard.host.limits import (
-    COMMAND_CHARACTERS,
-    EXPRESSION_CHARACTERS,
-    FILE_LINES,
-    KIB,
-    TOOL_TEXT_CHARACTERS,
-)
+from bollard.host.capabilities.capability import NO_FLOW, Approval, Capability, CapabilityLimits, Effects, Flow, Risk
+from bollard.host.limits import COMMAND_CHARACTERS, EXPRESSION_CHARACTERS, FILE_LINES, KIB, TOOL_TEXT_CHARACTERS
 from bollard.protocol import JsonObject
 
 BUILTIN: Final = "builtin"

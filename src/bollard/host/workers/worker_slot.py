@@ -374,11 +374,7 @@ def _check_identity(source: PluginSource, identity: PluginIdentity) -> None:
 
 def _limit(pid: int) -> None:
     """Limit the resources of a worker, before any plugin code is called."""
-    bounds = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_DATA: WORKER_MEMORY_BYTES,
-        resource.RLIMIT_NOFILE: WORKER_FILES,
-    }
+    bounds = {resource.RLIMIT_CORE: 0, resource.RLIMIT_DATA: WORKER_MEMORY_BYTES, resource.RLIMIT_NOFILE: WORKER_FILES}
     for kind, bound in bounds.items():
         hard = resource.prlimit(pid, kind)[1]
         allowed = bound if hard == resource.RLIM_INFINITY else min(bound, hard)

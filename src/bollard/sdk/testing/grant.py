@@ -3,14 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from bollard.protocol import (
-    ACTIONS,
-    AgentAPIError,
-    AgentRunnerPermissions,
-    AvailableAPIs,
-    ErrorCode,
-    Strict,
-)
+from bollard.protocol import ACTIONS, AgentAPIError, AgentRunnerPermissions, AvailableAPIs, ErrorCode, Strict
 from bollard.sdk.errors import AgentAPIException, api_failure
 
 EVERYTHING = AgentRunnerPermissions(

@@ -6,15 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from bollard.protocol import (
-    TERMINAL_TYPES,
-    AgentRunResult,
-    FailureCode,
-    JsonObject,
-    JsonValue,
-    LogLevel,
-    limits,
-)
+from bollard.protocol import TERMINAL_TYPES, AgentRunResult, FailureCode, JsonObject, JsonValue, LogLevel, limits
 from bollard.sdk.calls import ApiCaller
 from bollard.sdk.context import RunContext
 from bollard.sdk.declaration import RunnerDeclaration

@@ -16,13 +16,7 @@ from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge
 from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.bodies import EventFields, Id, PostEvent, chosen_id, parsed
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.events.cloudevents import (
-    BATCH,
-    STRUCTURED,
-    CloudEvent,
-    header_attributes,
-    structured_event,
-)
+from bollard.host.http.events.cloudevents import BATCH, STRUCTURED, CloudEvent, header_attributes, structured_event
 from bollard.host.http.events.event_data import (
     SIZE_FAULTS,
     EventData,
@@ -227,9 +221,7 @@ def through_channel(event: NewEvent, channel: SavedChannel, target: str = "") ->
         event,
         source=channel.channel_id,
         scope=msgspec.structs.replace(
-            scope,
-            bot=scope.bot or channel.bot,
-            actor_type=None if scope.actor_id is None else channel.channel_id,
+            scope, bot=scope.bot or channel.bot, actor_type=None if scope.actor_id is None else channel.channel_id
         ),
         trigger="platform",
         surface=channel.kind,

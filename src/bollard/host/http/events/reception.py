@@ -20,15 +20,7 @@ from bollard.host.http.events.payloads import Payload, Payloads
 from bollard.host.http.idempotency import refuse_other
 from bollard.host.http.resources.run_rows import accepted_body
 from bollard.host.limits import EVENTS_AT_ONCE
-from bollard.host.runs.event import (
-    API_SOURCE,
-    OWN_EVENTS,
-    OWN_SOURCE,
-    RUN_SOURCE,
-    NewEvent,
-    RawPayload,
-    is_own_source,
-)
+from bollard.host.runs.event import API_SOURCE, OWN_EVENTS, OWN_SOURCE, RUN_SOURCE, NewEvent, RawPayload, is_own_source
 from bollard.host.store.artifact_terms import ArtifactTerms
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject

@@ -146,12 +146,7 @@ class AgentTools:
         event = self._event(text, conversation)
         await self._parts.rows.check_entering(self._caller, event.scope)
         creating = asyncio.ensure_future(
-            self._parts.core.intake.accept(
-                event,
-                agent_id,
-                watch=True,
-                fresh=self._message_id is None,
-            )
+            self._parts.core.intake.accept(event, agent_id, watch=True, fresh=self._message_id is None)
         )
         try:
             return await asyncio.shield(creating)

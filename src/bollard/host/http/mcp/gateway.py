@@ -31,8 +31,7 @@ _ID: Final[JsonObject] = {"type": ["string", "integer", "null"]}
 _MESSAGE: Final = named(
     "McpMessage",
     fields(
-        {"id": _ID, "result": ANY, "error": fields({"data": {}}, code=NUMBER, message=TEXT)},
-        jsonrpc={"const": "2.0"},
+        {"id": _ID, "result": ANY, "error": fields({"data": {}}, code=NUMBER, message=TEXT)}, jsonrpc={"const": "2.0"}
     ),
 )
 _MESSAGE_IN: Final = named(
@@ -61,9 +60,7 @@ _ANSWERS: Final = {
     202: Answer(summary="The notification was accepted."),
     400: Answer(summary="The body is not a message of a supported version.", schema=_REFUSED, example=_NO_MESSAGE),
     404: Answer(
-        summary="From 2026-07-28 on: unknown method. Or unknown workspace.",
-        schema=_REFUSED,
-        example=_NO_METHOD,
+        summary="From 2026-07-28 on: unknown method. Or unknown workspace.", schema=_REFUSED, example=_NO_METHOD
     ),
 }
 _VERSION: Final = HeaderField(
@@ -75,13 +72,7 @@ class McpGateway:
     """The two MCP endpoints, and the tokens for runs."""
 
     def __init__(
-        self,
-        parts: MessageParts,
-        control: RunControl,
-        *,
-        hide: Callable[[str], str],
-        rates: Rates,
-        strangers: Rates,
+        self, parts: MessageParts, control: RunControl, *, hide: Callable[[str], str], rates: Rates, strangers: Rates
     ) -> None:
         """`hide` removes secrets from a text."""
         self._parts = parts

@@ -15,13 +15,7 @@ from bollard.host.capabilities.graph import CapabilityGraph
 from bollard.host.capabilities.sources import Progress
 from bollard.host.errors import NotFound
 from bollard.host.grants.check import RULES, Denied, check
-from bollard.host.http.mcp.messages import (
-    blocks_of,
-    refused_call,
-    text_block,
-    tool_answer,
-    without_headers,
-)
+from bollard.host.http.mcp.messages import blocks_of, refused_call, text_block, tool_answer, without_headers
 from bollard.host.run_api.gateway import ask
 from bollard.host.run_api.tools import ToolCalls
 from bollard.host.runs.live_run import LiveRun
@@ -123,11 +117,7 @@ class RunTools:
         if (wanted.text is None) == (wanted.content_base64 is None):
             return AgentAPIError(code="invalid_argument", message="pass either text or content_base64")
         content = base64.b64decode(wanted.content_base64 or "") if wanted.text is None else wanted.text.encode()
-        head: JsonObject = {
-            "name": wanted.name,
-            "mime_type": wanted.mime_type,
-            "artifact_type": wanted.artifact_type,
-        }
+        head: JsonObject = {"name": wanted.name, "mime_type": wanted.mime_type, "artifact_type": wanted.artifact_type}
         begun = await ask(self._run, "artifacts.begin", head)
         if not isinstance(begun, dict):
             return begun

@@ -162,14 +162,7 @@ def _shared_by(operation: Operation) -> list[str]:
 
 def _part(name: str) -> JsonObject:
     summary, schema, example = PATH_PARTS[name]
-    return {
-        "name": name,
-        "in": "path",
-        "required": True,
-        "description": summary,
-        "schema": schema,
-        "example": example,
-    }
+    return {"name": name, "in": "path", "required": True, "description": summary, "schema": schema, "example": example}
 
 
 def _field(query: QueryField) -> JsonObject:

@@ -173,10 +173,7 @@ class ApprovalRoutes(DeclaredResource):
         name="getApprovalContent",
         summary="Attached content of an approval, whole, as lines in which nothing is hidden.",
         right="approvals.read",
-        query=(
-            PAGE[0],
-            QueryField(name="line", summary="The first line.", kind="number", most=10_000_000, default=0),
-        ),
+        query=(PAGE[0], QueryField(name="line", summary="The first line.", kind="number", most=10_000_000, default=0)),
         answers={
             200: Answer(
                 summary="Some of its lines.",

@@ -182,8 +182,4 @@ def _defined(capability: Capability) -> JsonObject:
 
 
 def _flow(flow: Flow) -> JsonObject:
-    return {
-        "reads_private": flow.reads_private,
-        "brings_untrusted": flow.brings_untrusted,
-        "sends_out": flow.sends_out,
-    }
+    return {"reads_private": flow.reads_private, "brings_untrusted": flow.brings_untrusted, "sends_out": flow.sends_out}

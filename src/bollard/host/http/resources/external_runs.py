@@ -91,11 +91,7 @@ class ExternalExecution(DeclaredResource):
         body=AppendResults,
         body_example={
             "results": [
-                {
-                    "sequence": 1,
-                    "type": "message.delta",
-                    "data": {"chunk": {"role": "assistant", "content": "Hello"}},
-                }
+                {"sequence": 1, "type": "message.delta", "data": {"chunk": {"role": "assistant", "content": "Hello"}}}
             ]
         },
         answers={200: answer("It is on disk.", run_id="run_01", last_sequence=1)},

@@ -234,12 +234,7 @@ class Health(DeclaredResource):
     tag = "host"
 
     def __init__(
-        self,
-        readiness: Readiness,
-        summary: Callable[[], JsonObject],
-        authenticator: Authenticator,
-        *,
-        public: bool,
+        self, readiness: Readiness, summary: Callable[[], JsonObject], authenticator: Authenticator, *, public: bool
     ) -> None:
         """Where the host is `public`, its details are for those who may read its metrics."""
         self._readiness = readiness
@@ -266,9 +261,7 @@ class Health(DeclaredResource):
         answers={
             200: Answer(summary="It can.", schema=_READY, example={"ready": True, "reasons": []}),
             503: Answer(
-                summary="It cannot, for these reasons.",
-                schema=_READY,
-                example={"ready": False, "reasons": [_DRAINING]},
+                summary="It cannot, for these reasons.", schema=_READY, example={"ready": False, "reasons": [_DRAINING]}
             ),
         },
     )

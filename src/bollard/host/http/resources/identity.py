@@ -161,10 +161,7 @@ _RESOURCE: Final = SavedResource(
     body=MakeKey,
     body_example={"name": "ci", "rights": ["runs.create"]},
     shown=_KEY,
-    summaries={
-        "list": "List the API keys of the workspace.",
-        "delete": "Delete a key. It opens nothing from then on.",
-    },
+    summaries={"list": "List the API keys of the workspace.", "delete": "Delete a key. It opens nothing from then on."},
 )
 
 

@@ -192,9 +192,7 @@ class Knowledge(SavedRoutes[SavedKnowledgeBase]):
         right="knowledge.ask",
         body=AskKnowledge,
         body_example={"query": "How many days of leave do I have?", "top_k": 3},
-        answers={
-            200: Answer(summary="The passages.", schema=KnowledgeResult, example={"chunks": [CHUNK_EXAMPLE]}),
-        },
+        answers={200: Answer(summary="The passages.", schema=KnowledgeResult, example={"chunks": [CHUNK_EXAMPLE]})},
         errors=("not_found", "knowledge_unavailable"),
     )
     async def retrieve(self, request: Request) -> Response:
@@ -210,9 +208,7 @@ class Knowledge(SavedRoutes[SavedKnowledgeBase]):
         name="reindexKnowledgeBase",
         summary="Index every document of a base again, in the background.",
         right="knowledge.write",
-        answers={
-            202: answer("It has begun.", kb_id="handbook"),
-        },
+        answers={202: answer("It has begun.", kb_id="handbook")},
         errors=("not_found", "knowledge_unavailable"),
     )
     async def reindex(self, request: Request) -> Response:

@@ -10,18 +10,7 @@ from bollard.host.capabilities.capability import RISKS
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import (
-    ANY,
-    FLAG,
-    TEXT,
-    TIME,
-    array_of,
-    choice,
-    fields,
-    map_of,
-    maybe,
-    named,
-)
+from bollard.host.http.openapi.schemas import ANY, FLAG, TEXT, TIME, array_of, choice, fields, map_of, maybe, named
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer, answer_body, operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes

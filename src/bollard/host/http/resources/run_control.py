@@ -175,10 +175,8 @@ class Control(DeclaredResource):
         right="grants.read",
         answers={
             200: Answer(
-                summary="The grant.",
-                schema=fields(grant=ANY, grant_sha256=TEXT, revoked=ANY),
-                example=GRANT_EXAMPLE,
-            ),
+                summary="The grant.", schema=fields(grant=ANY, grant_sha256=TEXT, revoked=ANY), example=GRANT_EXAMPLE
+            )
         },
         errors=("not_found",),
     )
@@ -196,9 +194,7 @@ class Control(DeclaredResource):
         right="grants.read",
         query=(
             QueryField(
-                name="action",
-                summary="One action of the run API; all of them if absent.",
-                example="history.page",
+                name="action", summary="One action of the run API; all of them if absent.", example="history.page"
             ),
             QueryField(name="thing", summary="What the action is about.", example="support-7"),
             QueryField(name="locale", summary="Of the reasons.", choices=LOCALES, default="en_US"),

@@ -74,9 +74,7 @@ class RuntimeEntrance(DeclaredResource):
         open=True,
         answers={
             200: Answer(
-                summary="The challenge.",
-                schema=fields(nonce=TEXT, host_id=TEXT, expires_at=TIME),
-                example=_EXAMPLE,
+                summary="The challenge.", schema=fields(nonce=TEXT, host_id=TEXT, expires_at=TIME), example=_EXAMPLE
             )
         },
         errors=("rate_limited",),

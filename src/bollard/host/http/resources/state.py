@@ -80,12 +80,7 @@ class StateControl(DeclaredResource):
             200: Answer(
                 summary="How many values match, what became of them, and of how many nobody knows the writer.",
                 schema=fields(
-                    dry_run=FLAG,
-                    matched=NUMBER,
-                    deleted=NUMBER,
-                    kept=NUMBER,
-                    unknown=NUMBER,
-                    items=array_of(_VALUE),
+                    dry_run=FLAG, matched=NUMBER, deleted=NUMBER, kept=NUMBER, unknown=NUMBER, items=array_of(_VALUE)
                 ),
                 example={
                     "dry_run": True,

@@ -170,10 +170,7 @@ class ConnectionTable:
             )
         if self.open > self._most and not self._make_room():
             return TooManyConnections(
-                f"{self._most} connections are open",
-                reason="host_limit",
-                hint="retry in a moment",
-                limit=self._most,
+                f"{self._most} connections are open", reason="host_limit", hint="retry in a moment", limit=self._most
             )
         return None
 
