@@ -105,7 +105,6 @@ def picture(root: Path) -> dict[str, object]:
 
 CALLS: dict[str, Callable[[Folder, str], object]] = {
     "read": lambda folder, path: folder.read(path),
-    "read_part": lambda folder, path: folder.read_part(path, 0, 10),
     "write": lambda folder, path: folder.write(path, b"written"),
     "remove": lambda folder, path: folder.remove(path),
     "entries": lambda folder, path: folder.entries(path),

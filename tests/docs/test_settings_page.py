@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.http.resources.metrics import PoolVitals, Vitals, process_families
 from bollard.host.log.journal import WriterNumbers
 from bollard.host.runs.backlog import QueueShares

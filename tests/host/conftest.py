@@ -16,6 +16,7 @@ import msgspec
 import psycopg
 import pytest
 from tests.doubles.failing_store import FailurePlan, failing
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.doubles.memory_transport import MemoryTransport, memory_pair
 from tests.new_events import new_event
@@ -24,7 +25,6 @@ from tests.notifier import Notifier
 from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy, StatePolicy
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
-from bollard.host.clock import ManualClock
 from bollard.host.core import CapabilityParts, HostIdentity, Storage, build_core
 from bollard.host.engine import LocalEngine
 from bollard.host.errors import WorkerUnavailable

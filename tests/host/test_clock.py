@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime
 
-from bollard.host.clock import ManualClock, SystemClock
+from tests.doubles.manual_clock import ManualClock
+
+from bollard.host.clock import SystemClock
 
 
 def test_a_manual_clock_stands_until_it_is_moved() -> None:

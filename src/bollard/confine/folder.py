@@ -79,15 +79,6 @@ class Folder:
         finally:
             os.close(descriptor)
 
-    def read_part(self, path: str, offset: int, length: int) -> tuple[bytes, int]:
-        """Read a part of a file; returns it with the size of the whole file."""
-        descriptor = self._open_file(path)
-        try:
-            size = os.fstat(descriptor).st_size
-            return os.pread(descriptor, min(length, FILE_BYTES), offset), size
-        finally:
-            os.close(descriptor)
-
     def write(self, path: str, content: bytes) -> bool:
         """Write a file atomically, creating its folders. Returns whether the file is new."""
         names = split_path(path)

@@ -1,4 +1,4 @@
-"""Time as a boundary: the machine's clock, and one that tests and the simulator advance by hand."""
+"""Time as a boundary, so that tests and the simulator can advance it by hand."""
 
 import time
 from typing import Protocol
@@ -24,25 +24,3 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
-
-
-class ManualClock:
-    """A clock that moves only when a test advances it."""
-
-    def __init__(self, now_ms: int = 1_700_000_000_000, monotonic: float = 1000.0) -> None:
-        self._now_ms = now_ms
-        self._monotonic = monotonic
-
-    def now_ms(self) -> int:
-        return self._now_ms
-
-    def monotonic(self) -> float:
-        return self._monotonic
-
-    def advance(self, seconds: float) -> None:
-        self._now_ms += round(seconds * 1000)
-        self._monotonic += seconds
-
-    def jump(self, seconds: float) -> None:
-        """Change the wall clock without advancing monotonic time."""
-        self._now_ms += round(seconds * 1000)

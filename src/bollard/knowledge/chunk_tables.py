@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -51,7 +51,7 @@ class ChunkTables:
         first = self._last + 1
         self._last += len(pieces)
         rows = [
-            (number, document, piece.start, piece.end, piece.page, _encoded(piece.headings), text)
+            (number, document, piece.start, piece.end, piece.page, msgspec.json.encode(piece.headings).decode(), text)
             for number, (piece, text) in enumerate(pieces, start=first)
         ]
         words = [segment(index_text(piece.headings, text)) for piece, text in pieces]
@@ -67,7 +67,8 @@ class ChunkTables:
             (document, _REMOVE_ROWS),
         ):
             database.forget_words(
-                base, [(number, segment(index_text(_decoded(headings), body))) for number, headings, body in rows]
+                base,
+                [(number, segment(index_text(msgspec.json.decode(headings), body))) for number, headings, body in rows],
             )
             database.run("DELETE FROM knowledge_chunks WHERE document = ? AND number <= ?", (document, rows[-1][0]))
             self.vectors.remove(base, document)
@@ -96,11 +97,3 @@ class ChunkTables:
             (self._database.listed(numbers),),
         )
         return {row[0]: row for row in rows}
-
-
-def _encoded(headings: Sequence[str]) -> str:
-    return msgspec.json.encode(headings).decode()
-
-
-def _decoded(text: str) -> Any:
-    return msgspec.json.decode(text)

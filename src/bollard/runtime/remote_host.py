@@ -191,7 +191,8 @@ def _send_request(address: HostAddress, method: str, path: str, body: dict[str, 
     try:
         headers = {"accept": "application/json", "connection": "close"}
         raw = None if body is None else json.dumps(body).encode()
-        connection.request(method, address.prefix + path, raw, headers if raw is None else _add_content_type(headers))
+        headers = headers if raw is None else {**headers, "content-type": "application/json"}
+        connection.request(method, address.prefix + path, raw, headers)
         response = connection.getresponse()
         content = response.read(HANDSHAKE_ANSWER_BYTES)
     except ssl.SSLCertVerificationError as error:
@@ -212,10 +213,6 @@ def _send_request(address: HostAddress, method: str, path: str, body: dict[str, 
     if not isinstance(answer, dict):
         raise _unexpected_answer(address)
     return cast("dict[str, Any]", answer)
-
-
-def _add_content_type(headers: dict[str, str]) -> dict[str, str]:
-    return {**headers, "content-type": "application/json"}
 
 
 def _unexpected_answer(address: HostAddress) -> IncompatiblePeer:

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.actions.budgets import Budgets, Cost
 from bollard.host.agents.policies import BudgetPolicy, Spending
 from bollard.host.capabilities.capability import Capability, CapabilityLimits
 from bollard.host.capabilities.sources import CallContext
-from bollard.host.clock import ManualClock
 from bollard.host.errors import BudgetExceeded, Overloaded
 from bollard.host.scope import Actor
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.actions.budgets import DAY_MS, Budgets, Cost, SavedBudgets
 from bollard.host.agents.policies import BudgetPolicy, Spending
 from bollard.host.capabilities.sources import CallContext
-from bollard.host.clock import ManualClock
 from bollard.host.errors import BudgetExceeded
 from bollard.host.log.entries import Entry
 from bollard.host.scope import Actor

@@ -1,6 +1,7 @@
 """The front gates: who passes, who is refused, and with which reason."""
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.new_events import new_event
 from tests.replacement import replace
 from tests.tables import for_each
@@ -10,7 +11,6 @@ from bollard.host.agents.gates import FrontGates, GatesPassed, Refused, utc_day
 from bollard.host.agents.names import own_names
 from bollard.host.agents.policies import AgentPolicy, AudiencePolicy, AudienceRule, BudgetPolicy, GatePolicy
 from bollard.host.agents.rates import RATE_KEYS
-from bollard.host.clock import ManualClock
 from bollard.host.runs.event import NewEvent
 from bollard.host.scope import Actor
 

@@ -206,21 +206,16 @@ def test_what_is_unknown_changes_nothing() -> None:
     assert lanes.leave(key, "a") is None
     assert not lanes.cancel_queued(key, "a")
     lanes.set_waiting_messages(key, "a", 3)
-    lanes.close_steering(key, "a")
     assert len(lanes) == 0
 
 
-def test_messages_that_wait_and_the_end_of_steering_are_seen() -> None:
+def test_messages_that_wait_for_an_active_run_are_seen() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a"))
     lanes.enter_queue(key, run("b"))
     lanes.set_waiting_messages(key, "a", 7)
     lanes.set_waiting_messages(key, "b", 9)
     assert lanes.view(key) == LaneView(active=(replace(run("a"), waiting_messages=7),), queued=(run("b"),))
-    lanes.close_steering(key, "a")
-    view = lanes.view(key)
-    assert view is not None
-    assert view.active == (replace(run("a"), waiting_messages=7, steerable=False),)
 
 
 def test_an_event_belongs_to_its_thread_and_one_of_no_conversation_to_no_lane() -> None:

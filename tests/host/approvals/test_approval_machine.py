@@ -17,11 +17,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.host.conftest import MemoryBlobs, Stage
 
 from bollard.host.approvals.approval import Approval, Permission
-from bollard.host.clock import ManualClock
 from bollard.host.errors import HostError
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.audit.heads import HeadLine
 from bollard.host.audit.verification import LogReport, LogWalk
-from bollard.host.clock import ManualClock
 from bollard.host.log.chain import Chains
 from bollard.host.log.records import NewRecord
 from bollard.trust.keys import SigningKey

@@ -17,13 +17,13 @@ from typing import Any, Protocol
 import msgspec
 import psycopg
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.audit.heads import head_line
 from bollard.host.audit.verification import LogReport
 from bollard.host.audit.witness_sinks import WitnessFile
 from bollard.host.backup.log_check import check_log, read_witnesses
 from bollard.host.backup.table_source import open_snapshot
-from bollard.host.clock import ManualClock
 from bollard.host.log.chain import Chains, signed_head
 from bollard.host.log.records import NewRecord
 from bollard.host.store.postgres import postgres_store

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.audit import proof as proofs
 from bollard.host.audit.proof import Proof, check_proof, prove, read_proof, write_proof
-from bollard.host.clock import ManualClock
 from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.audit import queries
 from bollard.host.audit.queries import AuditFilter, all_of, page_of_log, write_first
 from bollard.host.audit.view import RunContext, actor_of, audited
-from bollard.host.clock import ManualClock
 from bollard.host.errors import AuditUnavailable
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal

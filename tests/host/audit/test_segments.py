@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.audit import segments as archiving
 from bollard.host.audit.segments import Archiver, BadSegment, find_segments, read_segment
 from bollard.host.backup.log_check import CheckedLog, check_log, read_witnesses
 from bollard.host.backup.sqlite_tables import SqliteSnapshot
-from bollard.host.clock import ManualClock
 from bollard.host.errors import SettingsError
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.audit.heads import HeadLine, UnreadableHead, head_line, read_heads_of
 from bollard.host.audit.witness import Witness, WitnessThread
 from bollard.host.audit.witness_sinks import WitnessFile
-from bollard.host.clock import ManualClock
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import data_of

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.audit.heads import head_line
 from bollard.host.audit.trail import check_witnessed
 from bollard.host.audit.witness_sinks import WitnessFile, WitnessHttp
-from bollard.host.clock import ManualClock
 from bollard.host.errors import AuditUnavailable, LogBroken
 from bollard.host.limits import HEAD_RECORDS, WITNESS_REQUEST_BYTES
 from bollard.host.log.chain import Chains

@@ -16,10 +16,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.backup.archive_verification import ArchiveTrust
 from bollard.host.backup.backup import BackupSource
-from bollard.host.clock import ManualClock, SystemClock
+from bollard.host.clock import SystemClock
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store

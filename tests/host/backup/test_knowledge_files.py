@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_engine import MemoryEngine
 from tests.host.backup.conftest import believing
 
@@ -15,7 +16,7 @@ from bollard.host.backup.backup import BackupSource, back_up
 from bollard.host.backup.restore import restore
 from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.backup.workspace_import import import_workspace
-from bollard.host.clock import ManualClock, SystemClock
+from bollard.host.clock import SystemClock
 from bollard.host.errors import BadArchive, Conflict
 from bollard.host.knowledge.bases import KnowledgeBaseRepository, SavedKnowledgeBase
 from bollard.host.knowledge.boundary import NewDocument, Question

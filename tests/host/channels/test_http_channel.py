@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from tests.doubles.fixed_resolver import FixedResolver
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.channels import http_channel
 from bollard.host.channels.channel import Delivered, DeliveryUnknown, NotDelivered, Outgoing, SavedChannel
 from bollard.host.channels.registry import HttpChannel
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
-from bollard.host.clock import ManualClock
 from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient
 from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, MIB

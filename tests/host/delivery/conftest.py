@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.channels.channel import Abilities
 from bollard.host.channels.registry import ChannelRepository
-from bollard.host.clock import ManualClock
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.runs.event import ReplyRoute

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
 from bollard.host.channels.channel import Abilities, Delivered, DeliveryUnknown, NotDelivered
-from bollard.host.clock import ManualClock
 from bollard.host.delivery import outbox as delivery
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S
 from bollard.host.log.rebuild import rebuild

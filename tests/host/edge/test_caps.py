@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from tests.doubles.manual_clock import ManualClock
 from tests.tables import for_each
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import HostError
 from bollard.host.exposure import client_network
 from bollard.host.http.answers import error_answer

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.engine import Cancel, Engine, LocalEngine
 from bollard.host.limits import LEASE_S
 from bollard.host.log.entries import Committed, Entry, FencedOff

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.admission import Interrupt, Queue, Reject, Start, Steer
@@ -13,7 +14,6 @@ from bollard.host.agents.binding import binding_from_wire
 from bollard.host.agents.lanes import lane_of
 from bollard.host.agents.policies import AgentPolicy, BudgetPolicy, ConcurrencyPolicy, GatePolicy
 from bollard.host.agents.routing import BindingRegistry
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, NotFound
 from bollard.host.events.acceptance import Preview
 from bollard.host.http.resources.events import preview_body

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Overloaded
 from bollard.host.limits import QUEUED_RUNS, QUEUED_RUNS_OF_AGENT, QUEUED_RUNS_OF_CALLER, QUEUED_RUNS_OF_CONVERSATION
 from bollard.host.runs.backlog import QueueLimits

@@ -4,13 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.replacement import replace
 from tests.simulation.invariants import conversation_problems
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import AgentPolicy, ConcurrencyPolicy
-from bollard.host.clock import ManualClock
 from bollard.host.errors import BudgetExceeded, StorageUnavailable
 from bollard.host.log.entries import Committed, Entry
 from bollard.host.log.records import NewRecord, data_of

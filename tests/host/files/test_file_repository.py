@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.capabilities.sources import Sources
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.files.file_repository import FileRepository, NewFile
 from bollard.host.grants.offer import OfferedFile, Offers

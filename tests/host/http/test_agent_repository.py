@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.agent import AgentRegistry, agent_of
 from bollard.host.agents.agent_repository import AgentRepository
 from bollard.host.agents.gates import FrontGates, utc_day
 from bollard.host.agents.routing import BindingRegistry
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsError, StorageFull
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal

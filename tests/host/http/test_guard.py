@@ -10,8 +10,8 @@ import pytest
 from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message
 from starlette.websockets import WebSocket
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, Overloaded, Unauthenticated
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from tests.doubles.failing_store import FailurePlan, failing
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.replacement import replace
 from tests.tables import for_each
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import StorageFull, StorageUnavailable
 from bollard.host.http.resources.health import HostStatus, ProbeResult, Readiness, reasons_of
 from bollard.host.limits import READY_KEPT_S

@@ -10,9 +10,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
+from tests.doubles.manual_clock import ManualClock
 from tests.replacement import replace
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, StorageFull
 from bollard.host.http import idempotency as repeats_module
 from bollard.host.http.answers import JsonAnswer, read_body

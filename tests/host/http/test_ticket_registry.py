@@ -1,9 +1,9 @@
 """Tickets: single use, one path, a short lifetime, and a bounded number."""
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.tables import for_each
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Overloaded
 from bollard.host.http.auth import tickets
 from bollard.host.http.auth.tickets import TicketRegistry

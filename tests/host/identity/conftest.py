@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.identity.caller import installation
 from bollard.host.identity.directory import IdentityDirectory, open_identity
 from bollard.host.identity.passwords import Passwords

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.tables import for_each
 
 from bollard.host.capabilities.capability import Flow
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound
 from bollard.host.knowledge.bases import KnowledgeBaseRepository, SavedKnowledgeBase
 from bollard.host.knowledge.library import KnowledgeSource

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_engine import MemoryEngine
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import KnowledgeUnavailable, ModelFailed, NotFound
 from bollard.host.knowledge.bases import KnowledgeBaseRepository
 from bollard.host.knowledge.boundary import NewDocument, Question

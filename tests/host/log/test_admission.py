@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.clock import ManualClock
 from bollard.host.log.entries import Committed, Entry, ExpectationResult, StateExpectation
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import RunFacts, data_of, scope_key

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.clock import ManualClock
 from bollard.host.limits import HEAD_RECORDS
 from bollard.host.log import chain as ends
 from bollard.host.log.chain import Chains, sign_ends

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import StorageUnavailable
 from bollard.host.limits import HEAD_RECORDS, HEAD_S
 from bollard.host.log.entries import Entry

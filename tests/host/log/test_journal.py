@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.doubles.failing_store import FailurePlan, failing
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, Overloaded, StorageFull, StorageUnavailable, StoreTaken
 from bollard.host.limits import JOURNAL_BATCH_BYTES, JOURNAL_BATCH_RECORDS, JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES
 from bollard.host.log.entries import Chore, Committed, Duplicate, Entry, FencedOff, Renewed

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.clock import ManualClock
 from bollard.host.log.entries import Entry, Renewed
 from bollard.host.log.journal import Journal
 from bollard.host.log.projection import Projector

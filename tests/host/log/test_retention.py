@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 from tests.doubles.failing_store import FailurePlan, failing
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.new_events import new_event
 from tests.tables import for_each
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, SettingsError
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal

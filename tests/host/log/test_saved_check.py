@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import LogBroken, StoreMismatch
 from bollard.host.log.journal import Journal
 from bollard.host.log.rebuild import check_saved, rebuild

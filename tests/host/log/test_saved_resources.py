@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsError, StorageFull, StorageUnavailable
 from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.log import removal as state_removal
 from bollard.host.log.entries import Committed, Entry, StateExpectation
 from bollard.host.log.journal import Journal

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import LogBroken
 from bollard.host.limits import HEAD_RECORDS
 from bollard.host.log import tail

@@ -11,12 +11,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.ports import free_port
 
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult, Progress
-from bollard.host.clock import ManualClock
 from bollard.host.errors import NotFound
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread

@@ -12,11 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.host.mcp.conftest import Guarded, KnownSecrets, Servers
 from tests.tables import for_each
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, ToolFailed
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread

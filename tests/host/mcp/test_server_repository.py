@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.capabilities.capability import Flow
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, NotFound
 from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import SavedChanges

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded, SettingsError
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.pacing import Bucket, ModelPace

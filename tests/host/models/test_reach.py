@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from tests.doubles.fixed_resolver import FixedResolver
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.host.models.answers import SPOKEN
 from tests.host.models.provider import Provider, call, whole
 
-from bollard.host.clock import ManualClock, SystemClock
+from bollard.host.clock import SystemClock
 from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient
 from bollard.host.errors import InvalidRequest, ModelFailed

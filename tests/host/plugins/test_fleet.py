@@ -9,11 +9,11 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.host.plugins.conftest import files_of, zip_of
 from tests.replacement import replace
 
 from bollard.host.agents.agent import AgentRegistry
-from bollard.host.clock import ManualClock
 from bollard.host.errors import PluginUnusable
 from bollard.host.plugins.code_store import CodeStore, StoredCode
 from bollard.host.plugins.fleet import PluginFleet

@@ -1,8 +1,8 @@
 """What the workers of a plugin said: bounded, numbered, without what a terminal would obey and without secrets."""
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Overloaded
 from bollard.host.limits import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, PLUGIN_LOG_READERS
 from bollard.host.plugins.logs import PluginLog

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Overloaded
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal

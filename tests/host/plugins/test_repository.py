@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.host.plugins.conftest import files_of, zip_of
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.routing import BindingRegistry
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, HostError, NotFound, Overloaded, PluginUnusable, StorageUnavailable
 from bollard.host.limits import PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
 from bollard.host.log.journal import Journal

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.host.plugins.conftest import zip_of
 from tests.replacement import replace
@@ -18,7 +19,6 @@ from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.routing import BindingRegistry
 from bollard.host.capabilities.capability import ALL_FLOW, Capability
 from bollard.host.capabilities.sources import CallContext, CallOrder
-from bollard.host.clock import ManualClock
 from bollard.host.errors import ConsentNeeded, OutcomeUnknown, ToolFailed
 from bollard.host.log.journal import Journal
 from bollard.host.plugins.code_store import CodeStore

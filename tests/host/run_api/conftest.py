@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.new_events import new_event
 from tests.replacement import replace
 
@@ -18,7 +19,6 @@ from bollard.host.agents.agent import Agent
 from bollard.host.agents.policies import OPERATIONS, AccessPolicy, AgentPolicy, ResourceRule, StatePolicy
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Adapter, Sources
-from bollard.host.clock import ManualClock
 from bollard.host.errors import HostError
 from bollard.host.grants.offer import Offer, OfferedFile
 from bollard.host.log.entries import Committed, Entry

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_source import MemorySource
 from tests.replacement import replace
 
@@ -17,7 +18,6 @@ from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.policies import ResourceRule
 from bollard.host.capabilities.capability import NO_FLOW, Capability
 from bollard.host.capabilities.sources import CallOrder, CallResult, Sources
-from bollard.host.clock import ManualClock
 from bollard.host.errors import AuditUnavailable
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal, WriterListener, WriterNumbers

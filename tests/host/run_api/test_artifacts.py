@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.run_api.artifacts import UPLOADS_PER_RUN, Uploads
 from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.run_api.refusal import ApiRefused

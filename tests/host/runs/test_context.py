@@ -4,10 +4,10 @@ import itertools
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.new_events import new_event
 
 from bollard.host.agents.agent import Agent
-from bollard.host.clock import ManualClock
 from bollard.host.grants.offer import Offer
 from bollard.host.log.records import RunFacts
 from bollard.host.runs.creation import RunMaker

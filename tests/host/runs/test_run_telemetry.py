@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
-from bollard.host.clock import ManualClock
 from bollard.host.core import RunTelemetry
 from bollard.host.errors import Draining, StorageUnavailable
 from bollard.host.limits import SUBSCRIBER_FRAMES

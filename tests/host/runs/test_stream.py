@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.tables import for_each
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import InvalidRequest, StorageUnavailable
 from bollard.host.limits import REPLAY_PAGE, STREAM_PAGE_BYTES, SUBSCRIBER_FRAMES
 from bollard.host.log.entries import Entry

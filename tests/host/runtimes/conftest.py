@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_transport import MemoryTransport, memory_pair
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.routing import BindingRegistry
-from bollard.host.clock import ManualClock
 from bollard.host.log.journal import Journal
 from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.fleet import PluginFleet

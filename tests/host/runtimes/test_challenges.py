@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.limits import RUNTIME_CHALLENGE_S
 from bollard.host.runtimes.enrolment import Challenges
 from bollard.trust import connect_proof

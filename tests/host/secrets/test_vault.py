@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.replacement import replace
 
 from bollard.host.agents.agent import Agent
-from bollard.host.clock import ManualClock
 from bollard.host.errors import AuditUnavailable, Conflict, InvalidRequest, NotFound, Overloaded, StorageUnavailable
 from bollard.host.limits import AUDIT_S
 from bollard.host.log.journal import Journal

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.host.capabilities.sources import CallContext, CallOrder
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, StorageUnavailable, ToolFailed
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILL_TEXT_BYTES, SKILL_VERSIONS
 from bollard.host.log.journal import Journal

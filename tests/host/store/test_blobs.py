@@ -11,9 +11,9 @@ import time
 import tracemalloc
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 from tests.tables import for_each
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import Conflict, InvalidRequest, NotFound, StorageFull, StorageUnavailable
 from bollard.host.store.artifact_terms import MimeTypes
 from bollard.host.store.blobs import BlobStore, disk_errors

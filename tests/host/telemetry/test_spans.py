@@ -4,8 +4,8 @@ import threading
 from collections.abc import Sequence
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.errors import SettingsError
 from bollard.host.telemetry.span_export import SpanQueue, span_export
 from bollard.host.telemetry.tracer import Span, TraceContext, Tracer

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.confine.probe import Confinement, choose_confinement, machine_findings
 from bollard.host.capabilities.capability import NO_FLOW, Flow
 from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult
-from bollard.host.clock import ManualClock
 from bollard.host.egress.destination import EgressRequest, EgressResponse
 from bollard.host.errors import NotFound
 from bollard.host.tools.builtin import BuiltinTools

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
 from bollard.confine.folder import Folder
 from bollard.confine.limits import FOLDER_BYTES
@@ -14,7 +15,6 @@ from bollard.confine.paths import Wildcard
 from bollard.confine.probe import Confinement, Findings, choose_confinement, machine_findings, probe
 from bollard.host.capabilities.capability import Flow
 from bollard.host.capabilities.sources import CallContext, CallOrder
-from bollard.host.clock import ManualClock
 from bollard.host.egress.destination import EgressResponse
 from bollard.host.errors import NotFound, SandboxUnavailable, ToolFailed
 from bollard.host.limits import FOUND_LINES, WORKSPACE_KEPT_S

@@ -8,8 +8,8 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.doubles.manual_clock import ManualClock
 
-from bollard.host.clock import ManualClock
 from bollard.host.workers.boundary import PluginSource
 from bollard.host.workers.pool import PluginPool
 from bollard.host.workers.worker_slot import WorkerSlot

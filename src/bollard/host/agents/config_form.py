@@ -73,10 +73,6 @@ def _is_number(value: JsonValue) -> bool:
     return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _is_flag(value: JsonValue) -> bool:
-    return isinstance(value, bool)
-
-
 def _is_json(_value: JsonValue) -> bool:
     return True  # what was decoded from JSON is JSON
 
@@ -122,9 +118,9 @@ _FITS: Final[Mapping[FormType, Callable[[JsonValue], bool]]] = MappingProxyType(
         "prompt-editor": _is_text,
         "integer": _is_integer,
         "float": _is_number,
-        "boolean": _is_flag,
+        "boolean": lambda value: isinstance(value, bool),
         "array[string]": _is_texts,
-        "json": _is_json,
+        "json": lambda _: True,
         "file": _is_id,
         "array[file]": _is_ids,
         "llm-model-selector": _is_id,

@@ -132,17 +132,10 @@ class Lanes:
 
     def set_waiting_messages(self, key: LaneKey, run_id: str, count: int) -> None:
         """Set the number of unread messages of an active run."""
-        self._replace(key, run_id, waiting_messages=count)
-
-    def close_steering(self, key: LaneKey, run_id: str) -> None:
-        """Stop steering of an active run that is about to end."""
-        self._replace(key, run_id, steerable=False)
-
-    def _replace(self, key: LaneKey, run_id: str, **changes: int | bool) -> None:
         lane = self._lanes.get(key)
         if lane is not None and run_id in lane.active:
             number, run = lane.active[run_id]
-            lane.active[run_id] = (number, replace(run, **changes))
+            lane.active[run_id] = (number, replace(run, waiting_messages=count))
 
     def _refuse_twice(self, lane: _Lane, run: LaneRun) -> None:
         if run.run_id in lane.active or run.run_id in lane.queue:

@@ -32,7 +32,6 @@ from bollard.host.errors import Conflict, HostError, InvalidRequest
 from bollard.host.limits import AUDIT_S, REPLAY_PAGE
 from bollard.host.log.records import encode_data
 from bollard.host.runs.live_run import LiveRun
-from bollard.host.runs.machine import Ending
 from bollard.host.store.rows import ENDED, RunRow
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -107,7 +106,7 @@ class OpenApprovals:
             pending.resolve(run_ended_error(pending.approval))
             if run.outcome is None:
                 self._registry.remove(pending.approval)  # another host owns the run and its approvals
-            elif not _was_lost(run.outcome):
+            elif run.outcome.code not in OUTLIVED:
                 self._background.begin(self._end(pending, "run_ended"))
             elif pending.status == "granted":
                 self._detach(pending)
@@ -168,10 +167,6 @@ class OpenApprovals:
 def _permission(approval: Approval, by: str) -> Permission:
     """A permission from before the start. Always for one call: a run it might have covered has ended."""
     return Permission(approval_id=approval.approval_id, decision="allow_once", by=by, digest=approval.digest)
-
-
-def _was_lost(outcome: Ending) -> bool:
-    return outcome.code in OUTLIVED
 
 
 _SMALL_BYTES: Final = 4096

@@ -160,16 +160,14 @@ class Agents(SavedRoutes[Agent]):
     )
     async def list_runners(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
-        found = [runner for key, runner in sorted(self._runners.items(), key=_by_key) if key[0] == workspace]
+        found = [
+            runner for key, runner in sorted(self._runners.items(), key=lambda item: item[0]) if key[0] == workspace
+        ]
         return self._pages.of_all(request, "runners.list", found, lambda runner: runner.manifest.id, _offered)
 
 
 def _saved(agent: Agent) -> Saved[Agent]:
     return Saved(workspace=agent.workspace, id=agent.agent_id, revision=agent.revision, value=agent)
-
-
-def _by_key(item: tuple[RunnerKey, AgentRunnerDiscovery]) -> RunnerKey:
-    return item[0]
 
 
 def _offered(runner: AgentRunnerDiscovery) -> JsonObject:

@@ -27,7 +27,7 @@ from bollard.host.identity.caller import Caller
 from bollard.host.recovery import facts_of
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.live_run import LiveRun
-from bollard.host.scope import Actor, Scope
+from bollard.host.scope import Scope
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
 from bollard.host.texts import LOCALES
@@ -131,7 +131,7 @@ class Control(DeclaredResource):
         await self._rows.check_entering(caller, row)  # a sender becomes a participant of the whole conversation
         source = source_of(caller, chosen)
         sent = None if chosen is None else (row.workspace, source, chosen)
-        actor = speaker(caller, None if body.actor is None else body.actor.identity) or _starter(row)
+        actor = speaker(caller, None if body.actor is None else body.actor.identity) or facts_of(row).actor
         event = message_event(
             body.input,
             Scope.of(row, actor),
@@ -252,11 +252,6 @@ class Control(DeclaredResource):
             error.details["status"] = (await self._rows.of(request)).status
             raise
         return JsonAnswer({"run_id": row.run_id, "revoked": revoked.data()})
-
-
-def _starter(row: RunRow) -> Actor | None:
-    """The actor of a message that names none: the one of the run."""
-    return facts_of(row).actor
 
 
 def _not_steered(sentence: str, reason: str, hint: str, row: RunRow) -> HostError:
