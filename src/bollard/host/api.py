@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bollard.host.http.auth.authentication import IdentityAuthenticator
-from bollard.host.http.auth.callers import Authenticator
+from bollard.host.http.auth.callers import Authenticator, IdentityAuthenticator
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.events.attachments import Attachments

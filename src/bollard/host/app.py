@@ -22,7 +22,7 @@ from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry,
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
 from bollard.host.engine import LocalEngine
-from bollard.host.http.auth.authentication import AdminToken
+from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.edge import Edge
 from bollard.host.http.operations import Resource
 from bollard.host.http.resources.health import HostStatus, OperationParts

@@ -14,7 +14,7 @@ from bollard.host.channels.registry import ChannelRepository
 from bollard.host.core import Core, Storage
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.errors import HostError
-from bollard.host.http.auth.authentication import AdminToken
+from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.resources.health import OperationParts
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
 from bollard.host.identity.directory import IdentityDirectory

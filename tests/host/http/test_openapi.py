@@ -26,7 +26,7 @@ from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.errors import HostError
 from bollard.host.http import errors as http_errors
 from bollard.host.http.answers import STATUS
-from bollard.host.http.auth.authentication import COOKIE, SECURE_COOKIE
+from bollard.host.http.auth.callers import COOKIE, SECURE_COOKIE
 from bollard.host.http.idempotency import KEY_CHARACTERS
 from bollard.host.http.openapi.answers import ERROR, ERROR_WORDS, errors_of
 from bollard.host.http.openapi.document import PATH_PARTS, described, parts_of

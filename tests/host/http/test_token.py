@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bollard.host.http.auth.authentication import AdminToken
+from bollard.host.http.auth.callers import AdminToken
 
 
 def test_a_token_is_made_once_and_only_its_digest_is_kept(tmp_path: Path) -> None:

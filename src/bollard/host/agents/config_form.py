@@ -73,10 +73,6 @@ def _is_number(value: JsonValue) -> bool:
     return _is_integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _is_json(_value: JsonValue) -> bool:
-    return True  # what was decoded from JSON is JSON
-
-
 def _is_texts(value: JsonValue) -> bool:
     return isinstance(value, list) and len(value) <= LIST_ITEMS and all(isinstance(one, str) for one in value)
 

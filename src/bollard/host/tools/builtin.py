@@ -166,6 +166,7 @@ class BuiltinTools:
         questions: Questions | None = None,
         confinement: Confinement = _NOT_PROBED,
     ) -> None:
+        self.revision = 0
         self._clock = clock
         self._confinement = confinement
         self._workspaces = workspaces
@@ -207,10 +208,6 @@ class BuiltinTools:
     @property
     def adapter(self) -> Adapter:
         return self
-
-    @property
-    def revision(self) -> int:
-        return 0
 
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         del workspace

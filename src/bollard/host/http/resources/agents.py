@@ -160,9 +160,7 @@ class Agents(SavedRoutes[Agent]):
     )
     async def list_runners(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
-        found = [
-            runner for key, runner in sorted(self._runners.items(), key=lambda item: item[0]) if key[0] == workspace
-        ]
+        found = [self._runners[key] for key in sorted(self._runners) if key[0] == workspace]
         return self._pages.of_all(request, "runners.list", found, lambda runner: runner.manifest.id, _offered)
 
 

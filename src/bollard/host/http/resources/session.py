@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from bollard.host.errors import Conflict, Forbidden, InvalidRequest
 from bollard.host.http.answers import JsonAnswer, read_body
-from bollard.host.http.auth.authentication import SECURE_COOKIE, cookie_name, token_of
-from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.auth.callers import SECURE_COOKIE, caller_of, cookie_name, token_of
 from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import TEXT, TIME, array_of, choice, fields
