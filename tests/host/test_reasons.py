@@ -38,7 +38,8 @@ ELSEWHERE: Mapping[str, set[str]] = {
     "models/demo.py:_fail": {f"model_failed.{reason}" for reason in get_args(Reason)},
     "models/failures.py:failed": {f"model_failed.{reason}" for reason in get_args(Reason)},
     "models/registry.py:_refuse_fixed": {"conflict.model_builtin", "conflict.model_environment"},
-    # The reason is that of another error.
+    # The reason is that of another error, or the argument of the caller.
+    "agents/saved_body.py:invalid": set(),
     "actions/call_records.py:_failed": set(),
     "http/revisions.py:held_to_match": set(),
     "knowledge/engine.py:_opened": set(),
@@ -149,6 +150,8 @@ def _raised() -> tuple[list[tuple[str, str, set[str] | None]], set[str]]:
                 code = _codes().get(name)
                 if name == "Refused" and isinstance(given.get("code"), ast.Constant):  # a gate of an agent
                     code, given = given["code"].value, {**given, None: call}
+                if name == "invalid" and len(call.args) > 1:  # of a saved body: reason, field, problem, hint
+                    code, given = "invalid_argument", {**given, "reason": call.args[0], "field": call.args[1]}
                 if code is None or "reason" not in given:
                     continue
                 where = f"{path.relative_to(root)}:{function.name if function else ''}"

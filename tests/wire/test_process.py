@@ -433,7 +433,7 @@ async def test_a_grandchild_that_left_the_group_does_not_hold_up_the_end(spawn: 
     grandchild.writer.write(b"!")
     await grandchild.ended()
     await grandchild.writer.wait_closed()
-    assert descriptors() == before
+    assert descriptors() <= before  # those of earlier tests may close meanwhile
 
 
 @pytest.mark.parametrize("argv", [["/no/such/command"], ["/"], ["/etc/hostname"]])
@@ -442,7 +442,7 @@ async def test_a_command_that_cannot_be_started_is_an_os_error_and_leaves_nothin
     for _ in range(3):
         with pytest.raises(OSError, match=argv[0]):
             await spawn_worker(argv, environment={}, output=Output())
-    assert descriptors() == before
+    assert descriptors() <= before  # those of earlier tests may close meanwhile
 
 
 async def test_a_worker_that_has_ended_leaves_nothing_open(spawn: Spawn) -> None:

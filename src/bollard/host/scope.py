@@ -1,10 +1,11 @@
 """The scope of an event and of its run: workspace, bot, conversation, thread, actor and subject."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from bollard.protocol import StateScope
+if TYPE_CHECKING:  # the journal process loads this module, and no shapes of the protocol
+    from bollard.protocol import StateScope
 
 
 class Actor(msgspec.Struct, frozen=True):
@@ -55,7 +56,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             actor_id=None if actor is None else actor.id,
         )
 
-    def has(self, scope: StateScope) -> bool:
+    def has(self, scope: "StateScope") -> bool:
         """Whether state of this scope has an owner. A type without an id would be shared by all actors of the type."""
         if scope == "conversation":
             return bool(self.conversation)

@@ -22,7 +22,7 @@ from bollard.host.agents.policies import (
 )
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import AgentRunnerPermissions
-from bollard.protocol import runs as conventions
+from bollard.protocol import results as conventions
 
 
 @pytest.mark.requirement("P02-20", "P03-06")

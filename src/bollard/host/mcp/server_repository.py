@@ -98,5 +98,7 @@ def _read(body: JsonObject, workspace: str) -> ServerRecord:
     try:
         agreed = msgspec.convert(body.get(_AGREED, {}), dict[str, ToolConsent])
     except msgspec.ValidationError as error:
-        raise SavedMcpServer.invalid("invalid_field", _AGREED, str(error), "save the server again") from error
+        raise SavedMcpServer.invalid(
+            "invalid_field", _AGREED, str(error), "save the server again", problem=str(error)
+        ) from error
     return ServerRecord(server=server, agreed=agreed)
