@@ -97,10 +97,12 @@ class AnswerBody(msgspec.Struct, frozen=True):
 
     def of(self, row: object, /, **more: JsonValue) -> JsonObject:
         """The required fields of this body, read from the attributes of a row. `created_at` is read from `created_ms`.
-        `more` are the fields that have no such attribute; optional ones that are `None` are left out."""
-        required: list[str] = _part(self.schema, "required")
-        body = {name: _field(row, name) for name in required if name not in more}
-        return body | {name: value for name, value in more.items() if value is not None or name in required}
+        `more` are the fields that have no such attribute; optional ones that are `None` are left out. People read
+        answers, so the fields are in the order of the example."""
+        required = frozenset[str](_part(self.schema, "required"))
+        fields = {name: _field(row, name) for name in required if name not in more} | more
+        order = (name for name in _part(self.schema, "properties") if name in fields)
+        return {name: fields[name] for name in order if fields[name] is not None or name in required}
 
     def extended(
         self, name: str, more: JsonObject, optional: JsonObject | None = None, /, **stated: JsonObject
