@@ -312,7 +312,7 @@ async def test_a_process_that_is_stopped_or_has_closed_its_channel_cannot_answer
     os.kill(process.pid, signal.SIGCONT)
     os.kill(process.pid, signal.SIGUSR1)
     await output.until(2)
-    assert process.fault() == "the worker has closed its channel"
+    assert process.fault() == "the worker has closed its connection"
     ear = Ear()
     process.transport.start(ear)
     assert await process.kill() == -9

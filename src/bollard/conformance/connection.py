@@ -181,7 +181,7 @@ class WorkerConnection:
 
     def describe_end(self) -> str:
         """Describe why the connection is closed."""
-        return f"the worker closed its channel ({self.closed})"
+        return f"the worker closed its connection ({self.closed})"
 
     def raise_violations(self) -> None:
         """Raise `CaseFailed` for the first new violation."""

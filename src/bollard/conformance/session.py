@@ -127,7 +127,7 @@ async def _initialize(session: Session, command: Sequence[str], output: Iterable
     try:
         answer = await session.request("initialize", params, within=START_S)
     except CaseFailed as error:
-        how = "it closed its channel" if isinstance(error, WorkerGone) else f"it was silent for {START_S:g} s"
+        how = "it closed its connection" if isinstance(error, WorkerGone) else f"it was silent for {START_S:g} s"
         await session.process.kill()  # so that its output is read to the end
         said = " | ".join(line for _, line in list(output)[-5:])
         raise WorkerDidNotStart(shlex.join(command), f"{how} instead of answering initialize", shorten(said)) from error

@@ -278,7 +278,7 @@ class WorkerProcess:
                 return "the worker's process is stopped"
             channel = f"socket:[{os.fstat(self._theirs.fileno()).st_ino}]"
             if all(os.readlink(f"{proc}/fd/{number}") != channel for number in os.listdir(f"{proc}/fd")):
-                return "the worker has closed its channel"
+                return "the worker has closed its connection"
         except OSError:
             pass  # the process has exited, a file was closed meanwhile, or /proc is unreadable
         return None

@@ -41,7 +41,7 @@ async def initialize_states_identity(session: Session) -> None:
         raise CaseFailed(f"protocol 1 and the plugin {AUTHOR}/{PLUGIN}", f"it says {shorten(session.introduction)}")
 
 
-@CASES.own("a second initialize is refused, and the channel goes on as it was", "P11-03")
+@CASES.own("a second initialize is refused, and the connection goes on as it was", "P11-03")
 async def initialize_once(session: Session) -> None:
     again: JsonObject = {"protocol": PROTOCOL_VERSION, "host_version": "another", "limits": {"window_results": 1}}
     require_error(await session.request("initialize", again), "a second initialize")
@@ -175,20 +175,22 @@ async def shutdown_grace_passes(session: Session) -> None:
         )
 
 
-@CASES.own("when the channel closes, the worker cancels its runs and ends", "P08-10")
+@CASES.own("when the connection closes, the worker cancels its runs and ends", "P08-10")
 async def channel_loss_ends_worker(session: Session) -> None:
     runs = [session.start([step("delta", text="a"), _FOREVER]) for _ in range(3)]
     for run in runs:
         await run.has(1)
-    session.process.transport.close("the kit closes the channel")
-    await session.exited("the worker to end after its channel closed")
+    session.process.transport.close("the kit closes the connection")
+    await session.exited("the worker to end after its connection closed")
 
 
-@CASES.own("a runner that ignores its cancel cannot keep a worker without a channel for more than the grace", "P08-10")
+@CASES.own(
+    "a runner that ignores its cancel cannot keep a worker without a connection for more than the grace", "P08-10"
+)
 async def channel_loss_ends_stubborn(session: Session) -> None:
     run = session.start([step("ignore_cancel"), step("delta", text="a"), _FOREVER])
     await run.has(1)
-    session.process.transport.close("the kit closes the channel")
+    session.process.transport.close("the kit closes the connection")
     await session.exited("the worker to end", within=limits.CANCEL_GRACE_S + EXIT_BUSY_S)
 
 
@@ -205,7 +207,7 @@ async def environment_is_allowed(launch: Launcher) -> None:
             raise CaseFailed("only allowed variables", f"the runner sees {', '.join(foreign)}")
 
 
-@CASES.launching("a worker inherits no descriptor but its channel and the standard three", "P11-38")
+@CASES.launching("a worker inherits no descriptor but its connection and the standard three", "P11-38")
 async def descriptors_are_few(launch: Launcher) -> None:
     with tempfile.NamedTemporaryFile(prefix="conformance-canary-") as canary:
         os.set_inheritable(canary.fileno(), True)
@@ -230,10 +232,12 @@ async def block_is_survived(session: Session) -> None:
         raise CaseFailed("all deltas of both runs", f"they are {shorten(run.texts)} and {shorten(other.texts)}")
 
 
-@CASES.own("a worker that ends closes its channel", "P11-40")
+@CASES.own("a worker that ends closes its connection", "P11-40")
 async def exit_closes_channel(session: Session) -> None:
     session.start([step("delta", text="x"), step("exit", code=3)])
     await session.exited("the process to end")
-    await session.never(lambda: session.closed is None and session.process.returncode is None, "the channel to close")
+    await session.never(
+        lambda: session.closed is None and session.process.returncode is None, "the connection to close"
+    )
     if session.process.returncode != 3:
         raise CaseFailed("exit code 3", f"it is {session.process.returncode}")

@@ -62,7 +62,9 @@ async def log_long_message(session: Session) -> None:
         raise CaseFailed(f"fields.cut_characters of at least {len(message) - kept}", f"it is {shorten(cut)}")
 
 
-@CASES.shared("what a runner prints reaches stdout, stderr or a log record, and never the channel as a frame", "P11-20")
+@CASES.shared(
+    "what a runner prints reaches stdout, stderr or a log record, and never the connection as a frame", "P11-20"
+)
 async def print_is_not_the_channel(session: Session) -> None:
     text = '{"jsonrpc":"2.0","method":"run/result","params":{"run_id":"printed"}}'
     run = session.start([step("print", text=text), step("delta", text="x")])

@@ -83,7 +83,7 @@ async def tolerance_unknown_fields(session: Session) -> None:
     await run.completes()
 
 
-@CASES.shared("unknown fields in the parameters of channel methods do no harm", "P01-11")
+@CASES.shared("unknown fields in the parameters of methods of the connection do no harm", "P01-11")
 async def tolerance_channel_parameters(session: Session) -> None:
     for method in ("runners/list", "tools/list", "ping"):
         if isinstance(answer := await session.request(method, dict(_NEW)), ErrorResponse):
