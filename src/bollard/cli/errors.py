@@ -50,8 +50,8 @@ class CliError(Exception):
         """The sentence and the hint in a language."""
         fields = dict(self.fields)
         if self.code:
-            said = str(fields.get("detail", "")), str(fields.get("advice", ""))
-            fields["detail"], fields["advice"] = text.host_error(self.code, self.details, *said)
+            details = str(fields.get("detail", "")), str(fields.get("advice", ""))
+            fields["detail"], fields["advice"] = text.host_error(self.code, self.details, *details)
         return text(self.key, **fields), text(self.hint, **fields)
 
 

@@ -16,8 +16,8 @@ class WorkerDidNotStart(KitError):
     """The command did not start a testable worker."""
 
     def __init__(self, command: str, problem: str, output: str) -> None:
-        said = f"\nit wrote: {output}" if output else ""
-        super().__init__(f"{command} did not start a worker: {problem}{said}")
+        written = f"\nit wrote: {output}" if output else ""
+        super().__init__(f"{command} did not start a worker: {problem}{written}")
         self.command = command
         self.problem = problem
         self.output = output

@@ -129,8 +129,8 @@ async def _initialize(session: Session, command: Sequence[str], output: Iterable
     except CaseFailed as error:
         how = "it closed its connection" if isinstance(error, WorkerGone) else f"it was silent for {START_S:g} s"
         await session.process.kill()  # so that its output is read to the end
-        said = " | ".join(line for _, line in list(output)[-5:])
-        raise WorkerDidNotStart(shlex.join(command), f"{how} instead of answering initialize", shorten(said)) from error
+        tail = " | ".join(line for _, line in list(output)[-5:])
+        raise WorkerDidNotStart(shlex.join(command), f"{how} instead of answering initialize", shorten(tail)) from error
     if isinstance(answer, ErrorResponse):
         raise WorkerDidNotStart(shlex.join(command), f"it refused initialize: {answer.message}", "")
     session.introduction = answer.result if isinstance(answer.result, dict) else {}

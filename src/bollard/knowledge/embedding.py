@@ -39,9 +39,9 @@ class Embedder:
         found = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
         for group in _groups([[word[:WORD_CHARACTERS] for word in words(text)] for text in texts]):
             with self._lock:
-                self._know({word for _, said in group for word in said})
-                for index, said in group:
-                    found[index] += self._sums[[self._rows[word] for word in said]].sum(axis=0)
+                self._know({word for _, piece in group for word in piece})
+                for index, piece in group:
+                    found[index] += self._sums[[self._rows[word] for word in piece]].sum(axis=0)
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         return np.divide(found, lengths, out=found, where=lengths > 0)
 
@@ -67,9 +67,9 @@ def _groups(texts: list[list[str]]) -> Iterator[list[tuple[int, list[str]]]]:
     """Group the words of texts by index; long texts are split, so that the words of a group fit into the cache."""
     group: list[tuple[int, list[str]]] = []
     room = _GROUP_WORDS
-    for index, said in enumerate(texts):
-        for start in range(0, len(said), _GROUP_WORDS):
-            part = said[start : start + _GROUP_WORDS]
+    for index, text in enumerate(texts):
+        for start in range(0, len(text), _GROUP_WORDS):
+            part = text[start : start + _GROUP_WORDS]
             if len(part) > room:
                 yield group
                 group, room = [], _GROUP_WORDS

@@ -131,7 +131,7 @@ def test_a_graph_says_why_something_is_there_and_why_not(nodes: list[Node]) -> N
     there = graph.explain("now")
     assert (there.present, there.why, there.capability_id) == (True, "granted", "tool:builtin/now")
     gone = graph.explain("mcp:github/delete")
-    assert (gone.present, gone.why, gone.said) == (False, "workspace", "not connected")
+    assert (gone.present, gone.why, gone.detail) == (False, "workspace", "not connected")
     assert graph.explain("tool:builtin/http_fetch").why == "policy"
     assert graph.explain("tool:builtin/unheard").why == "not_asked"
 

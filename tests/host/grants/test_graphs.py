@@ -166,7 +166,7 @@ def test_a_definition_that_changed_since_it_was_consented_to_is_absent_and_its_r
     why = "its definition changed since somebody consented to it: consent again"
     grant, graph = granted(agent("tool:builtin/now", "mcp:github/find"), offer(NOW, absent={"mcp:github/find": why}))
     assert [entry["name"] for entry in graph.for_planner()] == ["now"]
-    assert (graph.explain("mcp:github/find").why, graph.explain("mcp:github/find").said) == ("workspace", why)
+    assert (graph.explain("mcp:github/find").why, graph.explain("mcp:github/find").detail) == ("workspace", why)
     found = explain_capability(grant, graph, offer(NOW), "mcp:github/find")
     assert (found.allowed, found.code, found.reasons[0].key) == (False, "not_found", "workspace.absent")
     assert why in found.reasons[0].words("en_US")
@@ -176,7 +176,7 @@ def test_a_definition_that_changed_since_it_was_consented_to_is_absent_and_its_r
 def test_a_disconnected_server_is_the_reason_for_each_of_its_tools() -> None:
     gone = {"mcp:github/": "the server github is not connected"}
     _, graph = granted(agent("mcp:github/find", "mcp:github/close"), offer(NOW, absent=gone))
-    assert {graph.explain(f"mcp:github/{name}").said for name in ("find", "close")} == {gone["mcp:github/"]}
+    assert {graph.explain(f"mcp:github/{name}").detail for name in ("find", "close")} == {gone["mcp:github/"]}
 
 
 def _keys(of: Agent, offered: Offer, name: str) -> tuple[bool, list[str]]:
@@ -225,7 +225,7 @@ def test_definitions_beyond_what_a_run_may_carry_are_left_out_and_it_is_said(mon
     monkeypatch.setattr(access_module, "GRAPH_BYTES", len(FIND.json) + len(NOW.json) - 1)
     grant, graph = granted(agent("mcp:github/find", "tool:builtin/now"), offer())
     assert [entry["name"] for entry in graph.for_planner()] == ["find"]
-    assert "give it fewer" in (graph.explain("tool:builtin/now").said or "")
+    assert "give it fewer" in (graph.explain("tool:builtin/now").detail or "")
     found = explain_capability(grant, graph, offer(), "tool:builtin/now")
     assert (found.allowed, found.reasons[0].key) == (False, "workspace.absent")
 

@@ -49,8 +49,8 @@ def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
 
 def _listed(values: Mapping[str, Any], text: Text) -> str:
     """The permissions as `history: page, search; models: invoke`, or the word for none."""
-    said = (f"{name}: {_joined(value)}" for name, value in values.items())
-    return printable("; ".join(said)) or text("rights.none")
+    parts = (f"{name}: {_joined(value)}" for name, value in values.items())
+    return printable("; ".join(parts)) or text("rights.none")
 
 
 def _joined(value: list[str] | int) -> str:

@@ -82,9 +82,9 @@ class RecordPrinter:
             self._ended(record)
         elif record.type in RESULT_PAYLOADS:
             self._results += not record.observed  # assembled by the host, not a result of the runner
-            said = {name: value for name, value in record.data.items() if name not in _OF_THE_HOST}
+            fields = {name: value for name, value in record.data.items() if name not in _OF_THE_HOST}
             self._renderer.result(
-                AgentRunResult(run_id=record.run_id, type=record.type, data=said, sequence=record.seq)
+                AgentRunResult(run_id=record.run_id, type=record.type, data=fields, sequence=record.seq)
             )
         elif record.type.startswith("result."):
             self._renderer.rejected(record.type, str(record.data.get("problem") or json.dumps(record.data)))
@@ -118,9 +118,9 @@ class RecordPrinter:
 
     def gap(self, gap: JsonObject) -> None:
         data = gap.get("data")
-        said = data if isinstance(data, dict) else {}
-        fields = {name: said.get(name) for name in ("first", "last", "reason")}
-        key = _GAPS.get(str(said.get("reason")), "chat.gap")
+        body = data if isinstance(data, dict) else {}
+        fields = {name: body.get(name) for name in ("first", "last", "reason")}
+        key = _GAPS.get(str(body.get("reason")), "chat.gap")
         self._renderer.note(self._text(key, **fields))
 
     def _ended(self, record: AgentRunRecord) -> None:

@@ -316,12 +316,12 @@ def _confirmed(shell: Shell, file: Path, reader: "ArchiveReader", objection: "Di
         "version": shorten(manifest.version, _VERSION_CHARACTERS),
     }
     if objection == "unsigned":
-        said, question = shell.text("archive.is_unsigned", **claims), shell.text("archive.confirm_unsigned")
+        notice, question = shell.text("archive.is_unsigned", **claims), shell.text("archive.confirm_unsigned")
     else:
         fingerprint = "" if reader.signer is None else reader.signer.fingerprint
-        said = shell.text("archive.is_unknown", fingerprint=fingerprint, **claims)
+        notice = shell.text("archive.is_unknown", fingerprint=fingerprint, **claims)
         question = shell.text("archive.confirm_unknown")
-    typer.echo(said, err=True)
+    typer.echo(notice, err=True)
     return typer.prompt(question, default="", show_default=False, err=True).strip().lower() in _YES
 
 

@@ -302,8 +302,8 @@ def _checked_lines(
 def _compared_lines(compared: "StoreReport", text: Text) -> Iterator[str]:
     for each in compared.mismatches:
         place = printable(f"{each.table} {each.key}")
-        said, _ = _MISMATCHES[each.kind]
-        yield text(said, place=place, columns=", ".join(each.columns) or "-")
+        sentence, _ = _MISMATCHES[each.kind]
+        yield text(sentence, place=place, columns=", ".join(each.columns) or "-")
     numbers = {"rows": compared.rows, "contents": compared.contents or 0, "kept": compared.kept or 0}
     if not compared.mismatches:
         yield text("audit.same", **numbers)

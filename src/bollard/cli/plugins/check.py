@@ -135,9 +135,9 @@ def _inspect(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s:
             finally:
                 _end_group(child)
         answers.seek(0)
-        said = answers.read()
-        if code == 0 and said:
-            return _Inspection(answer=json.loads(said))
+        output = answers.read()
+        if code == 0 and output:
+            return _Inspection(answer=json.loads(output))
         printed.seek(0)
         lines = printable(printed.read().decode("utf-8", "replace")).split("\n")
         last = next((line for line in reversed(lines) if line.strip()), text("PC09.silent"))

@@ -183,9 +183,9 @@ def change_lines(change: dict[str, Any]) -> Iterator[str]:
 def log_line(line: dict[str, Any]) -> str:
     """One log line with its time and its source."""
     at = datetime.fromtimestamp(line["at_ms"] / 1000, tz=UTC).strftime("%H:%M:%S")
-    said = printable(line["text"])
+    message = printable(line["text"])
     mark = line["kind"] if line["kind"] != "log" else line["level"]
-    return f"{at} {mark:<7} {said}"
+    return f"{at} {mark:<7} {message}"
 
 
 def _processes(processes: Iterable[dict[str, Any]], text: Text) -> str:

@@ -177,13 +177,13 @@ def _unusable(path: Path, rule: str, problem: str, text: Text) -> PluginUnusable
 def _did_not_start(
     path: Path, code: int, lines: list[str], error: Exception, text: Text
 ) -> PluginUnusable | WorkerProblem:
-    said = [line for line in lines if line.strip()]
+    output = [line for line in lines if line.strip()]
     # The runtime writes `bollard: RULE where: field: problem`, then `hint: …`.
-    reason = next((line for line in said if line.startswith("bollard: ")), "").removeprefix("bollard: ")
+    reason = next((line for line in output if line.startswith("bollard: ")), "").removeprefix("bollard: ")
     rule, _, problem = reason.partition(" ")
     if code == _EXIT_PLUGIN and rule in RULES:
         return _unusable(path, rule, shorten(problem, LINE_CHARACTERS), text)
-    detail = shorten(said[-1] if said else str(error), LINE_CHARACTERS)
+    detail = shorten(output[-1] if output else str(error), LINE_CHARACTERS)
     return WorkerProblem("error.worker", "hint.check", path=path, code=code, detail=detail)
 
 

@@ -58,8 +58,8 @@ _DEMO_VALUES: Final[Mapping[str, JsonValue]] = {
 def _demo_reply(request: ModelsInvoke) -> str:
     """Repeats the last message of the user."""
     last = next((message for message in reversed(request.messages) if message.role == "user"), None)
-    said = text_of(last.content) if last is not None else ""
-    return f"(demo model) You said: {said}" if said else "(demo model) Nobody said anything."
+    question = text_of(last.content) if last is not None else ""
+    return f"(demo model) You said: {question}" if question else "(demo model) Nobody said anything."
 
 
 def whole_config(given: JsonObject, form: Sequence[FormItem]) -> JsonObject:

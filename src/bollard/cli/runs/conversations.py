@@ -59,5 +59,5 @@ def _message_lines(page: dict[str, Any], text: Text) -> Iterator[str]:
     if page["has_more"]:
         yield text("conversations.more")
     for item in reversed(page["items"]):  # people read downwards
-        said = printable(item.get("content") or "")
-        yield f"{day_of(item['created_at'])}  {printable(item['role'])}: {said}"
+        content = printable(item.get("content") or "")
+        yield f"{day_of(item['created_at'])}  {printable(item['role'])}: {content}"

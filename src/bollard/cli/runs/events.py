@@ -67,7 +67,7 @@ def post(
     agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="events.agent")] = None,
     source: Annotated[str, typer.Option("--source", metavar="NAME", help="events.source")] = "cli",
     event_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="events.id")] = None,
-    said: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="events.text")] = None,
+    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="events.text")] = None,
     data: Annotated[str, typer.Option("--data", metavar="JSON|@FILE", help="events.data")] = "{}",
     conversation: Annotated[
         str | None, typer.Option("--conversation", metavar="ID", help="events.conversation")
@@ -81,7 +81,7 @@ def post(
         "data": read_json_object("--data", data),
         "actor": None if actor is None else actor_of(actor),
         "agent": agent,
-        "text": said,
+        "text": message,
         "conversation": conversation,
     }
     answer = shell.post(EVENTS.path, given_values(body))

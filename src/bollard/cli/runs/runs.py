@@ -92,9 +92,9 @@ def run_lines(run: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def _status(run: dict[str, Any], text: Text) -> str:
-    said = text.known(f"status.{run['status']}", printable(str(run["status"])))
+    label = text.known(f"status.{run['status']}", printable(str(run["status"])))
     reason = run.get("status_reason")
-    return f"{said} ({printable(str(reason))})" if reason else said
+    return f"{label} ({printable(str(reason))})" if reason else label
 
 
 def _times(run: dict[str, Any], text: Text) -> Iterator[str]:

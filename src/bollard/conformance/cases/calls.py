@@ -19,10 +19,10 @@ _CALL = step("call", action="host.info", params={})
 _PARALLEL = 10
 
 
-def _answer(said: JsonObject) -> JsonObject:
-    answer = said.get("answer")
+def _answer(reply: JsonObject) -> JsonObject:
+    answer = reply.get("answer")
     if not isinstance(answer, dict):
-        raise CaseFailed("the answer of the call", f"the runner got {shorten(said)}")
+        raise CaseFailed("the answer of the call", f"the runner got {shorten(reply)}")
     return answer
 
 
@@ -54,9 +54,9 @@ async def call_refused(session: Session) -> None:
     run = session.start([_CALL, step("delta", text="still here")])
     call = await session.next_call("host.info")
     session.refuse(call, {"code": "rate_limited", "message": "slow down", "retryable": True, "details": {"s": 1}})
-    said = await run.said()
-    if said.get("error") != "rate_limited":
-        raise CaseFailed("the error rate_limited", f"the runner got {shorten(said)}")
+    reply = await run.said()
+    if reply.get("error") != "rate_limited":
+        raise CaseFailed("the error rate_limited", f"the runner got {shorten(reply)}")
     await run.completes()
 
 
@@ -121,9 +121,9 @@ async def call_given_up(session: Session) -> None:
     call = await session.next_call("host.info")
     await session.until(lambda: call.given_up, "an api/cancel with the id of the call")
     session.reply(call, _INFO)
-    said = await run.said()
-    if said.get("given_up") is not True:
-        raise CaseFailed("the runner to go on without an answer", f"it got {shorten(said)}")
+    reply = await run.said()
+    if reply.get("given_up") is not True:
+        raise CaseFailed("the runner to go on without an answer", f"it got {shorten(reply)}")
     await run.completes()
 
 
@@ -164,9 +164,9 @@ def _stream(**fields: JsonValue) -> JsonObject:
     return step("stream", action="models.stream", params=_PARAMS, **fields)
 
 
-def _is(said: JsonObject, texts: list[str], end: str) -> None:
-    if said.get("texts") != texts or said.get("end") != end:
-        raise CaseFailed(f"{len(texts)} chunks in order, then {end}", f"the runner got {shorten(said)}")
+def _is(reply: JsonObject, texts: list[str], end: str) -> None:
+    if reply.get("texts") != texts or reply.get("end") != end:
+        raise CaseFailed(f"{len(texts)} chunks in order, then {end}", f"the runner got {shorten(reply)}")
 
 
 async def _opened(session: Session) -> ObservedCall:

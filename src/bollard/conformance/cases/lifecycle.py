@@ -198,8 +198,8 @@ async def channel_loss_ends_stubborn(session: Session) -> None:
 async def environment_is_allowed(launch: Launcher) -> None:
     inherited = {**os.environ, _CANARY: "sings", "BOLLARD_CANARY": "sings"}
     async with launch(inherited=inherited) as session:
-        said = await session.start([step("environment")]).said()
-        seen = set(cast("list[str]", said.get("variables", [])))
+        reply = await session.start([step("environment")]).said()
+        seen = set(cast("list[str]", reply.get("variables", [])))
         foreign = sorted(
             name for name in seen - ENVIRONMENT_ALLOWED if name in inherited and name != CHANNEL_FD_VARIABLE
         )
@@ -212,10 +212,10 @@ async def descriptors_are_few(launch: Launcher) -> None:
     with tempfile.NamedTemporaryFile(prefix="conformance-canary-") as canary:
         os.set_inheritable(canary.fileno(), True)
         async with launch() as session:
-            said = await session.start([step("environment")]).said()
-            descriptors = cast("list[JsonObject]", said.get("descriptors", []))
+            reply = await session.start([step("environment")]).said()
+            descriptors = cast("list[JsonObject]", reply.get("descriptors", []))
             if not descriptors:
-                raise CaseFailed("the list of open descriptors", f"the runner said {shorten(said)}")
+                raise CaseFailed("the list of open descriptors", f"the runner said {shorten(reply)}")
             if found := [entry for entry in descriptors if entry.get("target") == canary.name]:
                 raise CaseFailed("no descriptor of the kit in the worker", f"it has {shorten(found)}")
 

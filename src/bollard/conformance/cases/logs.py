@@ -43,10 +43,10 @@ async def log_flood(session: Session) -> None:
     most = limits.LOG_RECORDS_BURST + limits.LOG_RECORDS_PER_S * (loop.time() - began) + 1
     if (came := len(session.judge.logs)) > most:
         raise CaseFailed(f"at most {most:.0f} records", f"{came} came")
-    told = sum(cast("int", cast("JsonObject", r.get("fields", {})).get("dropped", 0)) for r in session.judge.logs)
+    dropped = sum(cast("int", cast("JsonObject", r.get("fields", {})).get("dropped", 0)) for r in session.judge.logs)
     flooded = len([record for record in session.judge.logs if record["message"] == "flood"])
-    if told < _FLOOD - flooded:
-        raise CaseFailed(f"fields.dropped to add up to {_FLOOD - flooded}", f"it adds up to {told}")
+    if dropped < _FLOOD - flooded:
+        raise CaseFailed(f"fields.dropped to add up to {_FLOOD - flooded}", f"it adds up to {dropped}")
 
 
 @CASES.shared("a log message of more than 8192 characters is cut, and fields.cut_characters says by how much", "P11-19")

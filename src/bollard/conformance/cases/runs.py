@@ -14,10 +14,10 @@ _AT_ONCE = 20
 _NEW: JsonObject = {"field_of_a_newer_host": {"deep": [1, 2, {"x": None}]}}
 
 
-def _same(said: JsonObject, expected: JsonObject) -> None:
+def _same(reply: JsonObject, expected: JsonObject) -> None:
     for path, value in expected.items():
-        if said.get(path) != value:
-            raise CaseFailed(f"{path} to be {shorten(value)}", f"the runner saw {shorten(said.get(path))}")
+        if reply.get(path) != value:
+            raise CaseFailed(f"{path} to be {shorten(value)}", f"the runner saw {shorten(reply.get(path))}")
 
 
 @CASES.shared(

@@ -150,9 +150,9 @@ def check_new(binding: Binding, others: Iterable[Binding]) -> None:
         if other.binding_id == binding.binding_id or not clash(binding, other):
             continue
         example = _example(binding, other)
-        told = ", ".join(f"{name} {value}" for name, value in example.items()) or "any event of the workspace"
+        described = ", ".join(f"{name} {value}" for name, value in example.items()) or "any event of the workspace"
         error = Conflict(
-            f"bindings {binding.binding_id} and {other.binding_id} would both match the same event ({told}), "
+            f"bindings {binding.binding_id} and {other.binding_id} would both match the same event ({described}), "
             "and neither goes before the other",
             reason="bindings_clash",
             hint="give one of them another priority, a narrower scope or one more filter",

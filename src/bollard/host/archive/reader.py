@@ -270,13 +270,13 @@ def _check_directory_size(file: IO[bytes]) -> None:
         raise zipfile.BadZipFile("its list of members is too long")
 
 
-def _large_directory_bytes(file: IO[bytes], end: int, said: int) -> int:
+def _large_directory_bytes(file: IO[bytes], end: int, stated: int) -> int:
     """The directory size of a 64-bit archive, from the record before its end. If that record exists, Python's reader
     uses it, so it counts here too."""
     file.seek(max(0, end - _LOCATOR.size))
     locator = file.read(min(end, _LOCATOR.size))
     if not locator.startswith(b"PK\6\7"):
-        return said
+        return stated
     at = end - _LOCATOR.size - _LARGE_END.size
     if at < 0 or _LOCATOR.unpack(locator)[2] != at:
         raise zipfile.BadZipFile("its end is broken")

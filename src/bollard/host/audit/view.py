@@ -62,7 +62,7 @@ _NO_RUN: Final = RunContext()
 def audited(row: RecordRow, run: RunContext = _NO_RUN) -> JsonObject:
     """The record as it is displayed and exported."""
     data = data_of(row)
-    said: dict[str, JsonValue] = {
+    entry: dict[str, JsonValue] = {
         "id": row.id,
         "chain": row.chain,
         "position": row.position,
@@ -75,7 +75,7 @@ def audited(row: RecordRow, run: RunContext = _NO_RUN) -> JsonObject:
         "hash": row.hash,
     }
     if row.data is None:
-        said["data_dropped"] = True
+        entry["data_dropped"] = True
     found: dict[str, JsonValue] = {
         "seq": row.seq,
         "run_id": row.run_id or _text(data, "run_id"),
@@ -90,7 +90,7 @@ def audited(row: RecordRow, run: RunContext = _NO_RUN) -> JsonObject:
         "digests": {name: text for name in _DIGESTS if (text := _text(data, name)) is not None} or None,
         "arguments": data.get("arguments") if row.type.startswith("action.") else None,
     }
-    return {**said, **{name: value for name, value in found.items() if value is not None}}
+    return {**entry, **{name: value for name, value in found.items() if value is not None}}
 
 
 def actor_of(row: RecordRow, run: RunContext = _NO_RUN) -> str | None:

@@ -195,19 +195,19 @@ def _copy_skills(
         yield FileNote(path=file.path, member=member)
 
 
-def _is_withheld(said: dict[str, Any], found: _Found) -> bool:
+def _is_withheld(change: dict[str, Any], found: _Found) -> bool:
     """Whether a saved resource is withheld. The exportable part of an agent is added to `found`."""
-    if said.get("kind") != "agent":
-        return said.get("kind") in WITHHELD_KINDS
-    found.agents.pop(str(said.get("id")), None)
-    body = cast("dict[str, Any] | None", said.get("body"))
+    if change.get("kind") != "agent":
+        return change.get("kind") in WITHHELD_KINDS
+    found.agents.pop(str(change.get("id")), None)
+    body = cast("dict[str, Any] | None", change.get("body"))
     config = cast("dict[str, Any]", (body or {}).get("config") or {})
     known = found.open_fields(str((body or {}).get("runner_id")))
     unsafe = {name for name, value in config.items() if name not in known and not _is_harmless(value)}
     if body is None or not unsafe:
         return False
     shown = {**body, "config": {name: value for name, value in config.items() if name not in unsafe}}
-    thing = ArchivedResource(kind="agent", id=str(said["id"]), revision=int(said["revision"]), body=shown)
+    thing = ArchivedResource(kind="agent", id=str(change["id"]), revision=int(change["revision"]), body=shown)
     found.agents[thing.id] = thing
     return True
 

@@ -43,7 +43,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     present: bool
     why: Why
     name: str | None = None
-    said: str | None = None
+    detail: str | None = None
     """The source's reason for its absence."""
 
 
@@ -104,8 +104,8 @@ class CapabilityGraph:
         node = self._nodes.get(id_or_name)
         if node is not None:
             return Explanation(capability_id=node.capability.id, present=True, why="granted", name=node.name)
-        why, said = self.missing.get(id_or_name, ("not_asked", None))
-        return Explanation(capability_id=id_or_name, present=False, why=why, said=said)
+        why, reason = self.missing.get(id_or_name, ("not_asked", None))
+        return Explanation(capability_id=id_or_name, present=False, why=why, detail=reason)
 
     @staticmethod
     def from_json(text: bytes, sha256: str) -> "CapabilityGraph":

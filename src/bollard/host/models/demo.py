@@ -211,8 +211,8 @@ def count_tokens(text: str) -> int:
 
 
 def _said(key: str, language: Language, **values: object) -> str:
-    said = _SAID[key][language]
-    return said.format(**values) if values else said
+    text = _SAID[key][language]
+    return text.format(**values) if values else text
 
 
 def _shown(text: str) -> str:
@@ -243,23 +243,23 @@ class DemoBackend:
                 yield MessageChunk(content="I begin ")
             _fail(ask, emitted=emitted)
         answer = plan_answer(ask, call.tools, call.extra_args)
-        said = 0
+        sent = 0
         room = _room(call, self._spec)
         for kind, text in _pieces(answer):
             await asyncio.sleep(0)  # other tasks run between two words
-            said += max(1, count_tokens(text))
-            if said > room:
+            sent += max(1, count_tokens(text))
+            if sent > room:
                 break
             yield MessageChunk(content=text) if kind == "content" else MessageChunk(reasoning=text)
-        if said > room:
+        if sent > room:
             yield MessageChunk(finish_reason="length", usage=_usage(asked, room))
             return
         for index, made in enumerate(_tool_calls(answer, ask)):
-            said += count_tokens(made.function.name) + count_tokens(made.function.arguments)
+            sent += count_tokens(made.function.name) + count_tokens(made.function.arguments)
             for chunk in _call_increments(index, made):
                 await asyncio.sleep(0)
                 yield MessageChunk(tool_calls=(chunk,))
-        yield MessageChunk(finish_reason="tool_calls" if answer.calls else "stop", usage=_usage(asked, said))
+        yield MessageChunk(finish_reason="tool_calls" if answer.calls else "stop", usage=_usage(asked, sent))
 
     async def invoke(self, call: ModelCall, key: str | None) -> Message:
         content: list[str] = []

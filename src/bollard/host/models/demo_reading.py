@@ -184,9 +184,9 @@ def _earlier(messages: Sequence[Message]) -> str | None:
 
 def _without_speaker(text: str) -> str:
     """Remove the name of the speaker that an agent adds in a group: `Ada: repeat` is `repeat`."""
-    said = _SPEAKER.sub("", text, count=1)
-    first = said.partition("\n")[0]
-    return said if _command(said)[0] != "talk" or _CALL.fullmatch(first) else text
+    rest = _SPEAKER.sub("", text, count=1)
+    first = rest.partition("\n")[0]
+    return rest if _command(rest)[0] != "talk" or _CALL.fullmatch(first) else text
 
 
 def _command(text: str) -> tuple[Command, str]:

@@ -108,13 +108,13 @@ def read_chat(answer: bytes) -> Message:
     choice = next(iter(body.choices or ()), None)
     if choice is None or choice.message is None:
         raise failed("broken_answer", "the answer has no choices")
-    said = choice.message
+    message = choice.message
     usage, metadata = _counted(body.usage)
     return Message(
         role="assistant",
-        content=said.text,
-        reasoning=said.thought or None,
-        tool_calls=tuple(_whole_call(call) for call in said.tool_calls or ()) or None,
+        content=message.text,
+        reasoning=message.thought or None,
+        tool_calls=tuple(_whole_call(call) for call in message.tool_calls or ()) or None,
         finish_reason=finish_of(choice.finish_reason or "stop"),
         usage=usage,
         metadata=metadata,
@@ -140,9 +140,9 @@ class ChatReader:
         for choice in body.choices or ():
             if choice.index:
                 continue
-            said = choice.delta or choice.message
-            if said is not None:
-                yield from self._said(said)
+            message = choice.delta or choice.message
+            if message is not None:
+                yield from self._said(message)
             if choice.finish_reason:
                 self._finish = choice.finish_reason
 
@@ -152,12 +152,12 @@ class ChatReader:
         usage, metadata = _counted(self._usage)
         return MessageChunk(finish_reason=finish_of(self._finish), usage=usage, metadata=metadata)
 
-    def _said(self, said: _Said) -> Iterable[MessageChunk]:
-        if thought := said.thought:
+    def _said(self, message: _Said) -> Iterable[MessageChunk]:
+        if thought := message.thought:
             yield MessageChunk(reasoning=thought)
-        if text := said.text:
+        if text := message.text:
             yield MessageChunk(content=text)
-        for call in said.tool_calls or ():
+        for call in message.tool_calls or ():
             yield from self._calls.take(call)
 
 

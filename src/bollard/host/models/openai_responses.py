@@ -237,13 +237,13 @@ def _translated(arguments: JsonObject) -> JsonObject:
         given = found.get("reasoning")
         found["reasoning"] = {**(given if isinstance(given, dict) else {}), "effort": effort}
     text = found.pop("text", None)
-    said: JsonObject = {**text} if isinstance(text, dict) else {}
+    body: JsonObject = {**text} if isinstance(text, dict) else {}
     if (wanted := found.pop("response_format", None)) is not None:
-        said["format"] = _output(wanted)
+        body["format"] = _output(wanted)
     if (verbosity := found.pop("verbosity", None)) is not None:
-        said["verbosity"] = verbosity
-    if said:
-        found["text"] = said
+        body["verbosity"] = verbosity
+    if body:
+        found["text"] = body
     choice = found.get("tool_choice")
     if isinstance(choice, dict) and isinstance(function := choice.get("function"), dict):
         found["tool_choice"] = {"type": "function", "name": function.get("name")}
@@ -272,9 +272,9 @@ def _items(message: Message) -> Sequence[JsonValue]:
         case "system":
             return [{"role": "system", "content": text_of(message)}]
         case "assistant":
-            said: list[JsonValue] = [{"role": "assistant", "content": text}] if (text := text_of(message)) else []
+            items: list[JsonValue] = [{"role": "assistant", "content": text}] if (text := text_of(message)) else []
             asked = [_call(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()]
-            return [*said, *asked]
+            return [*items, *asked]
         case _:
             return [{"role": "user", "content": _content(message)}]
 

@@ -76,19 +76,19 @@ def spent_of(
 ) -> CallCost:
     """The cost of a call. The estimates `prompt` and `completion` replace counts that the provider did not report;
     `cached` is the part of the prompt from the provider's cache."""
-    told = usage or Usage()
-    sent, said = told.prompt_tokens, told.completion_tokens
-    if sent is None and said is not None and told.total_tokens is not None:
-        sent = max(0, told.total_tokens - said)
-    if said is None and sent is not None and told.total_tokens is not None:
-        said = max(0, told.total_tokens - sent)
-    sent_tokens, said_tokens = prompt if sent is None else sent, completion if said is None else said
+    known = usage or Usage()
+    sent, received = known.prompt_tokens, known.completion_tokens
+    if sent is None and received is not None and known.total_tokens is not None:
+        sent = max(0, known.total_tokens - received)
+    if received is None and sent is not None and known.total_tokens is not None:
+        received = max(0, known.total_tokens - sent)
+    sent_tokens, said_tokens = prompt if sent is None else sent, completion if received is None else received
     return CallCost(
         prompt_tokens=sent_tokens,
         completion_tokens=said_tokens,
         cost=None if price is None else cost_of(price, sent_tokens, said_tokens, cached),
         currency=None if price is None else price.currency,
-        estimated=sent is None or said is None,
+        estimated=sent is None or received is None,
     )
 
 

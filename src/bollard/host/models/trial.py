@@ -57,15 +57,15 @@ def _failed(reason: str, message: str, hint: str) -> JsonObject:
 
 
 async def _talk(place: CallTarget, clock: Clock, started: float) -> JsonObject:
-    said, first, usage = "", None, None
+    text, first, usage = "", None, None
     call = ModelCall(messages=_MESSAGES, extra_args={"max_tokens": _TOKENS})
     async with aclosing(place.backend.stream(call, place.key)) as chunks:
         async for chunk in chunks:
             place.heard(chunk)
             first = clock.monotonic() if first is None else first
-            said += chunk.content if isinstance(chunk.content, str) else ""
+            text += chunk.content if isinstance(chunk.content, str) else ""
             usage = chunk.usage or usage
-    found: JsonObject = {"words": said[:_WORDS]}
+    found: JsonObject = {"words": text[:_WORDS]}
     if first is not None:
         found["first_token_ms"] = round((first - started) * 1000, 1)
     return found if usage is None else {**found, "usage": usage.to_wire()}

@@ -141,13 +141,13 @@ class BilledCall:
         self._said += sum(guess_text(call.function.arguments) for call in message.tool_calls or ())
         self._usage, self._cached = message.usage, _cached(message.metadata)
 
-    def priced(self, said: Said) -> Said:
+    def priced(self, result: Said) -> Said:
         """Add the cost to the metadata, if known, so that a runner can keep its own limits."""
-        price, usage = self._known.spec.price, said.usage
+        price, usage = self._known.spec.price, result.usage
         if price is None or usage is None:
-            return said
-        cost = cost_of(price, usage.prompt_tokens or 0, usage.completion_tokens or 0, _cached(said.metadata))
-        return said.model_copy(update={"metadata": {**(said.metadata or {}), "cost": cost}})
+            return result
+        cost = cost_of(price, usage.prompt_tokens or 0, usage.completion_tokens or 0, _cached(result.metadata))
+        return result.model_copy(update={"metadata": {**(result.metadata or {}), "cost": cost}})
 
     def fail(self, error: HostError) -> None:
         reason = error.details.get("reason")
@@ -189,7 +189,7 @@ class BilledCall:
         )
 
     def _called(self, status: Status, reason: str | None, spent: CallCost, now: float) -> ModelCalled:
-        told = self._usage
+        usage = self._usage
         return ModelCalled(
             model_id=self._known.alias_of or self._known.model_id,
             provider=provider_of(self._known.spec),
@@ -197,8 +197,8 @@ class BilledCall:
             operation=self._operation,
             status=status,
             reason=reason,
-            prompt_tokens=None if told is None else told.prompt_tokens,
-            completion_tokens=None if told is None else told.completion_tokens,
+            prompt_tokens=None if usage is None else usage.prompt_tokens,
+            completion_tokens=None if usage is None else usage.completion_tokens,
             guessed_tokens=(spent.prompt_tokens, spent.completion_tokens),
             cost=spent.cost,
             currency=spent.currency,
@@ -234,5 +234,5 @@ class BilledCall:
 
 def _cached(metadata: JsonObject | None) -> int:
     """Prompt tokens from the provider's cache, if reported."""
-    told = None if metadata is None else metadata.get("cached_tokens")
-    return told if isinstance(told, int) and not isinstance(told, bool) else 0
+    cached = None if metadata is None else metadata.get("cached_tokens")
+    return cached if isinstance(cached, int) and not isinstance(cached, bool) else 0

@@ -88,14 +88,14 @@ class RuntimeRepository(Repository[Enrolled]):
                 enrolled_ms=self._clock.now_ms(),
             )
 
-        told: JsonObject = {"runtime": invitation.name, "public_key": public_key, "by": invitation.by}
+        record: JsonObject = {"runtime": invitation.name, "public_key": public_key, "by": invitation.by}
         return await self._save(
             invitation.workspace,
             invitation.name,
             new,
             by=f"runtime:{invitation.name}",
             keeps=[Invitations.ended(invitation)],
-            beside=[("runtime.enrolled", told)],
+            beside=[("runtime.enrolled", record)],
             then=lambda: self._invitations.forget(invitation),
         )
 
@@ -118,8 +118,8 @@ class RuntimeRepository(Repository[Enrolled]):
         def changed(before: Saved[Enrolled] | None) -> Enrolled:
             return self._existing(before).value.model_copy(update={"consented": consented})
 
-        told: JsonObject = {"runtime": name, **consented.to_wire()}
-        return await self._save(workspace, name, changed, by=by, beside=[("runtime.consented", told)])
+        record: JsonObject = {"runtime": name, **consented.to_wire()}
+        return await self._save(workspace, name, changed, by=by, beside=[("runtime.consented", record)])
 
     async def switch(
         self, workspace: str, name: str, by: str, *, enabled: bool, revision: int | None = None
@@ -134,12 +134,12 @@ class RuntimeRepository(Repository[Enrolled]):
     async def revoke(self, workspace: str, name: str, by: str, revision: int | None = None) -> None:
         """Delete a runtime and its key. From the commit on, it is refused."""
         public_key = self.get(workspace, name).value.public_key
-        told: JsonObject = {"runtime": name, "public_key": public_key, "by": by}
-        await self._delete(workspace, name, by=by, edited=revision, beside=[("runtime.revoked", told)])
+        record: JsonObject = {"runtime": name, "public_key": public_key, "by": by}
+        await self._delete(workspace, name, by=by, edited=revision, beside=[("runtime.revoked", record)])
 
-    async def note(self, saved: Saved[Enrolled], kind: str, told: JsonObject) -> None:
+    async def note(self, saved: Saved[Enrolled], kind: str, details: JsonObject) -> None:
         """Record that it connected or disconnected. Raises `HostError`."""
-        data = encode_data({"runtime": saved.value.name, **told})
+        data = encode_data({"runtime": saved.value.name, **details})
         record = NewRecord(workspace=saved.workspace, type=kind, data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], size=len(data)))
 

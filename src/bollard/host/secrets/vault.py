@@ -177,7 +177,7 @@ class Vault(Repository[SecretNote]):
         now_ms = self._clock.now_ms()
         records: list[NewRecord] = []
         for name, value in values.items():
-            said: JsonObject = {
+            record: JsonObject = {
                 "name": name,
                 "revision": self.get(workspace, name).revision,
                 "purpose": purpose,
@@ -185,7 +185,7 @@ class Vault(Repository[SecretNote]):
                 "fingerprint": await self.fingerprints.of(workspace, value),
             }
             records.append(
-                NewRecord(workspace=workspace, type="secret.used", data=encode_data(said), created_ms=now_ms)
+                NewRecord(workspace=workspace, type="secret.used", data=encode_data(record), created_ms=now_ms)
             )
         uses: list[KeptChange] = [PutKept(_use(workspace, name, now_ms)) for name in values]
         await self._write_down(Entry(records=records, keeps=uses, size=sum(len(each.data) for each in records)))

@@ -33,23 +33,23 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     samples: Sequence[Sample]
 
 
-def counter(name: str, said: str, *samples: Sample) -> Family:
+def counter(name: str, help_text: str, *samples: Sample) -> Family:
     """A counter. Its name ends in `_total`."""
-    return Family(name=name, kind="counter", help=said, samples=samples)
+    return Family(name=name, kind="counter", help=help_text, samples=samples)
 
 
-def gauge(name: str, said: str, *samples: Sample) -> Family:
+def gauge(name: str, help_text: str, *samples: Sample) -> Family:
     """A gauge."""
-    return Family(name=name, kind="gauge", help=said, samples=samples)
+    return Family(name=name, kind="gauge", help=help_text, samples=samples)
 
 
-def histogram(name: str, said: str, counted: Histogram) -> Family:
+def histogram(name: str, help_text: str, counted: Histogram) -> Family:
     """A histogram. The format needs cumulative buckets."""
     upto = list(accumulate(counted.counts))
     bounds = [f"{bound:g}" for bound in counted.bounds] + ["+Inf"]
     samples = [Sample(count, {"le": bound}, "_bucket") for bound, count in zip(bounds, upto, strict=True)]
     samples += [Sample(counted.total, suffix="_sum"), Sample(upto[-1], suffix="_count")]
-    return Family(name=name, kind="histogram", help=said, samples=samples)
+    return Family(name=name, kind="histogram", help=help_text, samples=samples)
 
 
 def render(families: Iterable[Family]) -> str:

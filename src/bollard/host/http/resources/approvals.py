@@ -137,14 +137,14 @@ class ApprovalRoutes(DeclaredResource):
         rows = await asyncio.to_thread(self._store.approvals, caller.workspace, status, before, limit + 1)
         seen = [row for row in rows if await self._sees(caller, row)]
         # Each may hold a megabyte of arguments: they are not read on the loop.
-        told = await asyncio.to_thread(lambda: {row.approval_id: _summary(row, approval_of(row)) for row in seen})
+        summaries = await asyncio.to_thread(lambda: {row.approval_id: _summary(row, approval_of(row)) for row in seen})
         return self._pages.of_rows(
             request,
             _LIST,
             rows,
-            lambda row: told[row.approval_id],
+            lambda row: summaries[row.approval_id],
             lambda row: [row.created_ms, row.approval_id],
-            lambda row: row.approval_id in told,
+            lambda row: row.approval_id in summaries,
         )
 
     @operation(

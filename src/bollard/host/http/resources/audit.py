@@ -121,8 +121,8 @@ class Audit(DeclaredResource):
 
         def read() -> tuple[list[JsonObject], int | None]:
             page, runs = page_of_log(self._store, wanted, before, page_limit(request)), _Runs(self._store)
-            told = [(row, runs.of(row)) for row in page.rows]
-            return [audited(row, run) for row, run in told if actor in (None, actor_of(row, run))], page.before
+            pairs = [(row, runs.of(row)) for row in page.rows]
+            return [audited(row, run) for row, run in pairs if actor in (None, actor_of(row, run))], page.before
 
         items, behind = await asyncio.to_thread(read)
         return self._pages.answer(request, purpose, items, behind)
@@ -147,8 +147,8 @@ class Audit(DeclaredResource):
         wanted, caller = _filter(request), caller_of(request)
         up_to = await asyncio.to_thread(self._store.last_record)
         chosen: JsonObject = dict(request.query_params.items())
-        told: JsonObject = {"by": caller.name, "up_to": up_to, "chosen": chosen}
-        await write_first(self._journal, self._clock, caller.workspace, "audit.exported", told)
+        details: JsonObject = {"by": caller.name, "up_to": up_to, "chosen": chosen}
+        await write_first(self._journal, self._clock, caller.workspace, "audit.exported", details)
         headers = {"content-disposition": f'attachment; filename="audit-{up_to}.jsonl"'}
         return StreamingResponse(self._lines(wanted, up_to), headers=headers, media_type=_LINES)
 

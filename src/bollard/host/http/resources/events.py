@@ -64,8 +64,8 @@ def preview_body(preview: Preview, locale: Locale) -> JsonObject:
 
 
 def _step(step: RoutingStep, locale: Locale) -> JsonObject:
-    said: JsonObject = {"key": step.key, "text": sentence(step.key, step.fields, locale)}
-    return {"binding": step.fields["binding"], **said} if "binding" in step.fields else said
+    body: JsonObject = {"key": step.key, "text": sentence(step.key, step.fields, locale)}
+    return {"binding": step.fields["binding"], **body} if "binding" in step.fields else body
 
 
 def _decision(decision: Admission) -> JsonObject:

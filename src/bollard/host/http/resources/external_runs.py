@@ -167,8 +167,8 @@ class ExternalExecution(DeclaredResource):
         row = await self._row(request)
         if row.status not in TERMINAL_STATUSES:
             raise _not_begun(row.status)
-        said, ending = await asyncio.to_thread(self._last_records, row.run_id)
-        if said is None or said.type != kind or self._shown(data_of(said)) != self._shown(data):
+        answer, ending = await asyncio.to_thread(self._last_records, row.run_id)
+        if answer is None or answer.type != kind or self._shown(data_of(answer)) != self._shown(data):
             raise Conflict(
                 f"the run has ended with another result: {row.status}",
                 reason="run_ended_otherwise",
@@ -182,17 +182,17 @@ class ExternalExecution(DeclaredResource):
 
     def _last_records(self, run_id: str) -> tuple[RecordRow | None, JsonObject]:
         """The terminal result of a run, and the data of its `run.ended`."""
-        said: RecordRow | None = None
+        answer: RecordRow | None = None
         ending: JsonObject = {}
         after = 0
         while rows := self._store.records_of_run(run_id, after, REPLAY_PAGE):
             for row in rows:
                 if row.type in TERMINAL_TYPES:
-                    said = row
+                    answer = row
                 elif row.type == "run.ended":
                     ending = data_of(row)
             after = rows[-1].seq or 0
-        return said, ending
+        return answer, ending
 
     def _watch(self, run: LiveRun) -> None:
         """What is kept of a run's results goes when the run does."""

@@ -200,12 +200,12 @@ def _name(request: Request) -> str:
 
 
 def _media_type(request: Request) -> str:
-    said = request.headers.get("content-type", _BYTES)
-    if len(said) > FILE_NAME_CHARACTERS or not is_media_type(said):
+    declared = request.headers.get("content-type", _BYTES)
+    if len(declared) > FILE_NAME_CHARACTERS or not is_media_type(declared):
         raise InvalidRequest(
             "Content-Type is not a media type",
             reason="content_type",
             hint=f"send one such as text/csv, or {_BYTES}",
             field="content-type",
         )
-    return said
+    return declared

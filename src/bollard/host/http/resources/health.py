@@ -144,7 +144,7 @@ class Readiness:
 
     async def _ask(self) -> ProbeResult:
         (journal, full), (store, revision) = await asyncio.gather(self._ask_journal(), self._ask_store())
-        silent = tuple(name for name, said in (("journal", journal), ("store", store)) if said == _SILENCE)
+        silent = tuple(name for name, state in (("journal", journal), ("store", store)) if state == _SILENCE)
         return ProbeResult(journal=journal, disk_full=full, store=store, revision=revision, silent=silent)
 
     async def _ask_journal(self) -> tuple[str | None, bool]:

@@ -128,9 +128,9 @@ def document_id_in(text: str) -> str:
     return text
 
 
-def media_type_of(said: str, name: str) -> str:
+def media_type_of(declared: str, name: str) -> str:
     """The media type of a document, by its header, or by its name for a generic one. Raises `UnsupportedMedia`."""
-    media = said.partition(";")[0].strip().lower()
+    media = declared.partition(";")[0].strip().lower()
     if media == _VAGUE:
         media = _BY_SUFFIX.get(PurePosixPath(name).suffix.lower(), media)
     if media not in _OTHERS and not media.startswith("text/"):

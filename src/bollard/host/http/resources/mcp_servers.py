@@ -278,16 +278,16 @@ class McpServers(SavedRoutes[ServerRecord]):
 
     def show_item(self, saved: Saved[ServerRecord]) -> JsonObject:
         connection = self._source.connection(saved.workspace, saved.id)
-        said = None if connection is None else connection.server_info
+        info = None if connection is None else connection.server_info
         tools = [] if connection is None else connection.tools
         return {
             **saved.value.server.to_wire(),
             "status": "disabled" if connection is None else connection.status,
             "problem": "" if connection is None else connection.problem,
             "hint": "" if connection is None else connection.hint,
-            "protocol_version": None if said is None else said.protocol,
-            "server_name": None if said is None else said.server_name,
-            "server_version": None if said is None else said.server_version,
+            "protocol_version": None if info is None else info.protocol,
+            "server_name": None if info is None else info.server_name,
+            "server_version": None if info is None else info.server_version,
             "offered": sum(tool.state == "offered" for tool in tools),
             "waiting": sum(tool.state in {"new", "changed"} for tool in tools),
             "revision": saved.revision,

@@ -198,8 +198,8 @@ class Vitals:
     def _of_delivery(self) -> list[Family]:
         delivery = self._delivery
         waiting = 0 if delivery is None else delivery.waiting
-        told = Counts() if delivery is None else delivery.counts
-        outcomes = Counter({"sent": told.sent, "failed": told.failed, "unknown": told.unknown})
+        counts = Counts() if delivery is None else delivery.counts
+        outcomes = Counter({"sent": counts.sent, "failed": counts.failed, "unknown": counts.unknown})
         return [
             gauge("bollard_outbox_waiting", "Messages that wait to be delivered.", Sample(waiting)),
             counter("bollard_deliveries_total", "What became of messages to channels.", *_by("outcome", outcomes)),

@@ -72,14 +72,14 @@ class PluginDev(DeclaredResource):
         check_archive(request)
         began = time.monotonic()
         async with self._taking.archive(request.stream(), caller.workspace) as shelved:
-            said = shelved.described
-            if said.plugin_id != plugin_id:
+            described = shelved.described
+            if described.plugin_id != plugin_id:
                 raise InvalidRequest(
-                    f"the archive contains {said.plugin_id}, not {plugin_id}",
+                    f"the archive contains {described.plugin_id}, not {plugin_id}",
                     reason="archive_of_other_plugin",
                     hint="name that plugin in the path",
                     field="body",
-                    plugin=said.plugin_id,
+                    plugin=described.plugin_id,
                     expected=plugin_id,
                 )
             change = await self._workbench.put(
@@ -88,7 +88,7 @@ class PluginDev(DeclaredResource):
         return JsonAnswer(
             {
                 "plugin_id": plugin_id,
-                "version": said.version,
+                "version": described.version,
                 "digest": shelved.digest,
                 "change": change.to_wire(),
                 "took_ms": round((time.monotonic() - began) * 1000),
@@ -202,10 +202,10 @@ class PluginLogs(DeclaredResource):
 
 
 def _last_id(request: Request) -> int | None:
-    said = request.headers.get("last-event-id")
-    if said is None:
+    header = request.headers.get("last-event-id")
+    if header is None:
         return None
-    number = said.rpartition(".")[2]
+    number = header.rpartition(".")[2]
     if not number.isascii() or not number.isdigit() or len(number) > 15:
         raise InvalidRequest(
             "Last-Event-ID is not a line number",

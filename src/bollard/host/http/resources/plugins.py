@@ -295,9 +295,9 @@ async def _arrival(request: Request, taking: PluginUploads) -> AsyncGenerator[_A
             )
     elif media == "application/json":
         body = parsed(InstallPackage, await read_body(request))
-        async with taking.package(body.package) as (shelved, said):
+        async with taking.package(body.package) as (shelved, described):
             consent = body.consent or query.get("consent")
-            yield _Arrival(shelved=shelved, source=said, kind="package", consent=consent, workers=body.workers)
+            yield _Arrival(shelved=shelved, source=described, kind="package", consent=consent, workers=body.workers)
     else:
         raise InvalidRequest(
             "the body is neither a zip nor JSON",

@@ -111,13 +111,13 @@ class RuntimeEntrance(DeclaredResource):
                 field="sec-websocket-protocol",
                 subprotocol=CHANNEL_SUBPROTOCOL,
             )
-        said = [socket.headers.getlist(name) for name in (KEY_HEADER, NONCE_HEADER, SIGNATURE_HEADER)]
-        if any(len(values) != 1 for values in said):
+        headers = [socket.headers.getlist(name) for name in (KEY_HEADER, NONCE_HEADER, SIGNATURE_HEADER)]
+        if any(len(values) != 1 for values in headers):
             raise self._strangers.take(_address(socket)) or Unauthenticated(
                 "this needs a signed challenge", reason="runtime_challenge", hint=_HINT
             )
         try:
-            async with self._connections.admitted(*(values[0] for values in said)) as connection:
+            async with self._connections.admitted(*(values[0] for values in headers)) as connection:
                 await self._carry(socket, connection)
         except Unauthenticated as error:
             raise self._strangers.take(_address(socket)) or error from error

@@ -96,18 +96,18 @@ class StateControl(DeclaredResource):
     async def purge(self, request: Request) -> Response:
         asked = parsed(PurgeState, await read_body(request))
         query, caller = asked.query(), caller_of(request)
-        told = await self._purger.purge(caller.workspace, query, by=caller.name, dry_run=asked.dry_run)
-        return JsonAnswer(_shown(told, dry_run=asked.dry_run))
+        purged = await self._purger.purge(caller.workspace, query, by=caller.name, dry_run=asked.dry_run)
+        return JsonAnswer(_shown(purged, dry_run=asked.dry_run))
 
 
-def _shown(told: StatePurge, *, dry_run: bool) -> JsonObject:
+def _shown(purged: StatePurge, *, dry_run: bool) -> JsonObject:
     return {
         "dry_run": dry_run,
-        "matched": told.matched,
-        "deleted": told.deleted,
-        "kept": told.kept,
-        "unknown": told.unknown,
-        "items": [_item(found) for found in told.listed],
+        "matched": purged.matched,
+        "deleted": purged.deleted,
+        "kept": purged.kept,
+        "unknown": purged.unknown,
+        "items": [_item(found) for found in purged.listed],
     }
 
 
