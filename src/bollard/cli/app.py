@@ -159,7 +159,7 @@ _CONTROLS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 def escaped(text: str) -> str:
     """The text with its bidirectional controls escaped as `\\uXXXX`, which JSON reads as the same character. A name
-    that somebody chose must not reverse the words around it."""
+    must not reverse the words around it."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -75,7 +75,7 @@ class Artifacts(DeclaredResource):
     @operation(
         f"DELETE {_ARTIFACT}",
         name="deleteArtifact",
-        summary="Delete an artifact. Whoever refers to it finds none from then on.",
+        summary="Delete an artifact. References to it are then not found.",
         description="Its content goes with the next round of housekeeping, unless something else has the same "
         "one; the log keeps its name and digest. Files of the workspace are deleted as files.",
         right="artifacts.write",

@@ -145,10 +145,10 @@ class Events(DeclaredResource):
     @operation(
         "POST /api/v1/events",
         name="postEvent",
-        summary="Something happened: natively, or as a CloudEvent, or as a batch of them.",
-        description="Answered when the event is on disk, with the run that it led to or the reason why it led "
-        "to none. `source` and `id` are its identity: the same again gets its first outcome. `id` may be left "
-        "out where `Idempotency-Key` says it. A CloudEvent may also come in the binary form, with its "
+        summary="Post an event, a CloudEvent, or a batch of CloudEvents.",
+        description="The answer is sent when the event is on disk. It has the run of the event, or the reason why "
+        "there is none. `source` and `id` identify the event: a repeated event gets its first outcome. The header "
+        "`Idempotency-Key` can replace `id`. A CloudEvent may also have the binary form, with its "
         "attributes in headers `ce-…` and its data as the body.",
         right="events.post",
         body=PostEvent,

@@ -111,9 +111,9 @@ class ExternalExecution(DeclaredResource):
     @operation(
         f"POST {_RUN}/finalize",
         name="finalizeRun",
-        summary="The last word of a program that executes a run itself.",
+        summary="End a run that a program executes itself.",
         description="`finish_reason` and `message` for an end, or `code`, `error` and `retryable` for a "
-        "failure. The same again gets the same answer.",
+        "failure. A repeated request gets the same answer.",
         right="runs.execute",
         run_token=True,
         body=ANY,

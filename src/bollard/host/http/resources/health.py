@@ -190,7 +190,7 @@ class DrainControl(DeclaredResource):
         "POST /api/v1/host/drain",
         name="drainHost",
         summary="Take nothing new, or take work again; `/readyz` follows.",
-        description="What runs goes on, what waits stays on disk, and whoever brings something new is told `draining`.",
+        description="Active runs continue, waiting runs stay on disk, and new events get the error `draining`.",
         right="host.operate",
         body=Drain,
         body_example={"draining": True},

@@ -267,7 +267,7 @@ class Workspaces(SavedRoutes[Workspace]):
         return await self._workspaces.save(workspace, caller.name, edited), {}
 
     def is_created(self, before: Saved[Workspace] | None, saved: Saved[Workspace]) -> bool:
-        del saved  # the first workspace exists before anybody saves it
+        del saved  # the first workspace exists without being saved
         return before is None
 
     async def remove(self, caller: Caller, resource_id: str, edited: int | None) -> JsonObject:

@@ -222,8 +222,8 @@ class McpServers(SavedRoutes[ServerRecord]):
         f"POST {_SERVER}/login",
         name="beginMcpLogin",
         summary="Begin a login for a server with `auth: oauth`; returns the address for the browser.",
-        description="The browser comes back to `redirect_uri` with `code` and `state`, which whoever began the "
-        "login gives to `…/login/complete` within ten minutes, once. Only loopback addresses are taken.",
+        description="The browser returns to `redirect_uri` with `code` and `state`. The client sends both to "
+        "`…/login/complete` within ten minutes, once. Only loopback addresses are accepted.",
         right="mcp.write",
         body=BeginMcpLogin,
         body_example={"redirect_uri": "http://127.0.0.1:53682/callback"},

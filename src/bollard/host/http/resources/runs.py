@@ -111,9 +111,9 @@ class Runs(DeclaredResource):
     @operation(
         "POST /api/v1/runs",
         name="createRun",
-        summary="Say something to an agent.",
+        summary="Send a message to an agent.",
         description="The event, the run and its grant are on disk before the answer is sent. `id`, or "
-        "`Idempotency-Key`, names the message: the same again gets the first run, and never a "
+        "`Idempotency-Key`, identifies the message: a repeated message gets the first run, and never a "
         "second one. With `Accept: text/event-stream` the answer is the run as a stream. With "
         '`"execution": "external"` a program of yours executes the run, and the answer has its'
         " `run_token`; while the run waits it has the `id` under which to ask again.",

@@ -215,8 +215,8 @@ class Tickets(DeclaredResource):
         "POST /api/v1/tickets",
         name="issueTicket",
         summary="A single-use ticket for a stream or a socket.",
-        description="It opens this path, once, within 30 seconds, in the name of whoever asked for it. A "
-        "token in a URL is refused wherever it stands.",
+        description="The ticket opens this path once, within 30 seconds, in the name of the caller. A "
+        "token in a URL is refused everywhere.",
         body=IssueTicket,
         body_example={"path": "/api/v1/runs/run_01/stream"},
         answers={

@@ -29,7 +29,7 @@ _LISTED: Final = answer_body(
     "ListedSkill",
     {
         "skill_id": "report-writer",
-        "description": "Writes a weekly report. Use it when somebody asks for one.",
+        "description": "Writes a weekly report. Use it for requests of reports.",
         "source": "workspace",
         "version": _DIGEST,
         "usable": True,
@@ -43,7 +43,7 @@ _SKILL: Final = answer_body(
     "Skill",
     {
         "skill_id": "report-writer",
-        "description": "Writes a weekly report. Use it when somebody asks for one.",
+        "description": "Writes a weekly report. Use it for requests of reports.",
         "version": _DIGEST,
         "authored": False,
         "requested_tools": ["http_fetch"],

@@ -70,8 +70,8 @@ class StateControl(DeclaredResource):
         "POST /api/v1/state/purge",
         name="purgeState",
         summary="Delete the state values whose last writer was a run, an agent, an actor or a source.",
-        description="All that is named must be true of the run that wrote a value last, or of one that called "
-        "it. What somebody else has overwritten stays. With `dry_run` nothing is deleted. "
+        description="Every named field must match the run that wrote a value last, or a run that called "
+        "it. Values that another writer has overwritten stay. With `dry_run` nothing is deleted. "
         f"`items` are the first {PURGED_STATE_LISTED} values that match; all are counted.",
         right="state.write",
         body=PurgeState,
