@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from bollard import __version__
-from bollard.host.agents.agent_repository import AgentRepository
+from bollard.host.agents.agent_repository import AgentRepository, ConfigSecrets
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.core import Core, Storage
 from bollard.host.knowledge.library import KnowledgeSource, Library, Rerank
@@ -40,7 +40,7 @@ class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
     runtimes: RemoteRuntimes
 
     async def load(self, store: Store) -> None:
-        await self.agents.load()  # before a runner brings an agent that a saved one overrides
+        await self.agents.load(store)  # before a runner brings an agent that a saved one overrides
         await self.plugins.load()
         await self.skills.repository.load(store)
         await self.mcp.load(store)
@@ -73,7 +73,7 @@ def open_saved(
         bindings=directory.bindings,
     )
     agents = AgentRepository(
-        journal=journal,
+        SavedChanges(journal, clock),
         store=store,
         agents=directory.agents,
         bindings=directory.bindings,
@@ -81,7 +81,7 @@ def open_saved(
         gates=core.gates,
         runners=directory.runners,
         has_file=core.files.has,
-        vault=vault,
+        secrets=ConfigSecrets(vault),
     )
     folders = PluginSkillFolders(fleet)
     skills = build_skills(

@@ -13,7 +13,6 @@ from bollard.host.agents.policies import (
     AccessPolicy,
     AgentPolicy,
     ConcurrencyMode,
-    ConcurrencyPolicy,
     GatePolicy,
     ResourceRule,
     StateScope,
@@ -32,13 +31,6 @@ def test_an_empty_policy_grants_nothing_and_queues() -> None:
     assert policy.access == AccessPolicy(permissions={}, resources={}, conversations=())
     assert policy.concurrency.mode == "queue"
     assert policy.state.scopes == ("conversation", "actor")
-
-
-def test_a_runner_that_steers_steers_unless_another_mode_is_named() -> None:
-    assert policy_from_wire({}, steering=True).concurrency == ConcurrencyPolicy(mode="steer")
-    told = policy_from_wire({"concurrency": {"steer_from": "conversation"}}, steering=True)
-    assert told.concurrency == ConcurrencyPolicy(mode="steer", steer_from="conversation")
-    assert policy_from_wire({"concurrency": {"mode": "reject"}}, steering=True).concurrency.mode == "reject"
 
 
 def test_operations_are_those_of_the_protocol() -> None:
@@ -94,10 +86,9 @@ def test_only_nothing_is_not_the_same_as_no_rule() -> None:
         ({"gate": {"burst": 5}}, "policy.gate.burst", "messages_per_minute"),
     ],
 )
-@for_each("steering", [False, True])
-def test_what_is_not_understood_is_refused_by_its_path(body: Any, field: str, said: str, steering: bool) -> None:
+def test_what_is_not_understood_is_refused_by_its_path(body: Any, field: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        policy_from_wire(body, steering=steering)
+        policy_from_wire(body)
     assert caught.value.details["field"] == field
     assert said in caught.value.message
     assert caught.value.hint
@@ -143,11 +134,10 @@ bodies = st.fixed_dictionaries(
 )
 
 
-@given(bodies, st.booleans())
-def test_what_is_read_reads_back_the_same(body: Any, steering: bool) -> None:
-    policy = policy_from_wire(body, steering=steering)
+@given(bodies)
+def test_what_is_read_reads_back_the_same(body: Any) -> None:
+    policy = policy_from_wire(body)
     assert policy_from_wire(policy_to_wire(policy)) == policy
-    assert policy_from_wire(policy_to_wire(policy), steering=True) == policy
 
 
 def test_where_nothing_is_said_everyone_sees_and_participants_steer_and_approve() -> None:

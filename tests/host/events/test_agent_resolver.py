@@ -10,7 +10,7 @@ from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.agents.admission import Interrupt, Queue, Reject, Start, Steer
-from bollard.host.agents.binding import binding_from_wire
+from bollard.host.agents.binding import Binding
 from bollard.host.agents.lanes import lane_of
 from bollard.host.agents.policies import AgentPolicy, BudgetPolicy, ConcurrencyPolicy, GatePolicy
 from bollard.host.agents.routing import BindingRegistry
@@ -84,7 +84,7 @@ steps = st.lists(
 def saved(bodies: list[JsonObject], book: BindingRegistry) -> None:
     """Those that nothing tells apart from others are refused, whichever of them comes first."""
     for number, body in enumerate(bodies):
-        binding = binding_from_wire({"binding_id": f"b{number}", **body})
+        binding = Binding.read({"binding_id": f"b{number}", **body})
         before = book.all()
         try:
             book.put(binding)

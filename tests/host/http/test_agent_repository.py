@@ -18,6 +18,7 @@ from bollard.host.errors import Conflict, InvalidRequest, NotFound, SettingsErro
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.store.store import Store
 from bollard.protocol import AgentRunnerDiscovery
 
@@ -34,7 +35,7 @@ RUNNER = AgentRunnerDiscovery.from_wire(
         },
     }
 )
-BODY = {"agent_id": "polly", "runner_id": RUNNER.manifest.id}
+BODY = {"runner_id": RUNNER.manifest.id}
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.agents.put(agent_of(RUNNER))
         self.repository = AgentRepository(
-            journal=self.journal,
+            SavedChanges(self.journal, self.clock),
             store=self.store,
             agents=self.agents,
             bindings=self.bindings,
@@ -63,10 +64,13 @@ class Desk:
         self.saved_bindings = self.repository.bindings
 
     async def load(self) -> None:
-        await self.repository.load()
+        await self.repository.load(self.store)
 
-    async def save(self, **more: Any) -> Any:
-        return await self.repository.save_agent({**BODY, **more}, "default", "admin")
+    async def save(self, agent_id: str = "polly", edited: int | None = None, **more: Any) -> Any:
+        return await self.repository.save({**BODY, **more}, "default", agent_id, by="admin", edited=edited)
+
+    async def delete(self, agent_id: str = "polly", by: str = "admin") -> None:
+        await self.repository.delete("default", agent_id, by=by)
 
     async def bind(self, binding_id: str, **more: Any) -> Any:
         body = {"binding_id": binding_id, "agent_id": "polly", **more}
@@ -85,8 +89,8 @@ async def test_an_agent_is_in_the_book_only_when_it_is_on_disk(make_desk: Any, g
     await gate.arrival()
     assert (desk.agents.get("polly"), saving.done()) == (None, False)
     gate.lift()
-    agent = await saving
-    assert desk.agents.get("polly") == agent
+    saved = await saving
+    assert desk.agents.get("polly").revision == saved.revision == 1
     (row,) = gate.store.policies("agent", "default")
     assert (row.id, row.revision) == ("polly", 1)
 
@@ -115,22 +119,18 @@ async def test_what_the_store_refuses_changes_no_book(make_desk: Any, gate: Any)
     ):
         with pytest.raises(StorageFull):
             await change
-    assert desk.repository.saved_agent("polly") == before
+    assert desk.repository.get("default", "polly") == before
     assert (desk.saved_bindings.get("default", "all").revision, desk.bindings.get("all").priority) == (1, 0)
 
 
 async def test_of_two_changes_at_once_the_second_sees_the_first(make_desk: Any, memory_store: MemoryStore) -> None:
     desk = make_desk(memory_store)
     await desk.save()
-    outcomes = await asyncio.gather(desk.save(revision=1), desk.save(revision=1), return_exceptions=True)
-    assert [type(outcome).__name__ for outcome in outcomes] == ["Agent", "Conflict"]
+    outcomes = await asyncio.gather(desk.save(edited=1), desk.save(edited=1), return_exceptions=True)
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Saved", "Conflict"]
     outcomes = await asyncio.gather(desk.bind("one"), desk.bind("two"), return_exceptions=True)
     assert [type(outcome).__name__ for outcome in outcomes] == ["Saved", "Conflict"]
-    outcomes = await asyncio.gather(
-        desk.repository.delete_agent("polly", "default", "admin"),
-        desk.bind("three", priority=1),
-        return_exceptions=True,
-    )
+    outcomes = await asyncio.gather(desk.delete("polly"), desk.bind("three", priority=1), return_exceptions=True)
     assert [type(outcome).__name__ for outcome in outcomes] == ["Conflict", "Saved"]
 
 
@@ -138,18 +138,19 @@ async def test_what_was_saved_is_loaded_again_and_what_was_deleted_is_not(make_d
     desk = make_desk(store)
     agent = await desk.save(config={"key": "s3cret"}, policy={"budget": {"runs_per_day": 5}})
     await desk.save(agent_id="gone")
-    await desk.repository.delete_agent("gone", "default", "admin")
+    await desk.delete("gone")
     await desk.bind("all", scope={"conversation": "room"}, filters=[{"field": "event_type", "values": ["x"]}])
     binding = await desk.bind("all", scope={"conversation": "room"})
     await desk.bind("gone")
     await desk.saved_bindings.delete("default", "gone", by="admin")
     again = Desk(desk.journal, store, desk.clock)
     await again.load()
-    assert again.agents.get("polly") == agent
-    assert again.agents.saved() == [again.repository.saved_agent("polly")]
+    assert again.repository.all("default") == [agent]
+    assert again.agents.get("polly") == desk.agents.get("polly")
+    assert again.agents.saved() == desk.agents.saved()
     assert again.bindings.all() == [binding.value]
     assert again.saved_bindings.get("default", "all").revision == 2
-    assert again.repository.saved_agent("polly").config == {"key": "s3cret"}
+    assert again.agents.get("polly").config == {"key": "s3cret"}
 
 
 async def test_a_loaded_budget_knows_the_runs_of_the_day_alone(
@@ -184,12 +185,12 @@ async def test_deleting_an_agent_tells_whoever_goes_by_the_book(make_desk: Any, 
     desk = make_desk(memory_store)
     await desk.save()
     before = desk.agents.changes
-    await desk.repository.delete_agent("polly", "default", "admin")
+    await desk.delete("polly")
     assert desk.agents.changes > before
     with pytest.raises(NotFound):
-        await desk.repository.delete_agent("polly", "default", "admin")
+        await desk.delete("polly")
     with pytest.raises(Conflict):
-        await desk.repository.delete_agent("parrot", "default", "admin")
+        await desk.delete("parrot")
     with pytest.raises(InvalidRequest):
         await desk.bind("late")
 
@@ -197,7 +198,7 @@ async def test_deleting_an_agent_tells_whoever_goes_by_the_book(make_desk: Any, 
 async def test_a_record_says_who_changed_what(make_desk: Any, memory_store: MemoryStore) -> None:
     desk = make_desk(memory_store)
     await desk.save(config={"key": "s3cret"})
-    await desk.repository.delete_agent("polly", "default", "ada")
+    await desk.delete("polly", by="ada")
     saved, deleted = (msgspec.json.decode(row.data) for row in memory_store.records(0, 10))
     assert (saved["kind"], saved["id"], saved["action"], saved["revision"], saved["by"]) == (
         "agent",

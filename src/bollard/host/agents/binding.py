@@ -13,14 +13,13 @@ when one of them is saved, and not guessed when the event comes.
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Final, Literal, Protocol, get_args
+from typing import Annotated, Final, Literal, Protocol, Self, get_args
 
-import msgspec
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from bollard.host.agents.names import ID_CHARACTERS, ActorRef, ChosenName, ForeignId
 from bollard.host.agents.saved_body import SavedBody
-from bollard.host.errors import Conflict, InvalidRequest
+from bollard.host.errors import Conflict
 from bollard.host.scope import Scope
 from bollard.protocol import TRIGGER_SOURCES, Flag, Int, JsonObject, Strict
 
@@ -54,47 +53,89 @@ class RoutedEvent(Protocol):
     def data(self) -> JsonObject: ...
 
 
-class BindingScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a binding holds. A level that is `None` is not asked for."""
-
-    bot: str | None = None
-    channel: str | None = None
-    conversation: str | None = None
-    thread: str | None = None
-    actor: str | None = None
-    """`type:id`; the type ends at the first colon."""
+# --- the body of a binding ---
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+FILTERS: Final = 16
+"""Filters of one binding."""
+FILTER_VALUES: Final = 100
+"""Values of one filter."""
+PRIORITY_MAX: Final = 1000
+"""The largest absolute value of a priority."""
+
+_Value = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS)]
+"""Compared as it is: an emoji has characters that do not show."""
+
+
+def _filterable(name: str) -> str:
+    if name not in FIELDS and not (name.startswith(DATA_PREFIX) and name != DATA_PREFIX):
+        raise ValueError(f"cannot be filtered; there are {', '.join(FIELDS)} and data.<key>")
+    return name
+
+
+def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted({*values}))
+
+
+class BindingScope(Strict):
+    """Where a binding holds. A level that is `None` matches every event."""
+
+    __qualname__ = "Scope"  # its name in the OpenAPI document
+    bot: ForeignId | None = None
+    channel: ForeignId | None = None
+    conversation: ForeignId | None = None
+    thread: ForeignId | None = None
+    actor: ActorRef | None = None
+
+
+class Filter(Strict):
     """One field of the event, and the values that it may have."""
 
-    field: str
-    values: frozenset[str]
+    field: Annotated[ForeignId, AfterValidator(_filterable)]
+    values: Annotated[tuple[_Value, ...], Field(min_length=1, max_length=FILTER_VALUES), AfterValidator(_distinct)]
 
 
-class Binding(msgspec.Struct, frozen=True, kw_only=True):
+def _by_field(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
+    return tuple(sorted(filters, key=lambda item: item.field))
+
+
+class Binding(SavedBody):
     """Which events go to which agent."""
 
-    binding_id: str
-    workspace: str = "default"
-    agent_id: str
-    scope: BindingScope = msgspec.field(default_factory=BindingScope)
-    filters: tuple[Filter, ...] = ()
-    """At most one for each field."""
-    priority: int = 0
-    enabled: bool = True
+    __qualname__ = "SaveBinding"  # the name of the body in the OpenAPI document; the answer is `Binding`
+    noun = "binding"
+    binding_id: ChosenName
+    agent_id: ChosenName
+    scope: BindingScope = Field(default_factory=BindingScope)
+    filters: Annotated[tuple[Filter, ...], AfterValidator(_by_field)] = Field(default=(), max_length=FILTERS)
+    priority: Int = Field(default=0, ge=-PRIORITY_MAX, le=PRIORITY_MAX)
+    enabled: Flag = True
 
-    def to_wire(self) -> JsonObject:
-        """The body of the binding."""
-        scope = self.scope
-        return {
-            "binding_id": self.binding_id,
-            "agent_id": self.agent_id,
-            "scope": {level: value for level in reversed(LEVELS) if (value := getattr(scope, level)) is not None},
-            "filters": [{"field": item.field, "values": [*sorted(item.values)]} for item in self.filters],
-            "priority": self.priority,
-            "enabled": self.enabled,
-        }
+    @model_validator(mode="after")
+    def _can_match(self) -> Self:
+        if self.scope.thread is not None and self.scope.conversation is None:
+            problem, hint = "a thread is part of a conversation", "name the conversation too"
+            raise self.invalid("thread_without_conversation", "scope.thread", problem, hint)
+        names = [item.field for item in self.filters]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            problem, hint = f"{twice[0]} is filtered twice", "put its values into one filter"
+            raise self.invalid("filtered_twice", "filters", problem, hint, name=twice[0])
+        for item in self.filters:
+            self._check_filter(item)
+        return self
+
+    def _check_filter(self, item: Filter) -> None:
+        if item.field == "trigger" and not {*item.values} <= {*TRIGGER_SOURCES}:
+            names = ", ".join(TRIGGER_SOURCES)
+            raise self.invalid("no_trigger", "filters", "there is no such trigger", f"use {names}", names=names)
+        fixed = fixed_by(self.scope).get(item.field)
+        if fixed is not None and fixed not in item.values:
+            problem = f"in this scope {item.field} is always {fixed}"
+            hint = f"leave out the filter of {item.field}, or widen the scope"
+            raise self.invalid("filter_outside_scope", "filters", problem, hint, name=item.field, value=fixed)
+
+
+# --- rules ---
 
 
 def event_value(event: RoutedEvent, level: Level) -> str | None:
@@ -132,16 +173,14 @@ def rank_of(binding: Binding) -> Rank:
 
 
 def clash(one: Binding, other: Binding) -> bool:
-    """Whether some event could match both, and neither goes before the other.
+    """Whether some event could match both bindings of one workspace, and neither goes before the other.
 
     Equal ranks name the same levels, so only equal scopes can meet in one event.
     """
-    if not (one.enabled and other.enabled) or one.workspace != other.workspace:
+    if not (one.enabled and other.enabled) or rank_of(one) != rank_of(other) or one.scope != other.scope:
         return False
-    if rank_of(one) != rank_of(other) or one.scope != other.scope:
-        return False
-    values = {item.field: item.values for item in one.filters}
-    return all(values.get(item.field, item.values) & item.values for item in other.filters)
+    values = {item.field: {*item.values} for item in one.filters}
+    return all(values.get(item.field, {*item.values}) & {*item.values} for item in other.filters)
 
 
 def check_new(binding: Binding, others: Iterable[Binding]) -> None:
@@ -166,9 +205,9 @@ def check_new(binding: Binding, others: Iterable[Binding]) -> None:
 def _example(one: Binding, other: Binding) -> dict[str, str]:
     """Scope levels and event fields of an event that matches both."""
     example = {level: value for level in reversed(LEVELS) if (value := getattr(one.scope, level)) is not None}
-    values = {item.field: item.values for item in one.filters}
+    values = {item.field: {*item.values} for item in one.filters}
     for item in other.filters:
-        values[item.field] = values.get(item.field, item.values) & item.values
+        values[item.field] = values.get(item.field, {*item.values}) & {*item.values}
     fixed = fixed_by(one.scope)
     return example | {name: min(found) for name, found in sorted(values.items()) if name not in fixed}
 
@@ -181,85 +220,3 @@ def fixed_by(scope: BindingScope) -> dict[str, str]:
     if scope.actor is not None:
         fixed["actor_type"] = scope.actor.partition(":")[0]
     return fixed
-
-
-# --- the body of a binding ---
-
-
-FILTERS: Final = 16
-"""Filters of one binding."""
-FILTER_VALUES: Final = 100
-"""Values of one filter."""
-PRIORITY_MAX: Final = 1000
-"""The largest absolute value of a priority."""
-
-_Value = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS)]
-"""Compared as it is: an emoji has characters that do not show."""
-
-
-def _filterable(name: str) -> str:
-    if name not in FIELDS and not (name.startswith(DATA_PREFIX) and name != DATA_PREFIX):
-        raise ValueError(f"cannot be filtered; there are {', '.join(FIELDS)} and data.<key>")
-    return name
-
-
-class _Scope(Strict):
-    bot: ForeignId | None = None
-    channel: ForeignId | None = None
-    conversation: ForeignId | None = None
-    thread: ForeignId | None = None
-    actor: ActorRef | None = None
-
-
-class _Filter(Strict):
-    field: Annotated[ForeignId, AfterValidator(_filterable)]
-    values: tuple[_Value, ...] = Field(min_length=1, max_length=FILTER_VALUES)
-
-
-class SaveBinding(SavedBody):
-    """The body of a binding."""
-
-    label = "binding"
-    binding_id: ChosenName
-    agent_id: ChosenName
-    scope: _Scope = Field(default_factory=_Scope)
-    filters: tuple[_Filter, ...] = Field(default=(), max_length=FILTERS)
-    priority: Int = Field(default=0, ge=-PRIORITY_MAX, le=PRIORITY_MAX)
-    enabled: Flag = True
-
-
-def binding_from_wire(body: JsonObject, workspace: str = "default") -> Binding:
-    """The binding of a body. Raises `InvalidRequest`, also for a binding that could never match."""
-    saved = SaveBinding.read(body)
-    wire = {**saved.to_wire(), "workspace": workspace}
-    wire["filters"] = [each.to_wire() for each in sorted(saved.filters, key=lambda item: item.field)]
-    binding = msgspec.convert(wire, Binding)
-    _refuse_impossible(binding)
-    return binding
-
-
-def _refuse_impossible(binding: Binding) -> None:
-    if binding.scope.thread is not None and binding.scope.conversation is None:
-        sentence = "binding.scope.thread: a thread is part of a conversation"
-        raise _impossible(sentence, "name the conversation too", "thread_without_conversation")
-    names = [item.field for item in binding.filters]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        sentence = f"binding.filters: {twice[0]} is filtered twice"
-        raise _impossible(sentence, "put its values into one filter", "filtered_twice", name=twice[0])
-    fixed = fixed_by(binding.scope)
-    for item in binding.filters:
-        if item.field == "trigger" and not item.values <= {*TRIGGER_SOURCES}:
-            names = ", ".join(TRIGGER_SOURCES)
-            raise _impossible("binding.filters: there is no such trigger", f"use {names}", "no_trigger", names=names)
-        if item.field in fixed and fixed[item.field] not in item.values:
-            raise _impossible(
-                f"binding.filters: in this scope {item.field} is always {fixed[item.field]}",
-                f"leave out the filter of {item.field}, or widen the scope",
-                "filter_outside_scope",
-                name=item.field,
-                value=fixed[item.field],
-            )
-
-
-def _impossible(sentence: str, hint: str, reason: str, **details: str) -> InvalidRequest:
-    return InvalidRequest(sentence, reason=reason, hint=hint, field=sentence.partition(":")[0], **details)

@@ -226,10 +226,10 @@ class AgentPolicy:
 _policies: Final = TypeAdapter(AgentPolicy)
 
 
-def policy_from_wire(body: JsonObject, *, steering: bool = False) -> AgentPolicy:
-    """Read a saved policy. If the runner declares `steering`, that is the default mode."""
+def policy_from_wire(body: JsonObject) -> AgentPolicy:
+    """Read a saved policy. Raises `InvalidRequest`."""
     try:
-        policy = _policies.validate_python(_with_mode(body, "steer") if steering else body)
+        policy = _policies.validate_python(body)
     except ValidationError as error:
         raise refusal(error, "policy") from error
     _check_gate(policy.gate)
@@ -242,11 +242,6 @@ def policy_from_wire(body: JsonObject, *, steering: bool = False) -> AgentPolicy
 def policy_to_wire(policy: AgentPolicy) -> JsonObject:
     """Every field except those that are `None`."""
     return _policies.dump_python(policy, mode="json", exclude_none=True)
-
-
-def _with_mode(body: JsonObject, mode: ConcurrencyMode) -> JsonObject:
-    concurrency = body.get("concurrency", {})
-    return {**body, "concurrency": {"mode": mode, **concurrency}} if isinstance(concurrency, dict) else body
 
 
 def _check_gate(gate: GatePolicy) -> None:

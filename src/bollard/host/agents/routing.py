@@ -176,7 +176,7 @@ def _mismatch(binding: Binding, event: RoutedEvent) -> RoutingStep | None:
 def _unmet_filter(binding: Binding, event: RoutedEvent) -> RoutingStep | None:
     for item in binding.filters:
         actual = filter_value(event, item.field)
-        wanted = ", ".join(sorted(item.values))
+        wanted = ", ".join(item.values)
         if actual is None:
             return _step("filter_absent", binding, field=item.field, wanted=wanted)
         if actual not in item.values:
@@ -206,16 +206,16 @@ class BindingRegistry:
         self._scopes: dict[tuple[str, BindingScope], dict[str, Binding]] = {}
         self._tables: dict[str, RoutingTable] = {}
 
-    def check(self, binding: Binding) -> None:
+    def check(self, binding: Binding, workspace: str = "default") -> None:
         """Raise the error that `put` would raise, without a change. For callers that commit first."""
-        check_new(binding, self._scopes.get((binding.workspace, binding.scope), {}).values())
+        check_new(binding, self._scopes.get((workspace, binding.scope), {}).values())
 
-    def put(self, binding: Binding) -> None:
+    def put(self, binding: Binding, workspace: str = "default") -> None:
         """Add or replace a binding. Raises `Conflict` without a change if it clashes."""
-        self.check(binding)
-        self.remove(binding.binding_id, binding.workspace)
-        self._bindings.setdefault(binding.workspace, {})[binding.binding_id] = binding
-        self._scopes.setdefault((binding.workspace, binding.scope), {})[binding.binding_id] = binding
+        self.check(binding, workspace)
+        self.remove(binding.binding_id, workspace)
+        self._bindings.setdefault(workspace, {})[binding.binding_id] = binding
+        self._scopes.setdefault((workspace, binding.scope), {})[binding.binding_id] = binding
 
     def remove(self, binding_id: str, workspace: str = "default") -> bool:
         """Remove a binding. Returns whether it existed."""

@@ -26,7 +26,7 @@ _KEY: Final = "[key]"
 class SavedBody(Strict):
     """The model of one kind of saved resource. Checks between fields are validators that raise `InvalidRequest`."""
 
-    label: ClassVar[str]
+    noun: ClassVar[str]
     """The name of the resource in the path of a wrong field, such as `channel` in `channel.url`."""
     revision: Int | None = Field(default=None, ge=0, exclude=True, description="The revision that was edited.")
 
@@ -36,13 +36,13 @@ class SavedBody(Strict):
         try:
             resource = cls.from_wire(body)
         except ValidationError as error:
-            raise refusal(error, cls.label) from error
+            raise refusal(error, cls.noun) from error
         return resource if resource.revision is None else resource.model_copy(update={"revision": None})
 
     @classmethod
     def invalid(cls, reason: str, field: str, problem: str, hint: str, /, **details: str | int) -> InvalidRequest:
         """The error of a field whose value does not fit the rest of the body."""
-        field = f"{cls.label}.{field}"
+        field = f"{cls.noun}.{field}"
         return InvalidRequest(f"{field}: {problem}", reason=reason, hint=hint, field=field, **details)
 
 

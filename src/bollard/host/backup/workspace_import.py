@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.agents.agent_document import agent_from_store
+from bollard.host.agents.saved_agent import read_stored
 from bollard.host.archive.manifest import FileNote, Manifest
 from bollard.host.archive.reader import ArchiveReader
 from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, no_progress, read_rows, verify
@@ -167,7 +167,7 @@ def _checked(manifest: Manifest) -> str:
         )
     for thing in manifest.saved:
         try:
-            agent_from_store(thing.body, manifest.workspace, thing.revision)
+            read_stored(thing.body)
         except HostError as error:
             raise BadArchive(
                 f"the agent {thing.id} in the archive cannot be read: {error.message}",

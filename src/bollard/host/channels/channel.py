@@ -45,7 +45,7 @@ class Abilities(Strict):
 class SavedChannel(SavedBody):
     """A channel. Without a secret it neither sends nor receives anything."""
 
-    label = "channel"
+    noun = "channel"
     channel_id: ChosenName
     kind: Literal["http"] = "http"
     enabled: Flag = True

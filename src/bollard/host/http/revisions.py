@@ -74,11 +74,6 @@ def held_to_match(request: Request) -> Generator[None]:
         raise
 
 
-def with_revision(body: JsonObject, revision: int | None) -> JsonObject:
-    """The body with the revision that was edited."""
-    return body if revision is None else {**body, "revision": revision}
-
-
 def _failed(reason: str, message: str, now: int | None) -> PreconditionFailed:
     return PreconditionFailed(message, reason=reason, hint="read it again and repeat the change", revision=now)
 

@@ -30,7 +30,7 @@ FlowBit = Literal["private", "untrusted"]
 class SavedKnowledgeBase(SavedBody):
     """A knowledge base: how its documents are cut into chunks, and the data flow of runs that read it."""
 
-    label = "knowledge"
+    noun = "knowledge"
     kb_id: ChosenName
     name: Annotated[str, Field(max_length=DOCUMENT_NAME_CHARACTERS)] = ""
     description: Annotated[

@@ -241,11 +241,12 @@ class Repository(Generic[T]):
         edited: int | None = None,
         keeps: Keeps = (),
         beside: Sequence[tuple[str, JsonObject]] = (),
+        along: Callable[[], JointChange] = JointChange,
         then: Callable[[], None] = lambda: None,
     ) -> Saved[T]:
         """Save what `make` returns for the present resource; `make` raises to refuse the change. `edited` is the
-        revision that the caller changed: another one raises `Conflict`. `keeps` and `beside` share the commit, and
-        `then` is called after it, also when no caller waits any more."""
+        revision that the caller changed: another one raises `Conflict`. `keeps`, `beside` and what `along` returns
+        after `make` share the commit. `then` is called after the commit, also when no caller waits any more."""
         async with self._changing:
             before = self.find(workspace, resource_id)
             revision = 0 if before is None else before.revision
@@ -255,12 +256,8 @@ class Repository(Generic[T]):
             if before is None and limit is not None and self.count(workspace) >= limit:
                 raise self._kind.at_limit()
             saved = Saved(workspace=workspace, id=resource_id, revision=revision + 1, value=value)
-
-            def settled() -> None:
-                self._settle(workspace, resource_id, saved)
-                then()
-
-            await self._changes.write(self._change(saved, by), settled, keeps=_rows(keeps), beside=beside)
+            joint = JointChange(records=beside, keeps=_rows(keeps)) + along() + JointChange(settled=[then])
+            await self._commit(self._change(saved, by), saved, joint)
             return saved
 
     async def _delete(
@@ -282,17 +279,16 @@ class Repository(Generic[T]):
             before = self.get(workspace, resource_id)
             check(before)
             check_revision(self._kind.kind, resource_id, before.revision, edited)
-            joint = along()
+            joint = JointChange(records=beside, keeps=_rows(keeps)) + along() + JointChange(settled=[then])
+            await self._commit(self._deletion(before, by), None, joint)
 
-            def settled() -> None:
-                self._settle(workspace, resource_id, None)
-                for each in joint.settled:
-                    each()
-                then()
+    async def _commit(self, change: SavedChange, after: Saved[T] | None, joint: JointChange) -> None:
+        def settled() -> None:
+            self._settle(change.workspace, change.id, after)
+            for each in joint.settled:
+                each()
 
-            every = [*_rows(keeps), *joint.keeps]
-            beside = [*beside, *joint.records]
-            await self._changes.write(self._deletion(before, by), settled, keeps=every, beside=beside)
+        await self._changes.write(change, settled, keeps=joint.keeps, beside=joint.records)
 
     def _joining(self, workspace: str, resource_id: str, value: T, by: str) -> JointChange:
         """Save a resource in the commit of another one, whose owner alone changes it."""

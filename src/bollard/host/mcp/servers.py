@@ -49,7 +49,7 @@ _REFERENCE: Final = re.compile(r"(?:^|\s)secret:[A-Za-z0-9._-]+$")
 class SavedMcpServer(SavedBody):
     """The configuration of one server, with either `command` or `url`."""
 
-    label = "mcp_server"
+    noun = "mcp_server"
     server_id: ChosenName
     enabled: Flag = True
     command: (

@@ -64,7 +64,7 @@ class SavedPrice(Strict):
 class SavedModel(SavedBody):
     """The configuration of one model: everything that a call needs except the key."""
 
-    label = "model"
+    noun = "model"
     model_id: ChosenName
     model_type: ModelType | None = Field(default=None, description="Without it the style decides: llm for most.")
     style: Style = Field(description="The format of the endpoint.")

@@ -7,16 +7,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
-from bollard.host.agents.agent_document import SavedAgent, agent_to_wire
 from bollard.host.agents.agent_repository import AGENT, BINDING, AgentRepository, BindingRepository
-from bollard.host.agents.binding import Binding, SaveBinding
+from bollard.host.agents.binding import Binding
+from bollard.host.agents.saved_agent import SavedAgent, agent_to_wire, agent_without_runner
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.schemas import ANY, LABEL, TEXT, array_of
 from bollard.host.http.operations import PAGE
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer_body, operation
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
-from bollard.host.http.revisions import with_revision
 from bollard.host.identity.caller import Caller
 from bollard.host.log.saved_resources import Saved
 from bollard.protocol import AgentRunnerDiscovery, JsonObject
@@ -36,25 +35,8 @@ _LISTED: Final = answer_body(
     label=LABEL,
     deadline_s=_SECONDS,
 )
-_AGENT: Final = answer_body(
-    "Agent",
-    {
-        "agent_id": "polly",
-        "runner_id": "plugin:local/parrot/default",
-        "label": {"en_US": "Polly"},
-        "config": {},
-        "policy": {"concurrency": {"mode": "queue", "steer_from": "same_actor"}, "gate": {"talk": "everyone"}},
-        "deadline_s": 300.0,
-        "idle_s": 120.0,
-        "repeatable": False,
-        "revision": 1,
-    },
-    {"description": LABEL},
-    label=LABEL,
-    config=ANY,
-    policy=ANY,
-    deadline_s=_SECONDS,
-    idle_s=_SECONDS,
+_AGENT: Final = shown_as(
+    "Agent", SavedAgent, {"agent_id": "polly", "runner_id": "plugin:local/parrot/default", "label": {"en_US": "Polly"}}
 )
 _RUNNER: Final = answer_body(
     "Runner",
@@ -121,7 +103,7 @@ class Agents(SavedRoutes[Agent]):
     def find(self, caller: Caller, resource_id: str) -> Saved[Agent] | None:
         # With its runner an agent has a form, which says which fields are secret; without it no field is shown.
         workspace = caller.workspace
-        agent = self._registry.get(resource_id, workspace) or self._agents.saved_agent(resource_id, workspace)
+        agent = self._registry.get(resource_id, workspace) or self._registry.saved_one(resource_id, workspace)
         return None if agent is None else _saved(agent)
 
     async def show(self, saved: Saved[Agent]) -> JsonObject:
@@ -142,12 +124,11 @@ class Agents(SavedRoutes[Agent]):
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
     ) -> tuple[Saved[Agent], JsonObject]:
-        del resource_id  # the body has it
-        agent = await self._agents.save_agent(with_revision(body, edited), caller.workspace, caller.name)
-        return _saved(agent), {}
+        saved = await self._agents.save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
+        return self.find(caller, resource_id) or _saved(agent_without_runner(saved)), {}
 
     async def remove(self, caller: Caller, resource_id: str, edited: int | None) -> JsonObject:
-        await self._agents.delete_agent(resource_id, caller.workspace, caller.name, edited)
+        await self._agents.delete(caller.workspace, resource_id, by=caller.name, edited=edited)
         return {}
 
     @operation(
@@ -192,9 +173,9 @@ _BINDING: Final = SavedResource(
     id="binding_id",
     names=("Binding", "Bindings"),
     right="bindings",
-    body=SaveBinding,
+    body=Binding,
     body_example=_BINDING_BODY,
-    shown=shown_as("Binding", SaveBinding, {"binding_id": "builds", **_BINDING_BODY}),
+    shown=shown_as("Binding", Binding, {"binding_id": "builds", **_BINDING_BODY}),
     descriptions={
         "save": "Of several bindings that match, the one with the more specific scope wins, then the one with more "
         "filters, then the one with the higher priority. Two bindings that match equally are refused."

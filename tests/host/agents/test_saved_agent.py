@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from tests.tables import for_each
 
-from bollard.host.agents.agent import Agent, agent_of
-from bollard.host.agents.agent_document import agent_from_store, agent_from_wire, agent_to_wire, runner_named
+from bollard.host.agents.agent import Agent, agent_of, agent_on
 from bollard.host.agents.config_form import KEPT
-from bollard.host.agents.policies import AccessPolicy
-from bollard.host.errors import Conflict, InvalidRequest
+from bollard.host.agents.policies import AccessPolicy, ConcurrencyPolicy
+from bollard.host.agents.saved_agent import SavedAgent, agent_to_wire, agent_without_runner, read_request, read_stored
+from bollard.host.errors import InvalidRequest
+from bollard.host.log.saved_resources import Saved
 from bollard.protocol import AgentRunnerDiscovery, JsonObject, limits
 
 FORM = [
@@ -42,8 +43,14 @@ def body(**more: Any) -> JsonObject:
     return {**fields, **more}
 
 
-def save(given: JsonObject, of: AgentRunnerDiscovery | None = None, revision: int = 1, **more: Any) -> Agent:
-    return agent_from_wire(given, of or runner(), "default", revision, **more)
+def save(given: JsonObject, of: AgentRunnerDiscovery | None = None, *, before: SavedAgent | None = None) -> SavedAgent:
+    return read_request(given, agent_of(of or runner()), (), before)
+
+
+def joined(agent: SavedAgent, revision: int = 1) -> Agent:
+    """The agent with its runner, as the registry has it."""
+    saved = Saved(workspace="default", id=agent.agent_id, revision=revision, value=agent)
+    return agent_on(agent_without_runner(saved), agent_of(runner()))
 
 
 def test_the_agent_a_runner_gets_by_itself_spells_out_its_manifest() -> None:
@@ -62,16 +69,10 @@ def test_the_agent_a_runner_gets_by_itself_spells_out_its_manifest() -> None:
 
 
 def test_a_saved_agent_has_what_its_body_and_its_runner_say() -> None:
-    agent = save(
-        body(
-            label={"zh_Hans": "波莉"},
-            policy={"budget": {"runs_at_once": 2}},
-            deadline_s=60,
-            idle_s=1.5,
-            repeatable=True,
-        ),
-        revision=4,
+    given = body(
+        label={"zh_Hans": "波莉"}, policy={"budget": {"runs_at_once": 2}}, deadline_s=60, idle_s=1.5, repeatable=True
     )
+    agent = joined(save(given), revision=4)
     assert (agent.agent_id, agent.workspace, agent.revision) == ("polly", "default", 4)
     assert (agent.runner_id, agent.runner_name, agent.plugin) == (
         "plugin:acme/parrot/default",
@@ -92,9 +93,14 @@ def test_a_saved_agent_without_a_policy_is_granted_nothing() -> None:
     assert (agent.deadline_s, agent.idle_s) == (limits.RUN_DEADLINE_S, limits.RUN_IDLE_S)
 
 
-def test_the_mode_of_who_names_none_is_the_runners() -> None:
+def test_an_agent_without_a_concurrency_mode_gets_the_mode_of_its_runner() -> None:
+    steering = runner(steering=True)
     assert save(body()).policy.concurrency.mode == "queue"
-    assert save(body(), runner(steering=True)).policy.concurrency.mode == "steer"
+    assert save(body(), steering).policy.concurrency == ConcurrencyPolicy(mode="steer")
+    given = body(policy={"concurrency": {"steer_from": "conversation"}})
+    assert save(given, steering).policy.concurrency == ConcurrencyPolicy(mode="steer", steer_from="conversation")
+    given = body(policy={"concurrency": {"mode": "reject"}})
+    assert save(given, steering).policy.concurrency.mode == "reject"
 
 
 @for_each(
@@ -121,6 +127,8 @@ def test_the_mode_of_who_names_none_is_the_runners() -> None:
         ({"config": []}, "agent.config"),
         ({"config": {"model": "m", "colour": "red"}}, "config.colour"),
         ({"config": {}}, "config.model"),
+        ({"policy": []}, "policy"),
+        ({"policy": {"concurrency": []}}, "policy.concurrency"),
         ({"policy": {"gates": {}}}, "policy.gates"),
         ({"policy": {"access": {"resources": {"moons": {"add": ["io"]}}}}}, "policy.access.resources.moons"),
     ],
@@ -143,53 +151,42 @@ def test_an_agent_needs_an_id_and_a_runner(missing: str) -> None:
 
 def test_an_unknown_runner_is_refused_and_the_known_ones_are_named() -> None:
     given = body(runner_id="plugin:acme/owl/default")
-    assert runner_named(given) == "plugin:acme/owl/default"
     with pytest.raises(InvalidRequest, match="there is no runner plugin:acme/owl/default") as caught:
-        agent_from_wire(given, None, "default", 1, known=["plugin:b/b/default", "plugin:a/a/default"])
+        read_request(given, None, ["plugin:b/b/default", "plugin:a/a/default"], None)
     assert caught.value.hint == "use one of plugin:a/a/default, plugin:b/b/default"
     with pytest.raises(InvalidRequest) as caught:
-        agent_from_wire(given, None, "default", 1)
+        read_request(given, None, (), None)
     assert "no plugin offers a runner" in caught.value.hint
-    with pytest.raises(InvalidRequest, match="there is no runner"):
-        agent_from_wire(given, runner(), "default", 1)
-
-
-def test_a_change_of_an_older_revision_is_refused() -> None:
-    assert save(body(revision=3), revision=4).revision == 4
-    with pytest.raises(Conflict, match="is at revision 3, but revision 2 was edited") as caught:
-        save(body(revision=2), revision=4)
-    assert caught.value.details["revision"] == 3
 
 
 def test_what_is_shown_can_be_saved_again_and_shows_no_secret() -> None:
     agent = save(body(config={"model": "m", "key": "hunter2"}, description={"en_US": "Talks."}))
-    shown = agent_to_wire(agent)
-    assert "hunter2" not in str(shown)
-    again = save(shown, revision=2, before=agent)
-    assert agent_to_wire(again, masked=False) == {**agent_to_wire(agent, masked=False), "revision": 2}
+    shown = agent_to_wire(joined(agent))
+    assert (shown["config"], shown["revision"]) == ({"model": "m", "key": KEPT, "turns": 8}, 1)
+    again = save(shown, before=agent)
+    assert again == agent
     assert again.config["key"] == "hunter2"
 
 
-@pytest.mark.parametrize("change", [{"workspace": "other"}, {"agent_id": "molly"}])
-def test_a_secret_is_kept_for_the_same_agent_only(change: dict[str, str]) -> None:
-    agent = save(body(config={"model": "m", "key": "hunter2"}))
-    given = body(config={"model": "m", "key": KEPT}, agent_id=change.get("agent_id", "polly"))
+def test_a_new_agent_has_no_secret_to_keep() -> None:
     with pytest.raises(InvalidRequest, match="has no secret to keep"):
-        agent_from_wire(given, runner(), change.get("workspace", "default"), 2, before=agent)
+        save(body(config={"model": "m", "key": KEPT}))
 
 
 def test_a_secret_does_not_go_to_another_plugin() -> None:
     agent = save(body(config={"model": "m", "key": "hunter2"}))
     moved = body(runner_id="plugin:acme/thief/default", config={"model": "m", "key": KEPT})
     with pytest.raises(InvalidRequest, match="has no secret to keep"):
-        save(moved, runner("thief"), revision=2, before=agent)
+        save(moved, runner("thief"), before=agent)
 
 
 def test_a_stored_agent_comes_back_without_its_runner_and_may_be_granted_nothing_yet() -> None:
     agent = save(
         body(config={"model": "m", "key": "hunter2"}, policy={"access": {"permissions": {"history": ["page"]}}})
     )
-    stored = agent_from_store(agent_to_wire(agent, masked=False), "default", 1)
+    assert read_stored(agent.to_wire()) == agent
+    assert read_stored({**agent.to_wire(), "revision": 1}) == agent  # as earlier versions stored it
+    stored = agent_without_runner(Saved(workspace="default", id="polly", revision=1, value=agent))
     assert (stored.runner_id, stored.runner_name, stored.plugin) == (agent.runner_id, "default", "acme/parrot")
     assert (stored.config, stored.policy, stored.label) == (agent.config, agent.policy, agent.label)
     assert stored.permissions == frozenset()
@@ -200,4 +197,4 @@ def test_a_stored_agent_comes_back_without_its_runner_and_may_be_granted_nothing
 @pytest.mark.parametrize("runner_id", ["parrot", "plugin:acme/parrot", "plugin:acme//default", "x:acme/parrot/default"])
 def test_a_stored_agent_with_a_broken_runner_id_is_refused(runner_id: str) -> None:
     with pytest.raises(InvalidRequest, match="is not a runner id"):
-        agent_from_store(body(runner_id=runner_id), "default", 1)
+        read_stored(body(runner_id=runner_id))
