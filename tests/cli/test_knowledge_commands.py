@@ -61,10 +61,12 @@ def test_a_file_that_cannot_be_read_fails_the_command_and_says_why(ask: Any, tmp
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing more")
     assert ask("add", "broken").code == 0
     put = ask("put", "broken", str(tmp_path / "broken.pdf"), "--text")
-    assert (put.code, put.out.startswith("broken.pdf: failed: it is no PDF that can be read: ")) == (1, True), put.err
+    first, second = put.out.splitlines()
+    assert (put.code, first.startswith("broken.pdf: failed: it is not a valid PDF: ")) == (1, True), put.err
+    assert second == "  hint: save it as PDF again"
     assert "documents that could not be indexed: 1" in put.err
     listed = ask("documents", "broken", "--text", BOLLARD_LANG="zh_Hans").out
-    assert "失败：it is no PDF that can be" in listed, listed
+    assert "失败：不是有效的 PDF：" in listed, listed
     (tmp_path / "picture.png").write_bytes(b"no text")
     refused = ask("put", "broken", str(tmp_path / "picture.png"), "--text", BOLLARD_LANG="zh_Hans")
     assert "不支持 application/octet-stream 类型的文档" in refused.err

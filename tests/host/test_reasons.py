@@ -20,8 +20,9 @@ from bollard.host.log.saved_resources import ResourceKind
 from bollard.host.models.failures import Reason
 from bollard.host.runs.backlog import ShareKind
 from bollard.host.store.rows import POLICY_KINDS
-from bollard.knowledge.errors import Absent, OutOfService, TooLarge
+from bollard.knowledge.errors import Absent, OutOfService, TooLarge, Unreadable
 from bollard.protocol import FAILURE_CODES
+from bollard.wire.addresses import UrlReason
 
 ROOTS = (Path(bollard.host.__file__).parent, Path(bollard.knowledge.__file__).parent)
 REASONS = read_texts("zh_Hans/reasons")
@@ -35,8 +36,10 @@ ELSEWHERE: Mapping[str, set[str]] = {
         f"unauthenticated.signature_{fault}" for fault in ("missing", "malformed", "late", "forged")
     },
     "log/saved_resources.py:missing": {f"not_found.no_{kind}" for kind in POLICY_KINDS},
+    "mcp/servers.py:_check_url": {f"invalid_argument.{reason}" for reason in get_args(UrlReason)},
     "models/demo.py:_fail": {f"model_failed.{reason}" for reason in get_args(Reason)},
     "models/failures.py:failed": {f"model_failed.{reason}" for reason in get_args(Reason)},
+    "models/specs.py:check_url": {f"invalid_argument.{reason}" for reason in get_args(UrlReason)},
     "models/registry.py:_refuse_fixed": {"conflict.model_builtin", "conflict.model_environment"},
     # The reason is that of another error, or the argument of the caller.
     "agents/saved_body.py:invalid": set(),
@@ -44,6 +47,7 @@ ELSEWHERE: Mapping[str, set[str]] = {
     "http/revisions.py:held_to_match": set(),
     "knowledge/engine.py:_opened": set(),
     "models/failures.py:_copy": set(),
+    "plain_text.py:error": set(),
     "postgres.py:writing": set(),
 }
 """The reasons of the functions whose reasons a reader of the module alone does not find."""
@@ -61,7 +65,7 @@ def _codes() -> dict[str, str]:
     for module in pkgutil.walk_packages([str(ROOTS[0])], "bollard.host."):
         if not module.name.startswith("bollard.host.store.migrations"):
             importlib.import_module(module.name)
-    kinds = [*_subclasses(HostError), Absent, OutOfService, *OutOfService.__subclasses__(), TooLarge]
+    kinds = [*_subclasses(HostError), Absent, OutOfService, *OutOfService.__subclasses__(), TooLarge, Unreadable]
     return {kind.__name__: kind.code for kind in kinds}
 
 

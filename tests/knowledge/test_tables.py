@@ -52,7 +52,9 @@ def test_a_document_that_ends_the_process_each_time_is_given_up(tables: Tables):
     assert tables.jobs.next() is None
     found = tables.library.document(tables.library.base("w", "k"), "poison")
     assert found.status == "failed"
-    assert "ended the process" in (found.error or "")
+    assert found.error == f"indexing it ended the process {INDEX_ATTEMPTS} times"
+    assert found.problem is not None
+    assert (found.problem.reason, found.problem.details) == ("index_attempts", {"attempts": INDEX_ATTEMPTS})
 
 
 def test_ending_in_good_order_is_no_attempt(tables: Tables):

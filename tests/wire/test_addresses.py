@@ -20,7 +20,9 @@ def test_an_address_of_another_or_of_the_own_network_is_reached(kind: AddressKin
 def test_a_query_is_in_the_address_of_a_server_and_not_in_that_of_a_provider() -> None:
     url = "https://api.example.org/v1?team=a"
     assert url_problem(url, SERVER) is None
-    assert url_problem(url, PROVIDER) == ("has a name, a password, a query or a fragment in it", "name a secret")
+    found = url_problem(url, PROVIDER)
+    assert found is not None
+    assert (found.reason, found.hint) == ("url_credentials_or_query", "name a secret")
 
 
 @for_each(
@@ -43,27 +45,27 @@ def test_an_ipv4_address_is_found_in_every_form_of_ipv6_that_carries_one(address
 @for_each(
     "host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[fe80::1]", "0.0.0.0", "224.0.0.1"]
 )
-def test_an_address_of_one_link_or_of_nobody_is_called_no_address_of_its_kind(host: str) -> None:
+def test_link_local_multicast_and_unspecified_addresses_are_refused(host: str) -> None:
     for kind in (PROVIDER, SERVER):
         found = url_problem(f"https://{host}/v1", kind)
         assert found is not None
-        assert found[0].endswith(f"is no address of a {kind.of}")
+        assert found.message.endswith(f"is not an address of a {kind.of}")
 
 
 @pytest.mark.parametrize(
-    ("url", "problem"),
+    ("url", "reason", "problem"),
     [
-        ("http://api.example.org/v1", "is plain http to a name"),
-        ("http://8.8.8.8/v1", "is plain http to another network"),
-        ("ftp://api.example.org", "is no http or https address"),
-        ("https://api.example.org:99999", "is no address: Port out of range 0-65535"),
+        ("http://api.example.org/v1", "url_http_name", "uses plain http with a host name"),
+        ("http://8.8.8.8/v1", "url_http_elsewhere", "uses plain http to another network"),
+        ("ftp://api.example.org", "url_scheme", "is not an http or https address"),
+        ("https://api.example.org:99999", "url_malformed", "is not a valid address: Port out of range 0-65535"),
     ],
 )
-def test_what_is_wrong_with_an_address_is_told_with_what_to_do(url: str, problem: str) -> None:
+def test_a_refused_url_has_a_reason_a_sentence_and_a_hint(url: str, reason: str, problem: str) -> None:
     found = url_problem(url, PROVIDER)
     assert found is not None
-    assert found[0] == problem
-    assert found[1]
+    assert (found.reason, found.message) == (reason, problem)
+    assert found.hint
 
 
 @for_each(

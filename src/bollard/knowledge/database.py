@@ -87,22 +87,33 @@ class Database(Protocol):
         ...
 
 
-def check_schema(database: Database) -> None:
-    """Refuse tables of a newer version. Called by `open` if the tables exist. Raises `OutOfService`."""
+def upgrade_schema(database: Database) -> None:
+    """Upgrade tables of an earlier version. Called by `open` if the tables exist. Raises `OutOfService` for tables of a
+    newer version."""
     found = database.fetch("SELECT value FROM knowledge_meta WHERE name = 'schema'")
-    if found and int(found[0][0]) > SCHEMA:
+    if not found:
+        return
+    version = int(found[0][0])
+    if version > SCHEMA:
         raise OutOfService(
             "a newer version of Bollard created the knowledge tables",
             hint="start that version or a newer one",
             reason="schema_too_new",
         )
+    if version < SCHEMA:
+        with database.writing():
+            for upgrade in _UPGRADES[version - 1 :]:
+                database.run(upgrade)
+            database.run("UPDATE knowledge_meta SET value = ? WHERE name = 'schema'", (str(SCHEMA),))
 
 
 # --- schema of both databases; the word index of a base is created with the base ---
 
 
-SCHEMA: Final = 1
-"""Stored in the tables; a larger one is refused. Increase it when `bollard.segments` splits words differently."""
+_UPGRADES: Final = ("ALTER TABLE knowledge_documents ADD COLUMN problem TEXT",)
+"""The statement that makes version n + 1 of version n, for n = 1, 2, …"""
+SCHEMA: Final = len(_UPGRADES) + 1
+"""Stored in the tables; a larger one is refused. Increase it also when `bollard.segments` splits words differently."""
 
 CHUNK_COLUMNS: Final = "number, document, first_character, last_character, page, headings, body"
 
@@ -129,6 +140,7 @@ TABLES: Final = (
         chunks BIGINT NOT NULL DEFAULT 0,
         done_chunks BIGINT NOT NULL DEFAULT 0,
         error TEXT,
+        problem TEXT,
         source TEXT NOT NULL,
         metadata TEXT NOT NULL,
         created_ms BIGINT NOT NULL,

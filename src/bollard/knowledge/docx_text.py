@@ -17,7 +17,7 @@ from bollard.knowledge.limits import (
     ZIP_DIRECTORY_BYTES,
     ZIP_MEMBERS,
 )
-from bollard.knowledge.plain_text import Extracted
+from bollard.knowledge.plain_text import Extracted, damaged, too_long
 from bollard.protocol.limits import KIB
 
 _DOCUMENT: Final = "word/document.xml"
@@ -43,9 +43,11 @@ def docx_text(content: bytes) -> Extracted:
             body = _Body(styles.levels)
             _parse(archive, _DOCUMENT, body)
     except KeyError:
-        raise Unreadable("it is no DOCX: there is no document in it", hint="save it anew as DOCX") from None
+        raise Unreadable(
+            "it is not a DOCX: it contains no document", hint="save it as DOCX again", reason="docx_without_document"
+        ) from None
     except (*_BROKEN, ExpatError) as error:
-        raise Unreadable(f"it is broken: {error}", hint="save it anew as DOCX") from error
+        raise damaged(str(error)) from error
     return Extracted(text="".join(body.parts).strip() + "\n", structured=True)
 
 
@@ -53,17 +55,19 @@ def _check_directory(content: bytes) -> None:
     """Check the directory before `zipfile` creates an object for each entry."""
     at = content.rfind(_END_MARK, max(0, len(content) - _END.size - _COMMENT_BYTES))
     if at < 0 or at + _END.size > len(content):
-        raise zipfile.BadZipFile("it is not a zip file")
+        raise zipfile.BadZipFile("not a zip file")
     *_, count, directory_bytes, _, _ = _END.unpack_from(content, at)
     if count > ZIP_MEMBERS or directory_bytes > ZIP_DIRECTORY_BYTES:
-        raise zipfile.BadZipFile("its list of members is too long")
+        raise zipfile.BadZipFile("too many members")
 
 
 def _parse(archive: zipfile.ZipFile, name: str, handler: "_Styles | _Body") -> None:
     """Parse one member in pieces, and count the bytes."""
     entry = archive.getinfo(name)
     if entry.flag_bits & _ENCRYPTED or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise Unreadable("it is encrypted, or packed in a way that nobody uses", hint="save it anew as DOCX")
+        raise Unreadable(
+            "it is encrypted, or uses an unsupported compression", hint="save it as DOCX again", reason="docx_packing"
+        )
     parser = ParserCreate(namespace_separator=" ")
     parser.buffer_text = True
     nesting = _Nesting(handler)
@@ -78,17 +82,28 @@ def _parse(archive: zipfile.ZipFile, name: str, handler: "_Styles | _Body") -> N
         while piece := member.read(_PIECE):
             size += len(piece)
             if size > most:
-                raise Unreadable(f"it becomes more than {DOCX_RATIO} times as large when it is unpacked")
+                raise Unreadable(
+                    f"it unpacks to more than {DOCX_RATIO} times its size",
+                    hint="save it as DOCX again",
+                    reason="docx_ratio",
+                    most=DOCX_RATIO,
+                )
             parser.Parse(piece, False)
         parser.Parse(b"", True)
 
 
 def _refuse_doctype(*_: object) -> None:
-    raise Unreadable("it declares a document type, which no DOCX does", hint="save it anew as DOCX")
+    raise Unreadable(
+        "it declares a document type, which a DOCX must not do",
+        hint="save it as DOCX again",
+        reason="docx_document_type",
+    )
 
 
 def _refuse_entity(*_: object) -> None:
-    raise Unreadable("it declares entities, which no DOCX does", hint="save it anew as DOCX")
+    raise Unreadable(
+        "it declares entities, which a DOCX must not do", hint="save it as DOCX again", reason="docx_entities"
+    )
 
 
 class _Nesting:
@@ -101,7 +116,12 @@ class _Nesting:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > XML_DEPTH:
-            raise Unreadable(f"its elements are nested deeper than {XML_DEPTH}", hint="save it anew as DOCX")
+            raise Unreadable(
+                f"its elements are nested deeper than {XML_DEPTH}",
+                hint="save it as DOCX again",
+                reason="docx_nested",
+                most=XML_DEPTH,
+            )
         if tag.startswith(_W):
             self._handler.start(tag.removeprefix(_W), attributes)
 
@@ -200,7 +220,7 @@ class _Body:
         if self._in_text:
             self._size += len(data)
             if self._size > EXTRACTED_CHARACTERS:
-                raise Unreadable(f"it has more than {EXTRACTED_CHARACTERS} characters", hint="cut it into several")
+                raise too_long()
             self._paragraph.append(data)
 
     def _end_paragraph(self) -> None:

@@ -6,7 +6,7 @@ KnowledgeError
 ├── Unusable         an invalid question
 ├── OutOfService     the tables are unavailable
 │   └── WriterLost   this process can no longer write; the next one can
-└── Unreadable       no text can be extracted from a document; its row keeps this sentence
+└── Unreadable       no text can be extracted from a document; its row keeps the sentence, the reason and the hint
 """
 
 from typing import ClassVar
@@ -52,4 +52,6 @@ class WriterLost(OutOfService):
 
 
 class Unreadable(KnowledgeError):
-    """No text can be extracted from a document."""
+    """A document cannot be indexed. The code is no code of the API: it names the texts of the reasons."""
+
+    code = "document_unreadable"

@@ -95,15 +95,17 @@ class Extractor:
         kind = kind_of(mime_type, name)
         if kind is None:
             raise Unreadable(
-                f"documents of the type {mime_type[:100]} are not read",
-                hint="give it as text, Markdown, HTML, PDF or DOCX",
+                f"documents of type {mime_type[:100]} are not supported",
+                hint="send it as text, Markdown, HTML, PDF or DOCX",
+                reason="document_type",
+                mime_type=mime_type[:100],
             )
         charset = charset_of(mime_type)
         if kind in ("text", "markdown"):
             return plain_text(content, charset, structured=kind == "markdown")
         answer = self._ask(Order(kind=kind, content=content, charset=charset))
         if isinstance(answer, Problem):
-            raise Unreadable(answer.message)
+            raise answer.error()
         return answer
 
     def interrupt(self) -> None:
@@ -126,10 +128,18 @@ class Extractor:
             answer = _decode(_exchange(connection, _encode(order), until))
         except TimeoutError:
             self.close()
-            raise Unreadable(f"its text could not be taken within {self._patience_s:g} s") from None
+            seconds = f"{self._patience_s:g}"
+            raise Unreadable(
+                f"its text was not extracted within {seconds} s",
+                hint="split it, or send its text",
+                reason="extraction_timeout",
+                seconds=seconds,
+            ) from None
         except (OSError, ValueError, msgspec.MsgspecError):
             self.close()
-            raise Unreadable("it ended the process that reads documents") from None
+            raise Unreadable(
+                "the extraction process crashed while reading it", hint="send its text", reason="extraction_crashed"
+            ) from None
         self._served += 1
         if self._served >= CHILD_DOCUMENTS:
             self.close()

@@ -27,7 +27,7 @@ from bollard.helper.host_link import HostGone, HostLink
 from bollard.knowledge.docx_text import docx_text
 from bollard.knowledge.errors import Unreadable
 from bollard.knowledge.limits import CHILD_FILES, CHILD_MEMORY_BYTES, EXTRACTED_CHARACTERS, PAGES, PROBLEM_CHARACTERS
-from bollard.knowledge.plain_text import Extracted, Order, Problem, decoded
+from bollard.knowledge.plain_text import Extracted, Order, Problem, damaged, decoded, too_long
 
 # --- HTML: the visible text, with headings, lists, tables and code as Markdown ---
 
@@ -139,7 +139,7 @@ class _Reader(HTMLParser):
     def _add(self, part: str) -> None:
         self._size += len(part)
         if self._size > EXTRACTED_CHARACTERS:
-            raise Unreadable(f"it has more than {EXTRACTED_CHARACTERS} characters", hint="cut it into several")
+            raise too_long()
         self._parts.append(part)
         self._at_start = part.endswith("\n")
 
@@ -155,14 +155,23 @@ def pdf_text(content: bytes) -> Extracted:
     try:
         reader = PdfReader(BytesIO(content), strict=False)
         if reader.is_encrypted and not reader.decrypt(""):
-            raise Unreadable("it is encrypted", hint="give it without a password")
+            raise _encrypted()
         count = len(reader.pages)
     except DependencyError as error:
-        raise Unreadable("it is encrypted", hint="give it without a password") from error
+        raise _encrypted() from error
     except PyPdfError as error:
-        raise Unreadable(f"it is no PDF that can be read: {error}", hint="save it anew") from error
+        problem = str(error)[:PROBLEM_CHARACTERS]
+        raise Unreadable(
+            f"it is not a valid PDF: {problem}", hint="save it as PDF again", reason="pdf_invalid", problem=problem
+        ) from error
     if count > PAGES:
-        raise Unreadable(f"it has {count} pages; {PAGES} are the most", hint="cut it into several")
+        raise Unreadable(
+            f"it has {count} pages; the limit is {PAGES}",
+            hint="split it",
+            reason="too_many_pages",
+            pages=count,
+            most=PAGES,
+        )
     parts: list[str] = []
     pages: list[tuple[int, int]] = []
     size = 0
@@ -174,10 +183,14 @@ def pdf_text(content: bytes) -> Extracted:
         parts.append(text)
         size += len(text) + len(_BREAK)
         if size > EXTRACTED_CHARACTERS:
-            raise Unreadable(f"it has more than {EXTRACTED_CHARACTERS} characters", hint="cut it into several")
+            raise too_long()
     if not parts:
-        raise Unreadable("there is no text in it, only pictures", hint="give it with the text recognised")
+        raise Unreadable("it contains no text, only images", hint="recognise its text (OCR) first", reason="no_text")
     return Extracted(text=_BREAK.join(parts), structured=False, pages=tuple(pages))
+
+
+def _encrypted() -> Unreadable:
+    return Unreadable("it is encrypted", hint="remove its password", reason="encrypted")
 
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -193,13 +206,14 @@ def _read(order: Order) -> Extracted | Problem:
     try:
         return _text_of(order)
     except Unreadable as error:
-        return Problem(message=error.message)
+        found = error
     except MemoryError:
-        return Problem(message="it needs more memory than a document may have")
+        found = Unreadable("extracting its text exceeds the memory limit", hint="split it", reason="out_of_memory")
     except RecursionError:
-        return Problem(message="it is nested too deeply")
-    except Exception as error:  # noqa: BLE001 -- a boundary: what a stranger's file makes a library raise
-        return Problem(message=f"it is broken: {type(error).__name__}: {error}"[:PROBLEM_CHARACTERS])
+        found = Unreadable("it is nested too deeply", hint="send its text", reason="nested_too_deeply")
+    except Exception as error:  # noqa: BLE001 -- a boundary: an untrusted file can make a library raise anything
+        found = damaged(f"{type(error).__name__}: {error}")
+    return Problem.of(found)
 
 
 def confine() -> None:

@@ -19,10 +19,10 @@ from bollard.knowledge.database import Database
 from bollard.knowledge.embedding import Embedder, quantised
 from bollard.knowledge.errors import OutOfService, Unreadable, WriterLost
 from bollard.knowledge.extraction import Extractor
-from bollard.knowledge.library import Base, Now, system_now_ms
+from bollard.knowledge.library import Base, Now, encoded, system_now_ms
 from bollard.knowledge.limits import BATCH_CHUNKS, INDEX_ATTEMPTS, PROBLEM_CHARACTERS
 from bollard.knowledge.plain_text import Extracted
-from bollard.wire.knowledge_frames import UNFINISHED
+from bollard.wire.knowledge_frames import UNFINISHED, DocumentProblem
 
 # --- jobs ---
 # Every step checks again that its document must still be indexed: it may be deleted or changed meanwhile.
@@ -66,14 +66,23 @@ class Jobs:
                 return None
             number, base, name, mime_type, chunks, done, status, attempts, embedding, size, overlap = rows[0]
             if attempts >= INDEX_ATTEMPTS:
-                self._fail(base, number, f"indexing it ended the process {attempts} times")
+                self._fail(
+                    base,
+                    number,
+                    Unreadable(
+                        f"indexing it ended the process {attempts} times",
+                        hint="split it, or send its text",
+                        reason="index_attempts",
+                        attempts=attempts,
+                    ),
+                )
                 return None
             if status == "waiting":
                 self._chunks.remove(base, number)
                 chunks = done = 0
             database.run(
                 "UPDATE knowledge_documents SET status = 'indexing', chunks = ?, done_chunks = ?, error = NULL, "
-                "attempts = attempts + 1, updated_ms = ? WHERE number = ?",
+                "problem = NULL, attempts = attempts + 1, updated_ms = ? WHERE number = ?",
                 (chunks, done, self._now_ms(), number),
             )
         described = Base(number=base, embedding=embedding, chunk_tokens=size, overlap_tokens=overlap)
@@ -117,11 +126,11 @@ class Jobs:
                     (self._now_ms(), job.number),
                 )
 
-    def fail(self, job: Job, problem: str) -> None:
+    def fail(self, job: Job, error: Unreadable) -> None:
         """Mark the document as failed with the reason, and delete its chunks."""
         with self._database.writing():
             if self._is_wanted(job):
-                self._fail(job.base.number, job.number, problem)
+                self._fail(job.base.number, job.number, error)
 
     def put_back(self, job: Job) -> None:
         """Undo the attempt count, because the process stops in order."""
@@ -154,12 +163,13 @@ class Jobs:
             (chunks, done, self._now_ms(), job.number),
         )
 
-    def _fail(self, base: int, document: int, problem: str) -> None:
+    def _fail(self, base: int, document: int, error: Unreadable) -> None:
+        problem = DocumentProblem(reason=error.reason, hint=error.hint, details=error.details)
         self._chunks.remove(base, document)
         self._database.run(
-            "UPDATE knowledge_documents SET status = 'failed', error = ?, chunks = 0, done_chunks = 0, updated_ms = ? "
-            "WHERE number = ?",
-            (problem[:PROBLEM_CHARACTERS], self._now_ms(), document),
+            "UPDATE knowledge_documents SET status = 'failed', error = ?, problem = ?, chunks = 0, done_chunks = 0, "
+            "updated_ms = ? WHERE number = ?",
+            (error.message[:PROBLEM_CHARACTERS], encoded(problem), self._now_ms(), document),
         )
 
 
@@ -275,7 +285,7 @@ class Indexer:
             if self._ending.is_set():
                 self._jobs.put_back(job)
             else:
-                self._jobs.fail(job, error.message)
+                self._jobs.fail(job, error)
             return
         del content
         pieces = pieces_of(document, chunk_tokens=job.base.chunk_tokens, overlap_tokens=job.base.overlap_tokens)

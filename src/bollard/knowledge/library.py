@@ -12,14 +12,16 @@ from bollard.knowledge.chunk_tables import ChunkTables
 from bollard.knowledge.database import Database, Row
 from bollard.knowledge.errors import Absent, TooLarge
 from bollard.knowledge.limits import METADATA_BYTES
-from bollard.wire.knowledge_frames import DOCUMENT_BYTES, DocumentRow, OpenBase, PutDocument
+from bollard.wire.knowledge_frames import DOCUMENT_BYTES, DocumentProblem, DocumentRow, OpenBase, PutDocument
 
-INDEX_ANEW: Final = "UPDATE knowledge_documents SET status = 'waiting', attempts = 0, error = NULL WHERE base = ?"
+INDEX_ANEW: Final = (
+    "UPDATE knowledge_documents SET status = 'waiting', attempts = 0, error = NULL, problem = NULL WHERE base = ?"
+)
 """Queues every document of a base for indexing again."""
 
 _COLUMNS: Final = (
-    "document_id, name, mime_type, size_bytes, sha256, status, chunks, done_chunks, error, source, metadata, "
-    "created_ms, updated_ms"
+    "document_id, name, mime_type, size_bytes, sha256, status, chunks, done_chunks, error, problem, source, "
+    "metadata, created_ms, updated_ms"
 )
 
 
@@ -104,7 +106,7 @@ class Library:
 
     def put(self, order: PutDocument) -> DocumentRow:
         """Save the document in place of an earlier one, and queue it for indexing."""
-        metadata = msgspec.json.encode(order.metadata).decode()
+        metadata = encoded(order.metadata)
         if len(order.content) > DOCUMENT_BYTES or len(metadata) > METADATA_BYTES:
             raise TooLarge(
                 "the document or its metadata is too large",
@@ -217,7 +219,15 @@ def _absent(document_id: str) -> Absent:
 
 def _document(row: Row) -> DocumentRow:
     fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    problem = fields["problem"]
+    if problem is not None:
+        fields["problem"] = msgspec.json.decode(problem, type=DocumentProblem)
     return DocumentRow(**{**fields, "metadata": _decoded(fields["metadata"])})
+
+
+def encoded(value: object) -> str:
+    """JSON for a column."""
+    return msgspec.json.encode(value).decode()
 
 
 def _decoded(text: str) -> Any:

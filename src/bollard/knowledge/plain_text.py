@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from bollard.knowledge.errors import Unreadable
-from bollard.knowledge.limits import EXTRACTED_CHARACTERS
+from bollard.knowledge.limits import EXTRACTED_CHARACTERS, PROBLEM_CHARACTERS
 from bollard.segments import cjk_characters
 
 # --- values of all formats ---
@@ -31,9 +31,35 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Why no text was extracted."""
+    """Why no text was extracted: the fields of an `Unreadable`."""
 
     message: str
+    hint: str
+    reason: str
+    details: dict[str, str | int]
+
+    @classmethod
+    def of(cls, error: Unreadable) -> "Problem":
+        return cls(message=error.message, hint=error.hint, reason=error.reason, details=error.details)
+
+    def error(self) -> Unreadable:
+        return Unreadable(self.message, hint=self.hint, reason=self.reason, **self.details)
+
+
+def damaged(problem: str) -> Unreadable:
+    """The error of a document that its parser cannot read."""
+    problem = problem[:PROBLEM_CHARACTERS]
+    return Unreadable(f"it is damaged: {problem}", hint="save it again", reason="damaged", problem=problem)
+
+
+def too_long() -> Unreadable:
+    """The error of a document with more text than the limit."""
+    return Unreadable(
+        f"it has more than {EXTRACTED_CHARACTERS} characters",
+        hint="split it",
+        reason="too_many_characters",
+        most=EXTRACTED_CHARACTERS,
+    )
 
 
 _MARKS: Final = (
@@ -59,9 +85,11 @@ def plain_text(content: bytes, charset: str, *, structured: bool) -> Extracted:
     """Decode a document. Raises `Unreadable`."""
     text = decoded(content, charset).replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
-        raise Unreadable("it is not text: there are zero bytes in it", hint="say the type that it has")
+        raise Unreadable(
+            "it is not text: it contains zero bytes", hint="send it with its own Content-Type", reason="zero_bytes"
+        )
     if len(text) > EXTRACTED_CHARACTERS:
-        raise Unreadable(f"it has more than {EXTRACTED_CHARACTERS} characters", hint="cut it into several")
+        raise too_long()
     return Extracted(text=text, structured=structured)
 
 

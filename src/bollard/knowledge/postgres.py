@@ -12,7 +12,7 @@ from typing import Final, LiteralString, cast
 
 import psycopg
 
-from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values, check_schema
+from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values, upgrade_schema
 from bollard.knowledge.errors import OutOfService, WriterLost
 from bollard.knowledge.limits import CONNECT_WAIT_S, LOCK_WAIT_S, MATCHES
 from bollard.segments import is_prefix
@@ -41,7 +41,7 @@ class PostgresKnowledge:
             self._writer = self._connect()
             self._own()
             if self.fetch("SELECT to_regclass('knowledge_meta') IS NOT NULL")[0][0]:
-                check_schema(self)
+                upgrade_schema(self)
             for statement in TABLES:
                 words = ", words TSVECTOR"
                 self.run(statement.format(bytes="BYTEA", key="BIGINT PRIMARY KEY", words=words))

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values, check_schema
+from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values, upgrade_schema
 from bollard.knowledge.errors import OutOfService
 from bollard.knowledge.limits import LOCK_WAIT_S, PURGE_PAGES
 from bollard.segments import is_prefix
@@ -53,7 +53,7 @@ class SqliteKnowledge:
         with _translated():
             self._writer = self._connect()
             if self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'knowledge_meta'"):
-                check_schema(self)
+                upgrade_schema(self)
             for statement in TABLES:
                 self._writer.execute(statement.format(bytes="BLOB", key="INTEGER PRIMARY KEY", words=""))
             self._writer.execute("INSERT OR IGNORE INTO knowledge_meta VALUES ('schema', ?)", (str(SCHEMA),))

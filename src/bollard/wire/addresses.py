@@ -6,7 +6,7 @@ authorization server, must not lead into the own network unless the server itsel
 """
 
 import ipaddress
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -28,35 +28,69 @@ class AddressKind(msgspec.Struct, frozen=True, kw_only=True):
     """The hint for a URL with credentials."""
 
 
-def url_problem(url: str, kind: AddressKind) -> tuple[str, str] | None:
-    """The problem of a URL and the hint; `None` if it is allowed."""
+UrlReason = Literal[
+    "url_malformed",
+    "url_scheme",
+    "url_credentials",
+    "url_credentials_or_query",
+    "url_http_name",
+    "url_http_elsewhere",
+    "url_link_local",
+]
+
+
+class UrlProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a URL is refused: a sentence without its subject, and the reason with details for other languages."""
+
+    reason: UrlReason
+    message: str
+    hint: str
+    details: dict[str, str] = {}
+
+
+def url_problem(url: str, kind: AddressKind) -> UrlProblem | None:
+    """The problem of a URL; `None` if it is allowed."""
     example = f"use something like {kind.example}"
+    details = {"example": kind.example}
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        return f"is no address: {error}", example
+        message = f"is not a valid address: {error}"
+        return UrlProblem(reason="url_malformed", message=message, hint=example, details=details)
     if parts.scheme not in {"http", "https"} or not host or any(character <= " " for character in url):
-        return "is no http or https address", example
+        message = "is not an http or https address"
+        return UrlProblem(reason="url_scheme", message=message, hint=example, details=details)
     has_extras = parts.username is not None or parts.password is not None or bool(parts.fragment)
     if kind.has_query:
         if has_extras:
-            return "has a name, a password or a fragment in it", kind.instead
+            message = "contains a user name, a password or a fragment"
+            return UrlProblem(reason="url_credentials", message=message, hint=kind.instead)
     elif has_extras or parts.query:
-        return "has a name, a password, a query or a fragment in it", kind.instead
+        message = "contains a user name, a password, a query or a fragment"
+        return UrlProblem(reason="url_credentials_or_query", message=message, hint=kind.instead)
     return _network_problem(parts, host, kind)
 
 
-def _network_problem(parts: SplitResult, host: str, kind: AddressKind) -> tuple[str, str] | None:
+def _network_problem(parts: SplitResult, host: str, kind: AddressKind) -> UrlProblem | None:
     numbers = _addresses_of(host)
     if not numbers:
         if parts.scheme == "http" and host != "localhost":
-            return "is plain http to a name", "use https, or the address itself if it is in your own network"
+            return UrlProblem(
+                reason="url_http_name",
+                message="uses plain http with a host name",
+                hint="use https, or the IP address if it is in your own network",
+            )
         return None
     if any(number.is_link_local or number.is_multicast or number.is_unspecified for number in numbers):
-        return f"{host} is no address of a {kind.of}", "link-local addresses are never called"
+        return UrlProblem(
+            reason="url_link_local",
+            message=f"{host} is not an address of a {kind.of}",
+            hint="use another address; link-local, multicast and unspecified addresses are refused",
+            details={"host": host},
+        )
     if parts.scheme == "http" and not all(number.is_private or number.is_loopback for number in numbers):
-        return "is plain http to another network", "use https"
+        return UrlProblem(reason="url_http_elsewhere", message="uses plain http to another network", hint="use https")
     return None
 
 
@@ -92,17 +126,17 @@ _SERVER: Final = AddressKind(
 )
 
 
-def address_problem(url: str) -> tuple[str, str] | None:
-    """The problem of the URL of an MCP server and the hint; `None` if it is allowed."""
+def address_problem(url: str) -> UrlProblem | None:
+    """The problem of the URL of an MCP server; `None` if it is allowed."""
     return url_problem(url, _SERVER)
 
 
 def named_address_problem(url: str, server: str) -> str | None:
     """The problem of a URL that the MCP server at `server` names."""
     if (problem := address_problem(url)) is not None:
-        return problem[0]
+        return problem.message
     if _is_own(url) and not _is_own(server):
-        return "is in the own network, and the server that names it is not"
+        return "is in the own network, but the server that names it is not"
     return None
 
 

@@ -135,6 +135,15 @@ class Done(_Answer, frozen=True):
     """A call without a result has succeeded."""
 
 
+class DocumentProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a document failed, for programs: the sentence is in `DocumentRow.error`."""
+
+    reason: str
+    hint: str = ""
+    details: dict[str, str | int] = {}
+    """The values in the sentence and the hint."""
+
+
 class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a document."""
 
@@ -147,6 +156,8 @@ class DocumentRow(msgspec.Struct, frozen=True, kw_only=True):
     chunks: int
     done_chunks: int
     error: str | None
+    problem: DocumentProblem | None
+    """`None` for a document that is not failed, and for one that failed before reasons were stored."""
     source: str
     metadata: dict[str, Any]
     created_ms: int

@@ -314,23 +314,58 @@ async def test_a_document_that_cannot_be_read_fails_with_a_sentence_and_others_d
     broken = await settled(engine, "broken")
     assert broken.status == "failed"
     assert broken.error
-    assert "image/png" in ((await settled(engine, "picture")).error or "")
+    assert (broken.problem or {})["reason"] == "pdf_invalid"
+    picture = await settled(engine, "picture")
+    assert picture.error == "documents of type image/png are not supported"
+    assert picture.problem == {
+        "reason": "document_type",
+        "hint": "send it as text, Markdown, HTML, PDF or DOCX",
+        "details": {"mime_type": "image/png"},
+    }
     assert (await settled(engine, "fine")).status == "ready"
     assert await engine.content("w", "k", "broken") == b"%PDF-1.7 but no more"
+
+
+def change_tables(database: str, data: Path, *statements: str) -> None:
+    """Run statements on the tables of a stopped engine."""
+    if database:
+        with psycopg.connect(database, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+    else:
+        with contextlib.closing(sqlite3.connect(data / "knowledge.sqlite")) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+
+async def test_tables_of_an_earlier_version_are_upgraded(engines: Engines, database: str, tmp_path: Path):
+    """Version 1 stored the sentence of a failed document without its reason."""
+    first = engines(database)
+    await first.open_base("w", PLAIN)
+    await first.put("w", "k", text("old", b"\x89PNG", "image/png"))
+    await settled(first, "old")
+    await first.close()
+    change_tables(
+        database,
+        tmp_path,
+        "ALTER TABLE knowledge_documents DROP COLUMN problem",
+        "UPDATE knowledge_meta SET value = '1' WHERE name = 'schema'",
+    )
+    for document_id in ("new", "newer"):  # the second start finds the upgraded tables
+        engine = engines(database)
+        await engine.put("w", "k", text(document_id, b"\x89PNG", "image/png"))
+        assert ((await settled(engine, document_id)).problem or {})["reason"] == "document_type"
+        old = await engine.document("w", "k", "old")
+        assert (old.status, bool(old.error), old.problem) == ("failed", True, None)
+        await engine.close()
 
 
 async def test_tables_of_a_newer_version_are_refused(engines: Engines, database: str, tmp_path: Path):
     first = engines(database)
     await first.open_base("w", PLAIN)
     await first.close()
-    newer = "UPDATE knowledge_meta SET value = '99' WHERE name = 'schema'"
-    if database:
-        with psycopg.connect(database, autocommit=True) as connection:
-            connection.execute(newer)
-    else:
-        with contextlib.closing(sqlite3.connect(tmp_path / "knowledge.sqlite")) as connection:
-            connection.execute(newer)
-            connection.commit()
+    change_tables(database, tmp_path, "UPDATE knowledge_meta SET value = '99' WHERE name = 'schema'")
     with pytest.raises(KnowledgeUnavailable, match="newer version") as caught:
         await engines(database).open_base("w", PLAIN)
     assert caught.value.hint

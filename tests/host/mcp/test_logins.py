@@ -330,7 +330,7 @@ async def test_a_stranger_leads_nowhere_into_the_own_network(desk: Desk) -> None
     port = listener.sockets[0].getsockname()[1]
     async with listener:
         await desk.servers.add("stranger", url=f"http://127.0.0.1:{port}/mcp", auth="oauth")
-        with pytest.raises(Conflict, match="is no address of a server"):
+        with pytest.raises(Conflict, match="is not an address of a server"):
             await desk.source.begin_login("w", "stranger", BACK, "ann")
 
 

@@ -92,12 +92,24 @@ def base_lines(base: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def _status(item: dict[str, Any], text: Text) -> str:
-    return text(
-        f"knowledge.status.{item['status']}",
-        chunks=item["chunks"],
-        done=item["done_chunks"],
-        error=printable(item["error"] or ""),
-    )
+    error, _ = _failure(item, text)
+    return text(f"knowledge.status.{item['status']}", chunks=item["chunks"], done=item["done_chunks"], error=error)
+
+
+def _failure(item: dict[str, Any], text: Text) -> tuple[str, str]:
+    """The problem of a failed document, and the hint."""
+    problem: dict[str, Any] = item.get("problem") or {"reason": "", "hint": "", "details": {}}  # of an earlier version
+    details = {**problem["details"], "reason": problem["reason"]}
+    error, hint = text.host_error("document_unreadable", details, item["error"] or "", problem["hint"])
+    return printable(error), printable(hint)
+
+
+def _document_lines(items: Sequence[dict[str, Any]], text: Text) -> Iterator[str]:
+    """Every document with its status; a failed one with the hint."""
+    for item in items:
+        yield text("knowledge.document_line", document=item["document_id"], status=_status(item, text))
+        if hint := _failure(item, text)[1]:
+            yield f"  {text('hint', hint=hint)}"
 
 
 def passage_lines(chunks: Sequence[dict[str, Any]], text: Text) -> Iterator[str]:
@@ -168,11 +180,7 @@ def put(
     with ExitStack() as stack:
         update = progress_bar(shell, stack, "knowledge.indexing")
         items = shell.run(put_files(shell.client, base, given, update, wait=not no_wait))
-    text = shell.text
-    lines = [
-        text("knowledge.document_line", document=each["document_id"], status=_status(each, text)) for each in items
-    ]
-    shell.show({"items": items}, lines)
+    shell.show({"items": items}, _document_lines(items, shell.text))
     if failed := sum(item["status"] == "failed" for item in items):
         raise CheckFailed("error.knowledge_failed", "hint.knowledge_failed", count=failed, base=base)
     return 0

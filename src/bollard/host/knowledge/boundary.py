@@ -49,6 +49,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     done_chunks: int
     """Of `chunks`: the progress of indexing."""
     error: str | None
+    problem: JsonObject | None = None
+    """Why it failed, for programs: `reason`, `hint` and `details`."""
     source: str
     metadata: JsonObject
     created_ms: int

@@ -406,7 +406,8 @@ class ProcessEngine:
 
 
 def _document(row: DocumentRow) -> Document:
-    return Document(**{name: getattr(row, name) for name in row.__struct_fields__})
+    fields = {name: getattr(row, name) for name in row.__struct_fields__}
+    return Document(**{**fields, "problem": msgspec.to_builtins(row.problem)})
 
 
 def _chunk(kb_id: str, chunk: Chunk) -> KnowledgeChunk:

@@ -111,7 +111,7 @@ class SavedMcpServer(SavedBody):
 
     def _check_url(self, url: str) -> None:
         if (problem := address_problem(url)) is not None:
-            raise self.invalid("mcp_url", "url", *problem, problem=problem[0])
+            raise self.invalid(problem.reason, "url", problem.message, problem.hint, **problem.details)
         for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
             _check_secret("url", name, value)
 

@@ -174,8 +174,6 @@ def open_backend(spec: SavedModel, judge: Judge) -> ModelBackend:
             hint="use something like https://api.example.org/v1",
             reason="model_base_url_invalid",
             field="base_url",
-            problem=str(error),
-            advice="https://api.example.org/v1",
         ) from error
     endpoint = Endpoint(spec, Connections(place, spec.connect_s, judge))
     if spec.style in _FORMATS:

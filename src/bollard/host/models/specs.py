@@ -167,6 +167,5 @@ def provider_of(spec: SavedModel) -> str:
 
 def check_url(url: str) -> None:
     """Raises `InvalidRequest` for a malformed URL. The egress rules decide whether it may be reached (ADR 0094)."""
-    if (found := url_problem(url, _PROVIDER)) is not None:
-        problem, hint = found
-        raise SavedModel.invalid("model_base_url_invalid", "base_url", problem, hint, problem=problem, advice=hint)
+    if (problem := url_problem(url, _PROVIDER)) is not None:
+        raise SavedModel.invalid(problem.reason, "base_url", problem.message, problem.hint, **problem.details)

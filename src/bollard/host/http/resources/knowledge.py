@@ -13,7 +13,7 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.openapi.schemas import ANY, TEXT, choice, maybe
+from bollard.host.http.openapi.schemas import ANY, TEXT, choice, fields, maybe
 from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer, answer_body, operation
@@ -66,6 +66,7 @@ DOCUMENT: Final = answer_body(
         "chunks": 12,
         "done_chunks": 4,
         "error": None,
+        "problem": None,
         "source": "https://wiki.example.org/leave",
         "metadata": {"language": "en"},
         "created_at": 1794735484.0,
@@ -73,6 +74,7 @@ DOCUMENT: Final = answer_body(
     },
     status=choice("waiting", "indexing", "ready", "failed"),
     error=maybe(TEXT),
+    problem=maybe(fields(reason=TEXT, hint=TEXT, details=ANY)),
     metadata=ANY,
 )
 CHUNK_EXAMPLE: Final[JsonObject] = {

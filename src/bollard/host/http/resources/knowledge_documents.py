@@ -99,7 +99,9 @@ class KnowledgeDocuments(DeclaredResource):
         f"GET {_DOCUMENT}",
         name="getKnowledgeDocument",
         summary="Show one document with its index status.",
-        description="`done_chunks` of `chunks` are indexed. `error` says why a document is `failed`.",
+        description="`done_chunks` of `chunks` are indexed. `error` is the sentence that says why a "
+        "document is `failed`. `problem` has its reason for programs, the hint and the details; it is null for a "
+        "document that an earlier version failed to index.",
         right="knowledge.read",
         answers={200: DOCUMENT.answer("The document.")},
         errors=("not_found", "knowledge_unavailable"),
