@@ -19,7 +19,7 @@ def _section(page: Any, title: str) -> str:
 
 
 def test_the_notifications_are_those_of_the_channel(pages: dict[str, Any]) -> None:
-    decided = _section(pages["docs/decisions/0002-which-methods-are-notifications.md"], "Decision").split(
+    decided = _section(pages["docs/decisions/0002-notifications-and-requests-of-the-worker-connection.md"], "Decision").split(
         "Every other"
     )[0]
     assert set(re.findall(r"`([a-z]+(?:/[a-z]+)?)`", decided)) == {
@@ -50,7 +50,7 @@ def test_the_numbers_of_the_channel_are_its_limits(pages: dict[str, Any]) -> Non
 def test_the_numbers_of_the_decisions_are_those_of_the_code(pages: dict[str, Any]) -> None:
     flush = pages["docs/decisions/0004-a-fast-path-for-text-deltas.md"].prose
     assert f"{wire_limits.WRITE_FLUSH_BYTES // limits.KIB} KiB (`WRITE_FLUSH_BYTES`)" in flush
-    streams = " ".join(pages["docs/decisions/0006-stream-windows-equal-run-windows.md"].prose.split())
+    streams = " ".join(pages["docs/decisions/0006-a-stream-has-the-same-window-as-a-run.md"].prose.split())
     assert f"{limits.STREAM_WINDOW_CHUNKS} chunks (`STREAM_WINDOW_CHUNKS`)" in streams
     assert f"{limits.STREAM_WINDOW_BYTES // limits.MIB} MiB (`STREAM_WINDOW_BYTES`)" in streams
     assert limits.STREAM_WINDOW_CHUNKS == limits.WINDOW_RESULTS

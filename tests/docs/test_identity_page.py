@@ -44,5 +44,5 @@ def test_the_numbers_are_those_of_the_code(pages: dict[str, Any]) -> None:
         f"after {limits.KEY_LIFE_S / day:g} days unless said otherwise",
     ):
         assert sentence in prose, sentence
-    decision = " ".join(pages["docs/decisions/0032-who-may-change-a-rule-is-not-bound-by-it.md"].prose.split())
+    decision = " ".join(pages["docs/decisions/0032-the-right-to-edit-an-agent-overrides-its-rules.md"].prose.split())
     assert f"its newest {limits.PARTICIPANT_EVENTS} events" in decision
