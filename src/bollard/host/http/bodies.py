@@ -39,7 +39,7 @@ class CreateRun(Strict):
     conversation: Id | None = None
     thread: Id | None = None
     actor: Actor | None = None
-    id: Id | None = Field(default=None, description="The caller's own id: the same again gets the first run.")
+    id: Id | None = Field(default=None, description="The caller's own id; a repeated id gets the first run.")
     data: JsonObject = Field(default_factory=dict)
     execution: Literal["worker", "external"] = "worker"
 

@@ -74,7 +74,12 @@ QUERY_CHARACTERS: Final = 1024
 PAGE_ITEMS: Final = 50
 """The default page size."""
 LIMIT: Final = QueryField(
-    name="limit", summary="How many items.", kind="number", least=1, most=limits.PAGE_ITEMS, default=PAGE_ITEMS
+    name="limit",
+    summary="The largest number of items.",
+    kind="number",
+    least=1,
+    most=limits.PAGE_ITEMS,
+    default=PAGE_ITEMS,
 )
 CURSOR: Final = QueryField(name="cursor", summary="`next_cursor` of the page before.")
 PAGE: Final = (LIMIT, CURSOR)

@@ -1,5 +1,5 @@
-"""`/approvals`: what agents ask people to allow, as the host shows it, and the one place where it is decided. JSON to
-values and back; what a decision does is decided elsewhere."""
+"""`/approvals`: list approvals, show them as the host renders them, and decide them. This module converts JSON only;
+`host/approvals` decides what a decision does."""
 
 import asyncio
 from typing import Annotated, Final, Literal, cast
@@ -36,7 +36,7 @@ _LIST: Final = "approvals.list"
 _ID_CHARACTERS: Final = 64
 _STATUSES: Final[tuple[ApprovalStatus, ...]] = ("requested", "granted", "denied", "expired", "used")
 _REVISIONS: Final = {"requested": 1, "granted": 2, "denied": 2, "expired": 2, "used": 3}
-"""A question changes by being decided, and by being done."""
+"""The revision of an approval grows when it is decided and when its call was made."""
 _DECIDED: Final[JsonObject] = {
     "decided_at": TIME,
     "decision": choice(*DECISIONS),
@@ -90,7 +90,7 @@ _SHOWN: Final = _LISTED.extended(
     },
     display=_DISPLAY,
 )
-_LOCALE: Final = QueryField(name="locale", summary="Of the labels.", choices=LOCALES, default="en_US")
+_LOCALE: Final = QueryField(name="locale", summary="The language of the labels.", choices=LOCALES, default="en_US")
 _APPROVAL: Final = "/api/v1/approvals/{approval_id}"
 
 
@@ -99,10 +99,10 @@ class DecideApproval(Strict):
 
     decision: Literal["allow_once", "allow_run", "deny", "deny_stop"]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(
-        description="Of the question that was shown: an answer to another one decides nothing."
+        description="The digest of the displayed approval. A decision with another digest has no effect."
     )
     inspected: Flag | None = Field(
-        default=None, description="Of attached content: true when it was opened, false to allow it unseen."
+        default=None, description="For attached content: true if it was opened, false to allow it unseen."
     )
 
 
@@ -123,10 +123,10 @@ class ApprovalRoutes(DeclaredResource):
     @operation(
         "GET /api/v1/approvals",
         name="listApprovals",
-        summary="What agents asked people to allow, the newest first.",
-        description="Only of runs that the caller may see.",
+        summary="List the approvals that agents requested, newest first.",
+        description="Only approvals of runs that the caller may see.",
         right="approvals.read",
-        query=(*PAGE, QueryField(name="status", summary="Of this status.", choices=_STATUSES)),
+        query=(*PAGE, QueryField(name="status", summary="Only approvals with this status.", choices=_STATUSES)),
         answers={200: _LISTED.page("approvals")},
     )
     async def list(self, request: Request) -> Response:
@@ -136,7 +136,7 @@ class ApprovalRoutes(DeclaredResource):
         caller = caller_of(request)
         rows = await asyncio.to_thread(self._store.approvals, caller.workspace, status, before, limit + 1)
         seen = [row for row in rows if await self._sees(caller, row)]
-        # Each may hold a megabyte of arguments: they are not read on the loop.
+        # Each may hold a megabyte of arguments, so they are not read on the loop.
         summaries = await asyncio.to_thread(lambda: {row.approval_id: _summary(row, approval_of(row)) for row in seen})
         return self._pages.of_rows(
             request,
@@ -150,9 +150,9 @@ class ApprovalRoutes(DeclaredResource):
     @operation(
         f"GET {_APPROVAL}",
         name="getApproval",
-        summary="One approval, with everything that would be done as the host shows it.",
-        description="Every `text` is plain text of one line in which nothing is hidden; it is never markup. "
-        "What is long is attached, with its length and digest.",
+        summary="Show one approval with the whole call, as the host renders it.",
+        description="Every `text` is one line of plain text without hidden characters; it is never markup. Long values "
+        "are attached, with their length and digest.",
         right="approvals.read",
         query=(_LOCALE,),
         editable=True,
@@ -171,12 +171,12 @@ class ApprovalRoutes(DeclaredResource):
     @operation(
         f"GET {_APPROVAL}/contents/{{number}}",
         name="getApprovalContent",
-        summary="Attached content of an approval, whole, as lines in which nothing is hidden.",
+        summary="Show attached content of an approval completely, as lines without hidden characters.",
         right="approvals.read",
         query=(PAGE[0], QueryField(name="line", summary="The first line.", kind="number", most=10_000_000, default=0)),
         answers={
             200: Answer(
-                summary="Some of its lines.",
+                summary="A part of its lines.",
                 schema=fields(lines=array_of(TEXT), first=NUMBER, total=NUMBER, content=_ATTACHED),
                 example={
                     "lines": ["#!/bin/sh\u27eaU+000A\u27eb"],
@@ -216,18 +216,18 @@ class ApprovalRoutes(DeclaredResource):
     @operation(
         f"POST {_APPROVAL}/decide",
         name="decideApproval",
-        summary="Allow or deny what an agent asked for.",
-        description="`allow_once` allows this one call, `allow_run` the same tool for the rest of the run, "
-        "`deny_stop` stops the run too. Only who the agent's `policy.audience.approve` names may decide, and "
-        "who may change the agent. What was decided before, has expired or is another question than the one "
-        "of `digest` is a `conflict`, and decides nothing.",
+        summary="Allow or deny a requested call.",
+        description="`allow_once` allows this one call, `allow_run` the same tool for the rest of the run, and "
+        "`deny_stop` also stops the run. Callers in the agent's `policy.audience.approve`, and callers who "
+        "may change the agent, may decide. If the approval was decided, has expired or has another `digest`, "
+        "the answer is `conflict`, and the decision has no effect.",
         right="approvals.decide",
         editable=True,
         body=DecideApproval,
         body_example={"decision": "allow_once", "digest": "0" * 64},
         answers={
             200: Answer(
-                summary="It is decided.",
+                summary="The approval is decided.",
                 schema=_LISTED.schema,
                 example={
                     **_LISTED.example,
@@ -251,10 +251,10 @@ class ApprovalRoutes(DeclaredResource):
         row = await asyncio.to_thread(self._store.approval, row.workspace, row.approval_id) or row
         return revised(request, _summary(row, approval), _REVISIONS[row.status])
 
-    # --- who may ---
+    # --- access ---
 
     async def _one(self, request: Request) -> tuple[ApprovalRow, Approval]:
-        """The approval of the path, for who may see its run or decide it. Raises `NotFound`."""
+        """The approval of the path, for callers who may see its run or decide it. Raises `NotFound`."""
         approval_id, caller = str(request.path_params["approval_id"]), caller_of(request)
         row = None
         if len(approval_id) <= _ID_CHARACTERS:
@@ -276,7 +276,7 @@ class ApprovalRoutes(DeclaredResource):
         return run
 
     async def _check(self, caller: Caller, approval: Approval, run: RunRow) -> None:
-        """Raises `Forbidden` for who may see it and not decide it."""
+        """Raises `Forbidden` for callers who may see the approval, but not decide it."""
         if not await self._audience.may(caller, "approve", run):
             raise Forbidden(
                 f"you may not approve calls of agent {run.agent_id}",

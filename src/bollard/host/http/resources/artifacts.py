@@ -1,5 +1,5 @@
-"""`/artifacts`: what is known of an artifact, its content, and its end. A content is never shown as a page: who made it
-is not trusted."""
+"""`/artifacts`: show, download and delete artifacts. Content is always sent as a download, because its author is not
+trusted."""
 
 import asyncio
 from typing import Final
@@ -46,7 +46,7 @@ class Artifacts(DeclaredResource):
     @operation(
         f"GET {_ARTIFACT}",
         name="getArtifact",
-        summary="What is known of an artifact.",
+        summary="Show the metadata of an artifact.",
         right="artifacts.read",
         answers={200: Answer(summary="The artifact.", schema=ArtifactMetadata, example=ARTIFACT_EXAMPLE)},
         errors=("not_found",),
@@ -57,8 +57,8 @@ class Artifacts(DeclaredResource):
     @operation(
         f"GET {_ARTIFACT}/content",
         name="getArtifactContent",
-        summary="The content of an artifact, or one range of its bytes.",
-        description="Always a download, never a page. One `Range` of bytes is honoured.",
+        summary="Download the content of an artifact, or one range of its bytes.",
+        description="Always a download, never a page. One `Range` of bytes is supported.",
         right="artifacts.read",
         headers=CONTENT_HEADERS,
         answers=CONTENT_ANSWERS,
@@ -68,7 +68,9 @@ class Artifacts(DeclaredResource):
         row = await self._readable(request)
         if row.sha256 is None:
             raise NotFound(
-                "the artifact has no content here", reason="artifact_elsewhere", hint="its metadata says where it is"
+                "the artifact has no content here",
+                reason="artifact_elsewhere",
+                hint="read its metadata to see the location",
             )
         return await content_of(request, self._blobs, row.sha256, row.name, row.mime_type)
 
@@ -76,12 +78,12 @@ class Artifacts(DeclaredResource):
         f"DELETE {_ARTIFACT}",
         name="deleteArtifact",
         summary="Delete an artifact. References to it are then not found.",
-        description="Its content goes with the next round of housekeeping, unless something else has the same "
-        "one; the log keeps its name and digest. Files of the workspace are deleted as files.",
+        description="The next housekeeping deletes the content, unless another artifact or file has the same content. "
+        "The log keeps its name and digest. Delete files of the workspace with `/files`.",
         right="artifacts.write",
         answers={
             200: Answer(
-                summary="It is gone.",
+                summary="The artifact is deleted.",
                 schema=fields(artifact_id=TEXT, deleted=FLAG),
                 example={"artifact_id": ARTIFACT_EXAMPLE["artifact_id"], "deleted": True},
             )
@@ -96,7 +98,7 @@ class Artifacts(DeclaredResource):
         return JsonAnswer({"artifact_id": row.artifact_id, "deleted": True})
 
     async def _readable(self, request: Request) -> ArtifactRow:
-        """Files of the workspace are not: there is a right of its own for them."""
+        """Files of the workspace are excluded: they have a right of their own."""
         row = await self._found(request)
         if row.source == "upload":
             raise _absent()
@@ -114,7 +116,7 @@ class Artifacts(DeclaredResource):
         return row
 
     def _look_up(self, workspace: str, artifact_id: str) -> tuple[ArtifactRow | None, str | None]:
-        """The artifact, and the run that it belongs to: the payload of an event that went into one, to that one."""
+        """The artifact and its run. The payload of an event belongs to the run of that event."""
         row = self._store.artifact(workspace, artifact_id)
         if row is None or row.run_id is not None or row.source != "event":
             return row, None if row is None else row.run_id

@@ -83,12 +83,16 @@ _HEAD: Final = answer_body(
 )
 _FILTERS: Final = (
     QueryField(name="type", summary="Only these types of records, separated by commas.", example="login.failed"),
-    QueryField(name="severity", summary="At least as much as this.", choices=SEVERITIES),
-    QueryField(name="run_id", summary="Of this run.", example="run_1"),
-    QueryField(name="since", summary="Seconds of the epoch: not before.", kind="number", example=1790000000),
-    QueryField(name="until", summary="Seconds of the epoch: before.", kind="number", example=1790000000),
+    QueryField(name="severity", summary="Only records of this severity or above.", choices=SEVERITIES),
+    QueryField(name="run_id", summary="Only records of this run.", example="run_1"),
+    QueryField(
+        name="since", summary="Seconds of the epoch: only records from this time on.", kind="number", example=1790000000
+    ),
+    QueryField(
+        name="until", summary="Seconds of the epoch: only records before this time.", kind="number", example=1790000000
+    ),
 )
-_ACTOR: Final = QueryField(name="actor", summary="What this actor did, as records name them.", example="user:ann")
+_ACTOR: Final = QueryField(name="actor", summary="Only actions of this actor, as records name it.", example="user:ann")
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 
 
@@ -107,9 +111,9 @@ class Audit(DeclaredResource):
     @operation(
         "GET /api/v1/audit",
         name="listAudit",
-        summary="The records of the workspace as evidence, the newest first.",
-        description="A page may be shorter than its limit, even empty, and have a `next_cursor`: only so "
-        "many records are looked at for one page.",
+        summary="List the records of the workspace as evidence, newest first.",
+        description="A page may be shorter than its limit, even empty, and still have a `next_cursor`, because the "
+        "number of records that are read for one page is limited.",
         right="audit.read",
         query=(*PAGE, *_FILTERS, _ACTOR),
         answers={200: _RECORD.page("records")},
@@ -130,12 +134,13 @@ class Audit(DeclaredResource):
     @operation(
         "GET /api/v1/audit/export",
         name="exportAudit",
-        summary="All of it as JSON lines, the oldest first. The log says who took it before the first line.",
+        summary="Export the records as JSON lines, oldest first. The log records the caller before the first line is "
+        "sent.",
         right="audit.export",
         query=_FILTERS,
         answers={
             200: Answer(
-                summary="One record in each line.",
+                summary="One record per line.",
                 schema=TEXT,
                 example=encode(_RECORD.example).decode() + "\n",
                 media_type=_LINES,
@@ -165,11 +170,11 @@ class Audit(DeclaredResource):
     @operation(
         "GET /api/v1/audit/heads",
         name="getHeads",
-        summary="The newest signed heads of the workspace's chains, and the key that signs them now.",
+        summary="List the newest signed heads of the workspace's chains, and the current signing key.",
         right="audit.read",
         answers={
             200: Answer(
-                summary="Heads, the newest first.",
+                summary="Signed heads, newest first.",
                 schema=fields(items=array_of(_HEAD.schema), public_key=TEXT, key_id=TEXT),
                 example={"items": [_HEAD.example], "public_key": "0" * 64, "key_id": "0" * 16},
             )
@@ -197,7 +202,7 @@ def _filter(request: Request) -> AuditFilter:
 
 
 class _Runs:
-    """What is fixed about the runs of some records; each is looked up once. Blocks."""
+    """The constant facts about the runs of some records. Each run is looked up once. Blocks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -208,7 +213,7 @@ class _Runs:
         if run_id is None:
             return RunContext()
         if run_id not in self._known:
-            if len(self._known) >= 1000:  # an export may be of any size
+            if len(self._known) >= 1000:  # an export can have any size
                 self._known.clear()
             run = self._store.run(run_id)
             self._known[run_id] = RunContext() if run is None else self._context(run)

@@ -1,5 +1,5 @@
-"""`/capabilities`: what a workspace offers to its agents, and what it cannot offer now. `/agents/{id}/capabilities`:
-what runs of an agent see of it, and why. Nothing here grants anything."""
+"""`/capabilities`: the capabilities of a workspace, offered and unavailable. `/agents/{id}/capabilities`: those that
+the runs of an agent get, and the reasons. Nothing here grants anything."""
 
 from typing import Final
 
@@ -73,7 +73,7 @@ _GRANTED_EXAMPLE: Final[JsonObject] = {
 
 
 class Capabilities(DeclaredResource):
-    """What there is to be done, and by whom."""
+    """Lists and explains capabilities."""
 
     tag = "capabilities"
 
@@ -86,9 +86,10 @@ class Capabilities(DeclaredResource):
     @operation(
         "GET /api/v1/capabilities",
         name="listCapabilities",
-        summary="What the workspace offers to its agents.",
-        description="Also what it cannot offer now, with the `reason`; an `id` that ends in `/` stands for all "
-        "that begin with it. Offering grants nothing: an agent's policy or configuration names what it uses.",
+        summary="List the capabilities that the workspace offers to its agents.",
+        description="The list includes unavailable capabilities with the `reason`; an `id` that ends in `/` stands for "
+        "all ids with this prefix. An offered capability is not granted: the policy or the configuration of "
+        "an agent must name it.",
         right="capabilities.read",
         query=PAGE,
         answers={
@@ -109,13 +110,14 @@ class Capabilities(DeclaredResource):
     @operation(
         "GET /api/v1/agents/{agent_id}/capabilities",
         name="explainAgentCapabilities",
-        summary="What a run of an agent could do now, and why.",
-        description="The graph that a new run would get, and everything else that the agent asks for, with who "
-        "kept it out. With `capability` only that one, with its schemas, also where nobody asks for it.",
+        summary="Explain which capabilities a run of an agent would get now, and why.",
+        description="The answer has the graph of a new run, and every other capability that the agent asks for with "
+        "the layer that denies it. `capability` selects one capability and adds its schemas, even if the agent "
+        "does not ask for it.",
         right="capabilities.read",
         query=(
-            QueryField(name="capability", summary="An id, or a name that models see.", example=_ID),
-            QueryField(name="locale", summary="Of the reasons.", choices=LOCALES, default="en_US"),
+            QueryField(name="capability", summary="A capability id, or a name that models see.", example=_ID),
+            QueryField(name="locale", summary="The language of the reasons.", choices=LOCALES, default="en_US"),
         ),
         answers={
             200: Answer(
@@ -140,7 +142,7 @@ class Capabilities(DeclaredResource):
         named, locale = request.query_params.get("capability"), request.query_params.get("locale", "en_US")
         ids = concerned(session.grant, session.graph) if named is None else [named]
         found = [(each, explain_capability(session.grant, session.graph, offer, each)) for each in ids]
-        whole = named is not None  # all schemas together would be too much for one answer
+        whole = named is not None  # the schemas of all capabilities would be too large for one answer
         items = [
             _explained(session, offer.capabilities.get(each), each, why, locale, whole=whole) for each, why in found
         ]
@@ -150,7 +152,7 @@ class Capabilities(DeclaredResource):
 def _explained(
     session: RunSession, offered: Capability | None, asked: str, found: Explanation, locale: str, *, whole: bool
 ) -> JsonObject:
-    """From the frozen graph where it is there; else as the workspace has it, if it does."""
+    """The capability of the frozen graph, or else the one that the workspace offers, if any."""
     node = session.graph.node(asked)
     capability = offered if node is None else node.capability
     item: JsonObject = {"id": asked} if capability is None else {**_defined(capability)}

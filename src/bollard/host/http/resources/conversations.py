@@ -45,7 +45,7 @@ _LISTED: Final = answer_body(
 class _MessagePage(msgspec.Struct, frozen=True):
     items: list[TranscriptItem]
     behind: int | None
-    """Where the next page begins, if there is one."""
+    """The position of the next page, if there is one."""
 
 
 class Conversations(DeclaredResource):
@@ -61,7 +61,7 @@ class Conversations(DeclaredResource):
     @operation(
         "GET /api/v1/conversations",
         name="listConversations",
-        summary="Conversations and their threads, the one with the newest message first.",
+        summary="List conversations and their threads, newest message first.",
         right="conversations.read",
         query=PAGE,
         answers={200: _LISTED.page("conversations")},
@@ -81,13 +81,13 @@ class Conversations(DeclaredResource):
     @operation(
         "GET /api/v1/conversations/{conversation_id}/messages",
         name="listMessages",
-        summary="The messages of a conversation or of one of its threads, the newest first.",
-        description="A page may be shorter than its limit when messages are large.",
+        summary="List the messages of a conversation or of one of its threads, newest first.",
+        description="A page with large messages may be shorter than its limit.",
         right="conversations.read",
         query=(
             *PAGE,
-            QueryField(name="thread", summary="Of this thread; without it, outside of any thread.", example="t-1"),
-            QueryField(name="bot", summary="Of this bot; without it, of no bot.", example="polly"),
+            QueryField(name="thread", summary="The thread; without it, messages outside of threads.", example="t-1"),
+            QueryField(name="bot", summary="The bot; without it, messages without a bot.", example="polly"),
         ),
         answers={
             200: Answer(summary="A page of messages.", items=TranscriptItem, example=page_example(MESSAGE_EXAMPLE))
@@ -112,7 +112,7 @@ class Conversations(DeclaredResource):
         return self._pages.answer(request, purpose, [item.to_wire() for item in page.items], page.behind)
 
     def _page(self, query: TranscriptQuery, purpose: str, limit: int) -> _MessagePage:
-        """Blocks. A page may be full of bytes before it has its number."""
+        """Blocks. A page may reach its size limit before its number of messages."""
         items, more = filled(self._rows(query), lambda row: self._item(row, purpose), limit)
         return _MessagePage(items, items[-1].seq if more else None)
 

@@ -48,7 +48,7 @@ from bollard.host.store.store import Store
 from bollard.host.texts import Locale
 from bollard.protocol import JsonObject
 
-# What would become of an event, as the API tells it. Pure.
+# The preview of an event's routing, as the API shows it. Pure.
 
 
 def preview_body(preview: Preview, locale: Locale) -> JsonObject:
@@ -94,7 +94,7 @@ def _refused(refused: HostError) -> JsonObject:
 
 
 def _summary(grant: Grant) -> JsonObject:
-    """What the run could do, by name."""
+    """The permissions of the run, by name."""
     rights = grant.access.rights
     return {
         "operations": [*sorted(granted_operations(grant))],
@@ -119,11 +119,11 @@ _NOBODY: Final[JsonObject] = {
 _BATCH: Final = fields({"error": ANY}, items=array_of(ANY))
 EVENT_ANSWERS: Final = {
     202: Answer(
-        summary="The event is on disk, with its run or the reason why it has none. Of a batch: each by itself.",
+        summary="The event is on disk, with its run or the reason why it has none. For a batch: one result per event.",
         schema={"anyOf": [ACCEPTED, _BATCH]},
         example=_NOBODY,
     ),
-    200: Answer(summary="The event was known; this is its first outcome.", schema=ACCEPTED, example=ACCEPTED_EXAMPLE),
+    200: Answer(summary="A repeated event, with its first outcome.", schema=ACCEPTED, example=ACCEPTED_EXAMPLE),
 }
 _SHAKEN: Final = "Whether a sender of webhooks may send here, as CloudEvents asks before it does."
 
@@ -160,7 +160,7 @@ class Events(DeclaredResource):
         errors=(*EVENT_ERRORS, "unsupported_media_type", "idempotency_mismatch"),
     )
     async def post(self, request: Request) -> Response:
-        """Without an agent the bindings say whose it is."""
+        """Without an agent, the bindings choose one."""
         caller, form = caller_of(request), format_of(request.headers)
         sender = Sender(
             workspace=caller.workspace,
@@ -198,7 +198,11 @@ class Events(DeclaredResource):
         name="askToPostEvents",
         summary=_SHAKEN,
         right="events.post",
-        headers=(HeaderField(name="WebHook-Request-Origin", summary="Who would send.", example="events.example.org"),),
+        headers=(
+            HeaderField(
+                name="WebHook-Request-Origin", summary="The actor that would send.", example="events.example.org"
+            ),
+        ),
         answers={
             204: Answer(
                 summary="It may.",
@@ -211,7 +215,7 @@ class Events(DeclaredResource):
         },
     )
     async def handshake(self, request: Request) -> Response:
-        """Who may post events may announce it. The rate is the one that every identity has."""
+        """Callers with the right to post events may announce one. The rate of the identity applies."""
         headers = {"allow": "GET, HEAD, OPTIONS, POST"}
         origin = request.headers.get("webhook-request-origin")
         if origin is not None:
@@ -221,16 +225,16 @@ class Events(DeclaredResource):
     @operation(
         "POST /api/v1/bindings/resolve",
         name="resolveEvent",
-        summary="What would become of an event, and why. Nothing is written.",
+        summary="Preview how an event would be routed, and why. Nothing is written.",
         tag="bindings",
-        description="The body is that of an event; everything in it may be left out. Where `source` is a"
-        " channel it is an event that the channel brings.",
+        description="The body is an event whose fields are all optional. If `source` is a channel, the preview treats "
+        "it as an event of that channel.",
         right="bindings.read",
         body=ResolveEvent,
         body_example={"source": "ci", "type": "build.failed"},
         answers={
             200: Answer(
-                summary="What would happen.",
+                summary="The routing.",
                 schema=fields(
                     binding=maybe(TEXT),
                     agent=maybe(TEXT),
@@ -244,7 +248,7 @@ class Events(DeclaredResource):
         },
     )
     async def resolve(self, request: Request) -> Response:
-        """Nothing is written, nothing is counted."""
+        """Writes and counts nothing."""
         body, caller = parsed(ResolveEvent, await read_body(request)), caller_of(request)
         event = body.event(
             body.source,
@@ -309,7 +313,7 @@ _SHOWN: Final = _LISTED.extended(
     {"reason": fields(code=TEXT, message=TEXT, hint=TEXT), "content": ANY},
 )
 _KNOWN: Final = frozenset({"text", "contents", "data", "raw", "source_event_type", "trigger"})
-"""What the record of an event adds to its row."""
+"""The fields of an event that come from its record, not from its row."""
 
 
 class EventList(DeclaredResource):
@@ -325,7 +329,7 @@ class EventList(DeclaredResource):
     @operation(
         "GET /api/v1/events",
         name="listEvents",
-        summary="Events, the newest first.",
+        summary="List events, newest first.",
         right="events.read",
         query=PAGE,
         answers={200: _LISTED.page("events")},
@@ -341,7 +345,7 @@ class EventList(DeclaredResource):
     @operation(
         "GET /api/v1/events/{event_id}",
         name="getEvent",
-        summary="One event with what it carried, and why it led to no run if it led to none.",
+        summary="Show one event with its payload, and the reason if it has no run.",
         right="events.read",
         answers={200: _SHOWN.answer("The event.")},
         errors=("not_found",),
@@ -357,7 +361,7 @@ class EventList(DeclaredResource):
         return JsonAnswer(await asyncio.to_thread(self._event, row))
 
     async def _seen(self, caller: Caller, rows: Sequence[EventRow]) -> frozenset[str]:
-        """An event is for who may see the run that it has."""
+        """An event is visible to callers who may see its run."""
         sees = [row.event_id for row in rows if await self._audience.sees_run(caller, row.run_id)]
         return frozenset(sees)
 

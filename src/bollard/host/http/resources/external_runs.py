@@ -1,4 +1,5 @@
-"""Runs that a program outside executes: its token, its results, its last word. Judged elsewhere, like a worker's."""
+"""Runs that an external program executes: their tokens, results and ends. Results are checked like those of a
+worker."""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ _EXECUTE: Final[frozenset[Right]] = frozenset({"runs.execute"})
 
 
 def run_tokens(runs: ExternalRuns) -> RunTokens:
-    """Lets in who holds the token of the run that the path names. To others it is not there."""
+    """Authenticates holders of the token of the run in the path. For other tokens the run does not exist."""
 
     def holder(token: str, run_id: str) -> Caller | HostError:
         workspace = runs.workspace_of(token, run_id)
@@ -50,7 +51,7 @@ _RUN: Final = "/api/v1/runs/{run_id}"
 
 
 class ExternalExecution(DeclaredResource):
-    """The executor's side of `/runs/{id}`."""
+    """The operations of `/runs/{id}` for an external executor."""
 
     tag = "external runs"
 
@@ -63,7 +64,7 @@ class ExternalExecution(DeclaredResource):
         rows: RunRows,
         hidden: Scrubber | None = None,
     ) -> None:
-        """`hidden` takes secrets out of what is compared, as they were taken out of what is on disk."""
+        """`hidden` removes secrets before a comparison, because the stored data has none."""
         self._runs = runs
         self._live = live
         self._store = store
@@ -72,7 +73,7 @@ class ExternalExecution(DeclaredResource):
         self._watched: set[str] = set()
 
     async def token_of(self, accepted: Accepted) -> JsonObject:
-        """The token for a run that has begun; nothing for one that waits or has ended. Issued anew each time."""
+        """A new token for a run that has begun; nothing for a run that waits or has ended."""
         run = self._live.get(accepted.run_id or "")
         if run is None or run.ending or not run.facts.external:
             return {}
@@ -83,9 +84,9 @@ class ExternalExecution(DeclaredResource):
     @operation(
         f"POST {_RUN}/results",
         name="appendRunResults",
-        summary="What a program that executes a run itself has to say.",
-        description="`sequence` counts 1, 2, 3 … over the whole run. A result may be sent again as it was;"
-        " another content under the same number is a conflict.",
+        summary="Send results of a run that an external program executes.",
+        description="`sequence` counts 1, 2, 3 … over the whole run. A result may be repeated unchanged; other content "
+        "under the same number is a conflict.",
         right="runs.execute",
         run_token=True,
         body=AppendResults,
@@ -94,7 +95,7 @@ class ExternalExecution(DeclaredResource):
                 {"sequence": 1, "type": "message.delta", "data": {"chunk": {"role": "assistant", "content": "Hello"}}}
             ]
         },
-        answers={200: answer("It is on disk.", run_id="run_01", last_sequence=1)},
+        answers={200: answer("The results are on disk.", run_id="run_01", last_sequence=1)},
         errors=("not_found", "conflict"),
     )
     async def append(self, request: Request) -> Response:
@@ -111,16 +112,16 @@ class ExternalExecution(DeclaredResource):
     @operation(
         f"POST {_RUN}/finalize",
         name="finalizeRun",
-        summary="End a run that a program executes itself.",
-        description="`finish_reason` and `message` for an end, or `code`, `error` and `retryable` for a "
-        "failure. A repeated request gets the same answer.",
+        summary="End a run that an external program executes.",
+        description="Send `finish_reason` and `message` to complete the run, or `code`, `error` and `retryable` to "
+        "fail it. A repeated request gets the same answer.",
         right="runs.execute",
         run_token=True,
         body=ANY,
         body_example={"finish_reason": "end"},
         answers={
             200: Answer(
-                summary="How the run ended.",
+                summary="The end of the run.",
                 schema=fields({"code": TEXT, "error": TEXT}, run_id=TEXT, status=TEXT),
                 example={"run_id": "run_01", "status": "completed"},
             )
@@ -134,7 +135,7 @@ class ExternalExecution(DeclaredResource):
             self._watch(run)
             await self._runs.finalize(run, kind, data)
         elif run is not None:
-            await asyncio.shield(run.done)  # somebody else was quicker: what counts is what is on disk
+            await asyncio.shield(run.done)  # another request ended the run first: compare with the end on disk
         return JsonAnswer(await self._ended(request, kind, data))
 
     def _live_run(self, request: Request) -> LiveRun | None:
@@ -163,7 +164,7 @@ class ExternalExecution(DeclaredResource):
         return row
 
     async def _ended(self, request: Request, kind: str, data: JsonObject) -> JsonObject:
-        """How the run ended, if it was with these words; raises `Conflict` when it ended in another way."""
+        """The end of the run if this body caused it. Raises `Conflict` if the run ended differently."""
         row = await self._row(request)
         if row.status not in TERMINAL_STATUSES:
             raise _not_begun(row.status)
@@ -195,7 +196,7 @@ class ExternalExecution(DeclaredResource):
         return answer, ending
 
     def _watch(self, run: LiveRun) -> None:
-        """What is kept of a run's results goes when the run does."""
+        """Forget the numbers of a run's results when the run ends."""
         run_id = run.facts.run_id
         if run_id not in self._watched:
             self._watched.add(run_id)
@@ -207,7 +208,7 @@ class ExternalExecution(DeclaredResource):
 
 
 def _last_word(body: JsonObject) -> tuple[str, JsonObject]:
-    """The terminal result that a body means: a failure where it names one, else the end."""
+    """The terminal result of a body: a failure if it has a field of a failure, otherwise a completion."""
     if _FAILURE_FIELDS & body.keys():
         parsed(RunFailed, body)
         return "run.failed", body

@@ -39,7 +39,7 @@ _SHOWN: Final = answer_body(
 )
 
 _NAME: Final = QueryField(
-    name="name", summary="What the file is called.", most=FILE_NAME_CHARACTERS, default="file", example="prices.csv"
+    name="name", summary="The name of the file.", most=FILE_NAME_CHARACTERS, default="file", example="prices.csv"
 )
 
 
@@ -82,7 +82,7 @@ class Files(DeclaredResource):
         f"GET {_FILE}/content",
         name="getFileContent",
         summary="Download a file, or one range of its bytes.",
-        description="Always a download, never a page. One `Range` of bytes is honoured.",
+        description="Always a download, never a page. One `Range` of bytes is supported.",
         right="files.read",
         headers=CONTENT_HEADERS,
         answers=CONTENT_ANSWERS,
@@ -96,10 +96,10 @@ class Files(DeclaredResource):
         f"POST {_FILES}",
         name="addFile",
         summary="Upload a file to the workspace.",
-        description="The body is the file, and `Content-Type`, whatever it is, is kept with it. On disk when it is "
-        "answered. Nobody gets it by that: an agent's configuration or policy names its id. A file that has a "
-        "secret of the workspace in it is refused. With an `Idempotency-Key` the length is compared, not the "
-        "content.",
+        description="The body is the file; its `Content-Type` is stored with it. The file is on disk when the host "
+        "answers. No agent can read it until a configuration or a policy names its id. The host refuses a "
+        "file that contains a secret of the workspace. With an `Idempotency-Key` the host compares the "
+        "length, not the content.",
         right="files.write",
         query=(_NAME,),
         body=_BINARY,
@@ -118,7 +118,7 @@ class Files(DeclaredResource):
         name, mime_type = _name(request), _media_type(request)
         self._refuse_secret(caller.workspace, name, "name")
         self._refuse_secret(caller.workspace, mime_type, "content-type")
-        self._book.check_room(caller.workspace)  # before a large body is taken for nothing
+        self._book.check_room(caller.workspace)  # before a large body is received in vain
         try:
             file = await self._kept(request, name, mime_type)
         except PayloadTooLarge:
@@ -139,7 +139,7 @@ class Files(DeclaredResource):
     @operation(
         f"DELETE {_FILE}",
         name="deleteFile",
-        summary="Delete a file. Runs that were given it cannot read it from then on.",
+        summary="Delete a file. Runs that were granted it can no longer read it.",
         right="files.write",
         answers={
             200: Answer(
@@ -187,7 +187,7 @@ def _has_secret(field: str) -> InvalidRequest:
 
 
 def _name(request: Request) -> str:
-    """A name and no path: runners may write the file under it."""
+    """A name without a path, because runners may write the file under it."""
     name = request.query_params.get("name", str(_NAME.default))
     if name in (".", "..") or not name.isprintable() or any(each in name for each in "/\\"):
         raise InvalidRequest(

@@ -39,7 +39,7 @@ _SILENCE: Final = f"no answer within {READY_PROBE_S:g} s"
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why the host is not ready: for programs, and for people."""
+    """A reason why the host is not ready: a code for programs, a message and a hint for people."""
 
     code: str
     message: str
@@ -47,29 +47,29 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the journal and the store said. Nothing is wrong where there is nothing."""
+    """The results of the probes of journal and store. `None` means no problem."""
 
     journal: str | None = None
     disk_full: bool = False
     store: str | None = None
     revision: str | None = REVISIONS.known[-1]
     silent: tuple[str, ...] = ()
-    """Which of the two did not answer at all: `journal`, `store`."""
+    """The parts that did not answer: `journal`, `store`."""
 
 
 class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host knows of itself."""
+    """The host's knowledge of its own state."""
 
     started: bool
     broken: bool
-    """Whether its journal process is gone, so that it must be stopped."""
+    """Whether the journal process is gone, so that the host must stop."""
     draining: bool
     recovered: bool
-    """Whether the runs that an earlier host left have an end or an owner."""
+    """Whether every run of an earlier incarnation has an end or an owner."""
 
 
 def reasons_of(standing: HostStatus, probed: ProbeResult) -> list[Reason]:
-    """Every reason why no work should come here. Pure."""
+    """All reasons why the host accepts no work. Pure."""
     found: list[Reason] = []
     if standing.broken:
         found.append(Reason("journal_lost", "the journal process is gone", "the host stops; start it again"))
@@ -123,7 +123,7 @@ class Readiness:
         return [Reason("witness_down", f"the witness of the log takes no heads: {numbers.problem}", hint)]
 
     async def reasons(self) -> list[Reason]:
-        """Why the host is not ready; none when it is."""
+        """The reasons why the host is not ready; empty if it is."""
         standing = self._standing()
         if standing.broken or not standing.started:
             return reasons_of(standing, ProbeResult())  # no component is up yet
@@ -131,7 +131,7 @@ class Readiness:
         return reasons_of(self._standing(), probed)
 
     async def silent(self) -> tuple[str, ...]:
-        """What does not answer now, of `journal` and `store`."""
+        """The parts that do not answer now: `journal`, `store`."""
         standing = self._standing()
         return () if standing.broken or not standing.started else (await self._probe()).silent
 
@@ -148,7 +148,7 @@ class Readiness:
         return ProbeResult(journal=journal, disk_full=full, store=store, revision=revision, silent=silent)
 
     async def _ask_journal(self) -> tuple[str | None, bool]:
-        """An entry with nothing in it: it goes the whole way to a commit and back."""
+        """Commit an empty entry through the journal."""
         problem = None
         try:
             await asyncio.wait_for(self._journal.commit(Entry()), READY_PROBE_S)
@@ -179,7 +179,7 @@ class Drain(Strict):
 
 
 class DrainControl(DeclaredResource):
-    """What an operator does before a restart."""
+    """Drains the host before a restart."""
 
     tag = "host"
 
@@ -189,7 +189,7 @@ class DrainControl(DeclaredResource):
     @operation(
         "POST /api/v1/host/drain",
         name="drainHost",
-        summary="Take nothing new, or take work again; `/readyz` follows.",
+        summary="Stop accepting work, or accept work again. `/readyz` reports it.",
         description="Active runs continue, waiting runs stay on disk, and new events get the error `draining`.",
         right="host.operate",
         body=Drain,
@@ -229,14 +229,14 @@ _DRAINING: Final[JsonObject] = {
 
 
 class Health(DeclaredResource):
-    """Says how the host is."""
+    """Reports liveness and readiness."""
 
     tag = "host"
 
     def __init__(
         self, readiness: Readiness, summary: Callable[[], JsonObject], authenticator: Authenticator, *, public: bool
     ) -> None:
-        """Where the host is `public`, its details are for those who may read its metrics."""
+        """On a `public` host, the details are for callers who may read metrics."""
         self._readiness = readiness
         self._summary = summary
         self._authenticator = authenticator
@@ -245,7 +245,7 @@ class Health(DeclaredResource):
     @operation(
         "GET /healthz",
         name="getHealth",
-        summary="Whether the process answers at all.",
+        summary="Check whether the process answers.",
         open=True,
         answers={200: Answer(summary="It does.", schema=TEXT, example="ok", media_type="text/plain")},
     )
@@ -256,12 +256,14 @@ class Health(DeclaredResource):
     @operation(
         "GET /readyz",
         name="getReadiness",
-        summary="Whether the host can be given work, and why not.",
+        summary="Check whether the host accepts work, and why not.",
         open=True,
         answers={
             200: Answer(summary="It can.", schema=_READY, example={"ready": True, "reasons": []}),
             503: Answer(
-                summary="It cannot, for these reasons.", schema=_READY, example={"ready": False, "reasons": [_DRAINING]}
+                summary="The host accepts no work, with the reasons.",
+                schema=_READY,
+                example={"ready": False, "reasons": [_DRAINING]},
             ),
         },
     )
@@ -286,12 +288,12 @@ def _told(reason: Reason) -> JsonObject:
 
 
 class OperationParts:
-    """The parts that count and trace exist before the host does; the rest is made of it."""
+    """Metrics, traces and readiness. The counters and the tracer are created before the host, the resources with it."""
 
     def __init__(
         self, settings: Settings, clock: Clock, *, version: str, instance: str, environment: Mapping[str, str]
     ) -> None:
-        """`environment` may say how traces get to their collector. Raises `SettingsError` where they cannot."""
+        """`environment` may name the collector of traces. Raises `SettingsError` for invalid settings of the export."""
         self._settings = settings
         self._clock = clock
         self._version = version
@@ -311,7 +313,7 @@ class OperationParts:
             self._export.close()
 
     def admitting(self, authenticator: Authenticator) -> Authenticator:
-        """Who gets in, and a scraper on this machine where the settings say so."""
+        """The authenticator; with `metrics_open` also a scraper on this machine."""
         return OpenMetrics(authenticator) if self._settings.metrics_open else authenticator
 
     def resources(
@@ -326,7 +328,7 @@ class OperationParts:
         witness: Callable[[], WitnessNumbers] = WitnessNumbers,
         sandbox: Callable[[], str] = lambda: "none",
     ) -> list[Resource]:
-        """What the API has for operators."""
+        """The resources of the API for operators."""
         vitals = Vitals(
             version=self._version,
             core=core,

@@ -31,11 +31,11 @@ from bollard.protocol import Int, JsonObject, Number, Strict
 class SaveUser(User):
     """`PUT /api/v1/users/{user_id}`."""
 
-    user_id: str = Field(default="", description="That of the path.")
+    user_id: str = Field(default="", description="The id in the path.")
     password: str | None = Field(
-        default=None, max_length=PASSWORD_CHARACTERS, description="A new one; without it the password stays."
+        default=None, max_length=PASSWORD_CHARACTERS, description="A new password; without it the password stays."
     )
-    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
+    revision: Int | None = Field(default=None, ge=0, description="The edited revision.")
 
 
 _USER: Final = SavedResource(
@@ -67,7 +67,7 @@ _LINK: Final = SavedResource(
 
 
 class Users(SavedRoutes[User]):
-    """People who log in, or have keys."""
+    """Users: people who log in or own keys."""
 
     resource = _USER
 
@@ -76,7 +76,7 @@ class Users(SavedRoutes[User]):
         self._directory = directory
 
     def show_item(self, saved: Saved[User]) -> JsonObject:
-        """The answer says whether there is a password, and never which."""
+        """The answer says whether the user has a password, never the password."""
         has_password = self._directory.users.has_password(saved.workspace, saved.id)
         return {**saved.value.to_wire(), "password": has_password, "revision": saved.revision}
 
@@ -94,7 +94,7 @@ class Users(SavedRoutes[User]):
 
 
 class ActorLinks(ResourceRoutes[ActorLink]):
-    """Actors of channels that are users."""
+    """Links between actors of channels and users."""
 
     resource = _LINK
     verbs = ("list", "get")
@@ -112,7 +112,7 @@ class ActorLinks(ResourceRoutes[ActorLink]):
     @operation(
         f"POST {_LINK.path}",
         name="linkActor",
-        summary="Link an actor of a channel to a user. A linked actor gets the new user.",
+        summary="Link an actor of a channel to a user. An existing link is replaced.",
         right="users.write",
         body=ActorLink,
         body_example=_LINK.body_example,
@@ -148,7 +148,9 @@ class MakeKey(Strict):
     """`POST /api/v1/keys`."""
 
     name: ShownName
-    rights: tuple[Right, ...] = Field(min_length=1, max_length=len(RIGHTS), description="A part of what you may.")
+    rights: tuple[Right, ...] = Field(
+        min_length=1, max_length=len(RIGHTS), description="Rights of the key: a subset of the caller's own."
+    )
     expires_in_s: Number = Field(default=KEY_LIFE_S, gt=0, le=KEY_LIFE_MAX_S)
 
 
@@ -179,8 +181,8 @@ class Keys(ResourceRoutes[ApiKey]):
         "POST /api/v1/keys",
         name="makeKey",
         summary="Make an API key. The answer shows its token once.",
-        description="The rights of a key are a part of the rights of its maker. The host keeps the digest of "
-        "the token only.",
+        description="The rights of a key are a subset of its creator's rights. The host stores only the digest of the "
+        "token.",
         right="keys.write",
         body=MakeKey,
         body_example=_RESOURCE.body_example,
@@ -216,9 +218,9 @@ class Keys(ResourceRoutes[ApiKey]):
 class SaveWorkspace(Strict):
     """`PUT /api/v1/workspaces/{workspace_id}`."""
 
-    workspace_id: str = Field(default="", description="That of the path.")
+    workspace_id: str = Field(default="", description="The id in the path.")
     name: ShownName | None = None
-    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
+    revision: Int | None = Field(default=None, ge=0, description="The edited revision.")
 
 
 _WORKSPACE: Final = SavedResource(
@@ -239,7 +241,7 @@ _WORKSPACE: Final = SavedResource(
 
 
 class Workspaces(SavedRoutes[Workspace]):
-    """Only the installation makes and deletes workspaces."""
+    """Workspaces. Only the admin token creates and deletes them."""
 
     resource = _WORKSPACE
 
@@ -276,7 +278,7 @@ class Workspaces(SavedRoutes[Workspace]):
 
 
 def _is_seen(caller: Caller, workspace_id: str) -> bool:
-    """The installation sees all of them; who is in one sees that one."""
+    """The admin token sees all workspaces; other callers see their own."""
     return caller.kind == "installation" or caller.workspace == workspace_id
 
 

@@ -103,7 +103,7 @@ class WrittenDocument(Strict):
     )
     source: Annotated[str, Field(max_length=SOURCE_CHARACTERS)] = ""
     metadata: JsonObject = Field(
-        default_factory=dict, description="Names with a value or a list of values; questions can be narrowed by them."
+        default_factory=dict, description="Names with a value or a list of values; queries can filter by them."
     )
 
 
@@ -113,7 +113,7 @@ class AskKnowledge(Strict):
     query: Annotated[str, Field(min_length=1, max_length=QUESTION_CHARACTERS)]
     top_k: Annotated[Int, Field(ge=1, le=limits.SEARCH_TOP_K)] = 5
     filters: JsonObject = Field(
-        default_factory=dict, description="Metadata of documents: a value, or a list of those that fit."
+        default_factory=dict, description="Metadata of documents: for each name a value, or a list of allowed values."
     )
 
 
@@ -169,7 +169,7 @@ _BASE: Final = SavedResource(
 
 
 class Knowledge(SavedRoutes[SavedKnowledgeBase]):
-    """Knowledge bases, and questions to try them."""
+    """Knowledge bases, and test queries."""
 
     resource = _BASE
 

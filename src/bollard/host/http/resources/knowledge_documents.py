@@ -46,23 +46,20 @@ _FILE_BODIES: Final = {
 _QUERY: Final = (
     QueryField(
         name="name",
-        summary="What a document is called that is sent as a file.",
+        summary="The name of a document that is sent as a file.",
         most=DOCUMENT_NAME_CHARACTERS,
         example="leave.md",
     ),
     QueryField(
-        name="source",
-        summary="Where it comes from, as it is cited.",
-        most=SOURCE_CHARACTERS,
-        example="https://wiki.example.org/leave",
+        name="source", summary="The source to cite.", most=SOURCE_CHARACTERS, example="https://wiki.example.org/leave"
     ),
-    QueryField(name="metadata", summary="What is known of it, as a JSON object.", example='{"language":"en"}'),
+    QueryField(name="metadata", summary="Metadata of the document, as a JSON object.", example='{"language":"en"}'),
 )
 _BODY: Final[JsonObject] = {"name": "leave.md", "text": "# Leave\n\nThirty days a year.", "mime_type": "text/markdown"}
 _PUT_ERRORS: Final = ("not_found", "payload_too_large", "unsupported_media_type", "knowledge_unavailable")
 
 
-_KEPT: Final = DOCUMENT.answer("It is kept, and being indexed.")
+_KEPT: Final = DOCUMENT.answer("The document is on disk and is being indexed.")
 
 
 class KnowledgeDocuments(DeclaredResource):
@@ -71,7 +68,7 @@ class KnowledgeDocuments(DeclaredResource):
     tag = "knowledge"
 
     def __init__(self, library: Library, payloads: Payloads, clock: Clock, pages: Pages) -> None:
-        """`payloads` are those of documents alone, with their limit: a large one goes through the disk."""
+        """`payloads` receives documents only, within their own limit. Large documents are streamed to disk."""
         self._library = library
         self._payloads = payloads
         self._clock = clock
@@ -124,7 +121,7 @@ class KnowledgeDocuments(DeclaredResource):
                 media_type=_BYTES,
                 headers={"ETag": "The digest of the content.", "Content-Disposition": "Its name."},
             ),
-            304: Answer(summary="The reader has it already."),
+            304: Answer(summary="The client has it already."),
         },
         errors=("not_found", "knowledge_unavailable"),
     )
@@ -144,9 +141,9 @@ class KnowledgeDocuments(DeclaredResource):
         f"POST {_DOCUMENTS}",
         name="addKnowledgeDocument",
         summary="Add a document to a base, as a file or as text in JSON.",
-        description="On disk when it is answered; indexing goes on behind it. As a file, its media type says what "
-        "it is, and `name`, `source` and `metadata` are in the query. With an `Idempotency-Key` the length of a "
-        "file is compared, not its content.",
+        description="The document is on disk when the host answers, and is indexed afterwards. The media type of a "
+        "file gives its format, and `name`, `source` and `metadata` are in the query. With an `Idempotency-Key` "
+        "the host compares the length of a file, not its content.",
         right="knowledge.write",
         query=_QUERY,
         body=WrittenDocument,
@@ -181,7 +178,7 @@ class KnowledgeDocuments(DeclaredResource):
         name="deleteKnowledgeDocument",
         summary="Delete a document with its chunks and vectors.",
         right="knowledge.write",
-        answers={200: answer("It is gone.", kb_id="handbook", document_id="leave.md", deleted=True)},
+        answers={200: answer("The document is deleted.", kb_id="handbook", document_id="leave.md", deleted=True)},
         errors=("not_found", "knowledge_unavailable"),
     )
     async def delete(self, request: Request) -> Response:
@@ -285,7 +282,7 @@ KNOWLEDGE_RESOURCES: Final[tuple[type[Resource], ...]] = (Knowledge, KnowledgeDo
 
 
 def knowledge_resources(library: Library, blobs: BlobStore, clock: Clock, secret: bytes) -> tuple[Resource, ...]:
-    """Everything about knowledge bases that has operations."""
+    """The resources of the API for knowledge bases."""
     pages = Pages(secret)
     documents = KnowledgeDocuments(library, Payloads(blobs, DOCUMENT_BYTES), clock, pages)
     return Knowledge(library, pages), documents

@@ -1,4 +1,4 @@
-"""`/metrics`: the host's numbers as Prometheus reads them."""
+"""`/metrics`: the host's metrics in the format of Prometheus."""
 
 import asyncio
 from collections import Counter
@@ -36,7 +36,7 @@ from bollard.host.telemetry.prometheus import (
 from bollard.host.telemetry.span_export import SpanQueue
 from bollard.protocol import JsonObject
 
-# The numbers of a host, gathered where they are kept: as one summary, and as metrics. Reads, and changes nothing.
+# Collects the metrics of a host: as a summary, and for Prometheus. Read-only.
 
 
 class PoolVitals(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class PoolVitals(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     """Processes that are alive."""
     crashes: int
-    """Workers that were lost, ever."""
+    """Workers that were lost since the start."""
 
 
 class Vitals:
@@ -221,7 +221,7 @@ class Vitals:
 
 
 def process_families(numbers: ProcessNumbers) -> list[Family]:
-    """What the host's own process uses, under the names that every exporter uses."""
+    """Resource usage of the host's process, under the names that all exporters use."""
     found = [
         counter("process_cpu_seconds_total", "CPU time of the host's process.", Sample(numbers.cpu_s)),
         gauge("process_max_fds", "Files that it may have open.", Sample(numbers.most_files)),
@@ -239,11 +239,11 @@ def _by(label: str, counted: Counter[str]) -> list[Sample]:
 
 PATH: Final = "/metrics"
 _FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip")
-"""What a proxy says of whom it speaks for: then nobody knows where the request began."""
+"""Headers of a proxy. A request that has one may come from another machine."""
 
 
 class Metrics(DeclaredResource):
-    """Reads the numbers when it is asked."""
+    """Collects the metrics on request."""
 
     tag = "host"
 
@@ -253,7 +253,7 @@ class Metrics(DeclaredResource):
     @operation(
         f"GET {PATH}",
         name="readMetrics",
-        summary="The host's numbers, in the text format of Prometheus.",
+        summary="Read the host's metrics, in the text format of Prometheus.",
         right="metrics.read",
         answers={
             200: Answer(
@@ -266,7 +266,7 @@ class Metrics(DeclaredResource):
     )
     async def read(self, request: Request) -> Response:
         del request
-        process = await asyncio.to_thread(process_numbers)  # it lists files: not on the loop
+        process = await asyncio.to_thread(process_numbers)  # it lists open files, so it does not run on the loop
         text = render([*self._vitals.families(), *process_families(process)])
         return Response(text, headers={"content-type": CONTENT_TYPE})
 

@@ -135,14 +135,14 @@ class Models(SavedRoutes[RegisteredModel]):
         f"POST {_MODEL}/test",
         name="testModel",
         summary="Test a model with one short question.",
-        description="A real call, which may cost a few tokens: it counts in the workspace's budget and leaves "
-        "`model.called` in its log. `ok` is false where it failed: `reason`, `message` and `hint` say why. One that "
-        "talks has `words`, one that embeds `dimensions`, one that ranks `best`. What a provider inside said is shown "
-        "to callers with `host.operate` alone.",
+        description="This is a real call, which may cost a few tokens. It counts in the workspace's budget and leaves "
+        "a record `model.called`. If the call failed, `ok` is false, with `reason`, `message` and `hint`. A "
+        "chat model returns `words`, an embedding model `dimensions`, a rerank model `best`. Messages of a "
+        "provider inside the own network are shown only to callers with `host.operate`.",
         right="models.write",
         answers={
             200: Answer(
-                summary="What came of it.",
+                summary="The result of the test.",
                 schema=_TRIED,
                 example={"model_id": "small", "ok": True, "latency_ms": 412.0, "words": "Hello to you"},
             )
@@ -151,7 +151,7 @@ class Models(SavedRoutes[RegisteredModel]):
     )
     async def try_one(self, request: Request) -> Response:
         caller, model_id = caller_of(request), request.path_params["model_id"]
-        # By name, because only a host that asks a model needs it.
+        # Imported by name: only a host that calls a model needs it.
         trying = importlib.import_module("bollard.host.models.trial")
         return JsonAnswer(await trying.try_model(self._gateway, self._clock, caller, model_id))
 

@@ -1,4 +1,5 @@
-"""`/plugins/…/dev`: code under development, which covers what is installed while its developer's command is there."""
+"""`/plugins/…/dev`: plugins under development, which replace the installed version while the developer's command
+runs."""
 
 import asyncio
 import time
@@ -34,7 +35,7 @@ _PUT: Final = fields(plugin_id=TEXT, version=TEXT, digest=TEXT, change=_CHANGE, 
 
 
 class PluginDev(DeclaredResource):
-    """The workbench of a workspace."""
+    """The development plugins of a workspace."""
 
     tag = "plugins"
 
@@ -45,16 +46,16 @@ class PluginDev(DeclaredResource):
     @operation(
         f"PUT {_DEV}",
         name="developPlugin",
-        summary="Put code that is not installed in use, until it is taken away or nobody keeps it.",
-        description="It covers what is installed and is not saved. It is taken away when it is deleted, "
-        "when the host stops, or when nobody said for 60 s that the developer is there.",
+        summary="Load a plugin under development. It replaces the installed version temporarily.",
+        description="The plugin is not saved. It is removed when it is deleted, when the host stops, or after 60 s "
+        "without a renewal.",
         right="plugins.write",
         query=(CONSENT,),
         body={"type": "string", "format": "binary"},
         body_media=(ARCHIVE,),
         answers={
             200: Answer(
-                summary="It is in use.",
+                summary="The plugin is in use.",
                 schema=_PUT,
                 example={
                     "plugin_id": "acme/parrot",
@@ -98,7 +99,7 @@ class PluginDev(DeclaredResource):
     @operation(
         f"POST {_DEV}",
         name="keepPluginDev",
-        summary="Say that the developer is still there.",
+        summary="Renew a plugin under development, so that it stays loaded.",
         right="plugins.write",
         answers={200: answer("It stays.", plugin_id="acme/parrot")},
         errors=("not_found",),
@@ -111,9 +112,9 @@ class PluginDev(DeclaredResource):
     @operation(
         f"DELETE {_DEV}",
         name="endPluginDev",
-        summary="Take code under development away; what it covered is in use again.",
+        summary="Remove a plugin under development. The installed version is used again.",
         right="plugins.write",
-        answers={200: answer("It is gone.", plugin_id="acme/parrot", deleted=True)},
+        answers={200: answer("The plugin is removed.", plugin_id="acme/parrot", deleted=True)},
         errors=("not_found",),
     )
     async def remove(self, request: Request) -> Response:
@@ -122,7 +123,7 @@ class PluginDev(DeclaredResource):
         return JsonAnswer({"plugin_id": plugin_id, "deleted": True})
 
 
-# `/plugins/…/logs`: what the workers of a plugin said lately, at once or as it comes.
+# `/plugins/…/logs`: recent output of a plugin's workers, as a page or as a stream.
 
 
 _AT_ONCE: Final = 200
@@ -133,11 +134,16 @@ _LINE: Final = named(
         {"pid": NUMBER, "run_id": TEXT, "fields": ANY}, number=NUMBER, at_ms=NUMBER, kind=TEXT, level=TEXT, text=TEXT
     ),
 )
-_AFTER: Final = QueryField(name="after", summary="The number of the last line that is known.", kind="number", example=1)
+_AFTER: Final = QueryField(name="after", summary="The number of the last known line.", kind="number", example=1)
 _LIMIT: Final = QueryField(
-    name="limit", summary="How many lines.", kind="number", least=1, most=PLUGIN_LOG_LINES, default=_AT_ONCE
+    name="limit",
+    summary="The largest number of lines.",
+    kind="number",
+    least=1,
+    most=PLUGIN_LOG_LINES,
+    default=_AT_ONCE,
 )
-LAST_LINE: Final = HeaderField(name="Last-Event-ID", summary="The last id that was seen.", example="1.1")
+LAST_LINE: Final = HeaderField(name="Last-Event-ID", summary="The last id that the client received.", example="1.1")
 
 
 _EXAMPLE: Final[JsonObject] = {"number": 1, "at_ms": 0, "kind": "stdout", "level": "info", "text": "hello", "pid": 4711}
@@ -155,7 +161,7 @@ class PluginLogs(DeclaredResource):
     @operation(
         f"GET {PLUGIN_PATH}/logs",
         name="getPluginLogs",
-        summary="The newest lines of a plugin's workers, or those behind a number; oldest first.",
+        summary="List the newest log lines of a plugin's workers, or those after a number; oldest first.",
         right="plugins.read",
         query=(_LIMIT, _AFTER),
         answers={200: Answer(summary="Lines.", schema=fields(items=array_of(_LINE)), example={"items": [_EXAMPLE]})},
@@ -171,7 +177,7 @@ class PluginLogs(DeclaredResource):
     @operation(
         f"GET {PLUGIN_PATH}/logs/stream",
         name="streamPluginLogs",
-        summary="The lines of a plugin's workers as they come, behind `Last-Event-ID` or `after`.",
+        summary="Stream the log lines of a plugin's workers, after `Last-Event-ID` or `after`.",
         right="plugins.read",
         ticket=True,
         query=(_AFTER,),
@@ -217,7 +223,7 @@ def _last_id(request: Request) -> int | None:
 
 
 async def _batches(log: PluginLog, after: int) -> AsyncGenerator[list[StreamRecord]]:
-    """What is there, then what comes; an empty batch now and then keeps the connection."""
+    """The existing lines, then new ones. Empty batches keep the connection open."""
     with log.reading():
         while not log.closed:
             came = log.came

@@ -1,4 +1,4 @@
-"""Plugins as the API shows them, and what it takes: shapes and values, no request."""
+"""The JSON shapes of plugins in requests and answers."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from bollard.protocol import Flag, Int, JsonObject, JsonValue, Strict
 
 
 class InstallPackage(Strict):
-    """A Python package of the host's environment that holds a plugin."""
+    """A Python package in the host's environment that contains a plugin."""
 
     package: str = Field(min_length=1, max_length=256)
     consent: str | None = Field(default=None, max_length=64)
@@ -20,7 +20,7 @@ class InstallPackage(Strict):
 
 
 class ChangePlugin(Strict):
-    """What of an installed plugin can be set."""
+    """The settings of an installed plugin."""
 
     enabled: Flag | None = None
     workers: Int | None = Field(default=None, ge=1, le=64)
@@ -28,7 +28,7 @@ class ChangePlugin(Strict):
 
 
 class RollbackPlugin(Strict):
-    """Which earlier version: the beginning of its digest; the last one where it is absent."""
+    """The earlier version, by the beginning of its digest; by default the previous one."""
 
     digest: str | None = Field(default=None, pattern=r"^[0-9a-f]{6,64}$")
 
@@ -77,7 +77,7 @@ PLUGIN: Final = LISTED.extended(
 def listed(
     plugin_id: str, installed: Installed | None, fitting: PoolPlacement | None, unusable: str | None
 ) -> JsonObject:
-    """A plugin in few words. At least one of the two is there."""
+    """A plugin in a list. At least one of the two arguments is present."""
     status, problem = "unusable", unusable
     if fitting is not None:
         status, problem = fitting.pool.status, fitting.pool.problem
@@ -103,7 +103,7 @@ def _digest(installed: Installed | None, fitting: PoolPlacement | None) -> str |
 
 
 def _place(fitting: PoolPlacement | None) -> str:
-    """Where a plugin of the settings is: its name, because a path of the machine is nobody's business here."""
+    """The origin of a plugin from the settings: its name only, because clients must not see paths of the machine."""
     return "" if fitting is None else fitting.source.path.name
 
 
@@ -114,7 +114,7 @@ def shown(
     leaving: list[PoolPlacement],
     unusable: str | None,
 ) -> JsonObject:
-    """A plugin with everything that is known of it."""
+    """A plugin with all its details."""
     asked = fitting.access if fitting is not None else installed.current.access if installed is not None else None
     processes: list[JsonValue] = []
     if fitting is not None:

@@ -1,7 +1,7 @@
-"""`/plugins`: what is there, and installing, updating, switching and removing it.
+"""`/plugins`: list, install, update, configure and remove plugins.
 
-A plugin comes as the body, a zip that is written down while it arrives, or by the name of a Python package that the
-host's environment has. Without consent it is refused with what to consent to.
+A plugin is the body of the request, a zip that is streamed to disk, or the name of a Python package in the host's
+environment. Without consent the request is refused with the permissions to consent to.
 """
 
 from collections.abc import AsyncGenerator
@@ -40,12 +40,12 @@ from bollard.protocol import JsonObject
 ARCHIVE: Final = "application/zip"
 ARCHIVE_BODY: Final = {ARCHIVE: OtherBody(schema={"type": "string", "format": "binary"})}
 PLUGIN_PATH: Final = "/api/v1/plugins/{author}/{name}"
-CONSENT: Final = QueryField(name="consent", summary="`details.consent` of the refusal that asked for it.", most=64)
+CONSENT: Final = QueryField(name="consent", summary="`details.consent` of the refusal.", most=64)
 _SOURCE: Final = QueryField(
-    name="source", summary="Where the archive came from, for people.", most=256, example="parrot.zip"
+    name="source", summary="The origin of the archive, shown to people.", most=256, example="parrot.zip"
 )
 _WORKERS: Final = QueryField(name="workers", summary="Worker processes.", kind="number", least=1, most=64, default=1)
-_REVISION: Final = QueryField(name="revision", summary="The revision that is changed.", kind="number", example=1)
+_REVISION: Final = QueryField(name="revision", summary="The edited revision.", kind="number", example=1)
 _TAKEN: Final = ("consent_needed", "plugin_unusable", "conflict", "payload_too_large", "storage_full")
 
 
@@ -77,7 +77,7 @@ class Plugins(DeclaredResource):
     @operation(
         f"GET {_PLUGINS}",
         name="listPlugins",
-        summary="The plugins of the workspace, with those that every workspace has.",
+        summary="List the plugins of the workspace, including those of every workspace.",
         right="plugins.read",
         query=PAGE,
         answers={200: LISTED.page("plugins")},
@@ -96,7 +96,7 @@ class Plugins(DeclaredResource):
     @operation(
         f"GET {_PLUGIN}",
         name="getPlugin",
-        summary="One plugin: what it may do, its versions, its workers and their health.",
+        summary="Show one plugin: its permissions, versions, workers and their health.",
         right="plugins.read",
         editable=True,
         answers={200: _WHOLE},
@@ -111,10 +111,10 @@ class Plugins(DeclaredResource):
         f"POST {_PLUGINS}",
         name="installPlugin",
         summary="Install a plugin: a zip, a wheel, or a Python package of the host's environment.",
-        description="As an archive or as the name of a package. Without the right `consent` it is refused "
-        "with what to consent to, and `details.consent` is the yes to send. Answered when the "
-        "first worker is there. With an `Idempotency-Key` the length of an archive is "
-        "compared, not its content.",
+        description="Send an archive, or the name of a package. Without the right `consent` the request is refused "
+        "with the requested permissions, and `details.consent` is the value to send. The host answers when the "
+        "first worker has started. With an `Idempotency-Key` the host compares the length of an archive, not "
+        "its content.",
         right="plugins.write",
         query=(CONSENT, _SOURCE, _WORKERS),
         body=InstallPackage,
@@ -122,7 +122,7 @@ class Plugins(DeclaredResource):
         body_media=("application/json", ARCHIVE),
         other_bodies=ARCHIVE_BODY,
         repeat="head",
-        answers={201: PLUGIN.answer("It is installed.")},
+        answers={201: PLUGIN.answer("The plugin is installed.")},
         errors=(*_TAKEN, "not_found"),
     )
     async def install(self, request: Request) -> Response:
@@ -143,9 +143,9 @@ class Plugins(DeclaredResource):
     @operation(
         f"PUT {_PLUGIN}",
         name="updatePlugin",
-        summary="Another version of an installed plugin; needs consent where it asks for more.",
-        description="New runs get the new code, active ones keep theirs. Consent is needed only where the "
-        "version asks for more than the one before.",
+        summary="Update an installed plugin. An update that asks for more permissions needs consent.",
+        description="New runs get the new code; active runs keep theirs. Consent is needed only if the version asks "
+        "for more than the previous one.",
         right="plugins.write",
         query=(CONSENT, _SOURCE, _REVISION),
         body=InstallPackage,
@@ -177,7 +177,7 @@ class Plugins(DeclaredResource):
     @operation(
         f"PATCH {_PLUGIN}",
         name="changePlugin",
-        summary="Switch a plugin on or off, or set how many workers it has.",
+        summary="Enable or disable a plugin, or set its number of workers.",
         right="plugins.write",
         body=ChangePlugin,
         body_example={"enabled": False},
@@ -204,11 +204,11 @@ class Plugins(DeclaredResource):
     @operation(
         f"DELETE {_PLUGIN}",
         name="removePlugin",
-        summary="Remove a plugin that nothing saved needs. What runs on it may end.",
+        summary="Remove a plugin that no saved resource needs. Its active runs may end.",
         right="plugins.write",
         query=(_REVISION,),
         editable=True,
-        answers={200: answer("It is gone.", plugin_id="acme/parrot", deleted=True)},
+        answers={200: answer("The plugin is removed.", plugin_id="acme/parrot", deleted=True)},
         errors=("not_found", "conflict", "precondition_failed"),
     )
     async def remove(self, request: Request) -> Response:
@@ -221,7 +221,7 @@ class Plugins(DeclaredResource):
     @operation(
         f"POST {_PLUGIN}/rollback",
         name="rollbackPlugin",
-        summary="Go back to an earlier version, which was consented to before.",
+        summary="Roll back to an earlier version, which had consent before.",
         right="plugins.write",
         body=RollbackPlugin,
         body_example={},
@@ -237,7 +237,7 @@ class Plugins(DeclaredResource):
     @operation(
         f"POST {_PLUGIN}/restart",
         name="restartPlugin",
-        summary="Replace the workers of a plugin, and end its quarantine.",
+        summary="Restart the workers of a plugin, and end its quarantine.",
         right="plugins.write",
         answers={202: PLUGIN.answer("The new workers are being started.")},
         errors=("not_found", "conflict"),
@@ -246,7 +246,7 @@ class Plugins(DeclaredResource):
         workspace, plugin_id = caller_of(request).workspace, plugin_id_of(request)
         fitting = self._fleet.find(workspace, plugin_id)
         if fitting is None:
-            self._repository.get(workspace, plugin_id)  # there, but switched off
+            self._repository.get(workspace, plugin_id)  # installed, but disabled
             raise NotFound(
                 "the plugin has no workers", reason="plugin_disabled", hint="enable it first", plugin=plugin_id
             )
@@ -266,7 +266,7 @@ def plugin_id_of(request: Request) -> str:
 
 
 def check_archive(request: Request) -> None:
-    """Refuse a body that cannot be one before it is read."""
+    """Refuse a body that cannot be a plugin before it is read."""
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > PLUGIN_ARCHIVE_BYTES:
         raise PayloadTooLarge(

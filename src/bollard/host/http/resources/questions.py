@@ -1,4 +1,4 @@
-"""`/runs/{id}/questions`: what a run asked the person it works for, and the answer to it."""
+"""`/runs/{id}/questions`: the questions of a run to its actor, and their answers."""
 
 from typing import Annotated, Final
 
@@ -53,7 +53,7 @@ class Questions(DeclaredResource):
     @operation(
         f"GET {_PATH}",
         name="listRunQuestions",
-        summary="What a run waits to be told: its open questions, oldest first.",
+        summary="List the open questions of a run, oldest first.",
         right="runs.read",
         query=PAGE,
         answers={200: _QUESTION.page("questions")},
@@ -71,10 +71,9 @@ class Questions(DeclaredResource):
     @operation(
         f"POST {_PATH}/{{question_id}}/answer",
         name="answerRunQuestion",
-        summary="Answer a question of a run, which then goes on.",
-        description="Where there are choices, the answer is one of them. An answer allows nothing: what needs "
-        "a yes is an approval. A message to a run that takes messages while it works answers its oldest "
-        "question too.",
+        summary="Answer a question of a run, which then continues.",
+        description="If the question has choices, the answer must be one of them. An answer is never an approval. For "
+        "a run that supports steering, a message also answers its oldest question.",
         right="runs.control",
         body=AnswerQuestion,
         body_example={"answer": "2024-18"},

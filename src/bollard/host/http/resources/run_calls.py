@@ -1,4 +1,4 @@
-"""`/runs/{run_id}/calls`: what a run did, call by call, and what came of it."""
+"""`/runs/{run_id}/calls`: the tool calls of a run and their outcomes."""
 
 import asyncio
 from typing import Any, Final
@@ -67,10 +67,10 @@ class RunCalls(DeclaredResource):
     @operation(
         "GET /api/v1/runs/{run_id}/calls",
         name="listRunCalls",
-        summary="What a run did: its calls of capabilities, oldest first.",
-        description="As the host observed them; secrets are taken out. `unknown` was begun, and nobody can say "
-        "what came of it. `flow` is what the run had touched by then: 1 private data, 2 content from outside, "
-        "4 data sent out.",
+        summary="List the calls of capabilities that a run made, oldest first.",
+        description="The calls as the host observed them, with secrets redacted. An `unknown` call was started, but "
+        "its outcome is not known. `flow` has the bits of the run at that time: 1 private data, 2 untrusted "
+        "content, 4 data sent out.",
         right="runs.read",
         query=PAGE,
         answers={200: _CALL.page("calls")},

@@ -1,4 +1,4 @@
-"""`/runs/{id}/…`: stop, steer, and what a run may do: its grant, the reasons, and taking something away."""
+"""`/runs/{id}/…`: cancel and steer a run, show and explain its grant, and revoke permissions."""
 
 import asyncio
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _ACCEPTED: Final = Answer(
 
 
 class Control(DeclaredResource):
-    """What an operator may do with a run."""
+    """Operations on active runs."""
 
     tag = "grants"
 
@@ -70,12 +70,12 @@ class Control(DeclaredResource):
     @operation(
         f"POST {_RUN}/cancel",
         name="cancelRun",
-        summary="Stop a run.",
+        summary="Cancel a run.",
         tag="runs",
-        description="The runner has 5 s to say its last words. The stream says when the run has ended. That it "
-        "was stopped is on disk before the answer, unless the store takes nothing for 2 s.",
+        description="The runner has 5 s to finish. The stream reports the end of the run. The cancel request is on "
+        "disk before the answer, unless the store accepts no write for 2 s.",
         right="runs.control",
-        answers={202: answer("It is being stopped.", run_id="run_01", cancelling=True)},
+        answers={202: answer("The run is being cancelled.", run_id="run_01", cancelling=True)},
         errors=("not_found", "conflict"),
     )
     async def cancel(self, request: Request) -> Response:
@@ -84,7 +84,7 @@ class Control(DeclaredResource):
         return JsonAnswer({"run_id": row.run_id, "cancelling": True}, status_code=202)
 
     async def stop(self, row: RunRow, caller: Caller) -> None:
-        """Raises `Conflict` where there is nothing to stop, and `Forbidden` for who may not."""
+        """Raises `Conflict` if there is nothing to cancel, and `Forbidden` for callers who may not cancel."""
         await self._rows.check_steering(caller, row)
         if not await self._dispatcher.stop(row.run_id):
             row = await asyncio.to_thread(self._store.run, row.run_id) or row
@@ -105,11 +105,10 @@ class Control(DeclaredResource):
     @operation(
         f"POST {_RUN}/steer",
         name="steerRun",
-        summary="A message for a run that is active.",
+        summary="Send a message to an active run.",
         tag="runs",
-        description="Which run takes the message is decided as for every message of the conversation: with"
-        " `steering` it went into the run that `claimed_by_run_id` names, without it got a run"
-        " of its own.",
+        description="The run is chosen as for every message of the conversation: with `steering` the message went into "
+        "the run that `claimed_by_run_id` names, without it the message got a run of its own.",
         right="runs.control",
         body=SteerRun,
         body_example={"input": {"text": "Shorter, please"}},
@@ -118,7 +117,7 @@ class Control(DeclaredResource):
         errors=(*EVENT_ERRORS, "idempotency_mismatch"),
     )
     async def steer(self, request: Request) -> Response:
-        """A message into the run's conversation. Which run takes it is decided as for every message there."""
+        """Send a message to the run's conversation. The run is chosen as for every message there."""
         body = parsed(SteerRun, await read_body(request))
         row = await self._rows.of(request)
         chosen, repeats = chosen_id(key_of(request), body.id), KEY_HEADER in request.headers
@@ -126,7 +125,7 @@ class Control(DeclaredResource):
         return JsonAnswer(accepted_body(accepted), status_code=202 if accepted.first else 200)
 
     async def say(self, row: RunRow, body: SteerRun, caller: Caller, chosen: str | None, *, repeats: bool) -> Accepted:
-        """`repeats` says whether the id is a promise that the message is the same each time."""
+        """`repeats`: the id identifies the message, so a repeat must have the same content."""
         await self._rows.check_steering(caller, row)
         await self._rows.check_entering(caller, row)  # a sender becomes a participant of the whole conversation
         source = source_of(caller, chosen)
@@ -141,7 +140,7 @@ class Control(DeclaredResource):
             actor_name=None if body.actor is None else body.actor.name,
             attachments=await self._attachments.of(body.input, row, sent),
         )
-        # One that is known gets its first outcome, also when the run that it was for has ended since.
+        # A repeated message gets its first outcome, even if the run has ended since.
         accepted = None if chosen is None else await self._intake.deduplication.find(event)
         if accepted is None:
             self._check_steerable(row)
@@ -170,7 +169,7 @@ class Control(DeclaredResource):
     @operation(
         f"GET {_RUN}/grant",
         name="getRunGrant",
-        summary="What a run was granted, and what was taken away since.",
+        summary="Show the grant of a run and its revocations.",
         description="`grant_sha256` is the digest of `grant` as canonical JSON.",
         right="grants.read",
         answers={
@@ -189,15 +188,16 @@ class Control(DeclaredResource):
     @operation(
         f"GET {_RUN}/explain",
         name="explainRunGrant",
-        summary="Why a run may or may not do something.",
-        description="For a yes these are all the layers that had to agree, for a no those that said no.",
+        summary="Explain why a run may or may not perform an action.",
+        description="For an allowed action, the answer has every layer that allows it; for a denied one, the layers "
+        "that deny it.",
         right="grants.read",
         query=(
             QueryField(
                 name="action", summary="One action of the run API; all of them if absent.", example="history.page"
             ),
-            QueryField(name="thing", summary="What the action is about.", example="support-7"),
-            QueryField(name="locale", summary="Of the reasons.", choices=LOCALES, default="en_US"),
+            QueryField(name="thing", summary="The resource of the action.", example="support-7"),
+            QueryField(name="locale", summary="The language of the reasons.", choices=LOCALES, default="en_US"),
         ),
         answers={
             200: Answer(
@@ -222,15 +222,15 @@ class Control(DeclaredResource):
     @operation(
         f"POST {_RUN}/revoke",
         name="revokeRunGrant",
-        summary="Take something away from a run that is active.",
-        description="`operations`, `resources` by kind, or `everything`, which also stops the run. The "
-        "next call of the run is refused. Nothing gives a right back.",
+        summary="Revoke permissions of an active run.",
+        description="`operations`, `resources` by kind, or `everything`, which also stops the run. The next call of "
+        "the run is refused. A revocation is final.",
         right="grants.revoke",
         body=RevokeGrant,
         body_example={"operations": ["history.page"]},
         answers={
             200: Answer(
-                summary="All that was taken so far.",
+                summary="All revocations of the run.",
                 schema=fields(run_id=TEXT, revoked=ANY),
                 example={"run_id": "run_01", "revoked": {"operations": ["history.page"]}},
             )

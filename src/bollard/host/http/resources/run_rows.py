@@ -1,4 +1,4 @@
-"""Runs as the API finds and shows them."""
+"""Finds runs for callers, and shows them as JSON."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -33,7 +33,7 @@ def no_run() -> NotFound:
 
 
 class RunRows:
-    """Finds the run that a path names, for who may see it."""
+    """Finds the run of a path, for callers who may see it."""
 
     def __init__(self, store: Store, audience: Audience, clock: Clock) -> None:
         self._store = store
@@ -67,12 +67,12 @@ class RunRows:
             await batches.aclose()
 
     async def hidden(self, request: HTTPConnection, rows: Sequence[RunRow]) -> frozenset[str]:
-        """Those that the caller may not see, by id."""
+        """The ids of runs that the caller may not see."""
         seen = {row.run_id for row in await self._audience.seen(caller_of(request), rows)}
         return frozenset(row.run_id for row in rows if row.run_id not in seen)
 
     async def check_steering(self, caller: Caller, row: RunRow) -> None:
-        """Raises `Forbidden` for who may see the run and neither steer nor stop it."""
+        """Raises `Forbidden` for callers who may see the run, but neither steer nor stop it."""
         if not await self._audience.may(caller, "steer", row):
             raise Forbidden(
                 f"you may not steer or stop runs of agent {row.agent_id}",
@@ -82,7 +82,7 @@ class RunRows:
             )
 
     async def check_entering(self, caller: Caller, place: Place) -> None:
-        """Raises `Forbidden` for who may not speak in a conversation, because it is others'."""
+        """Raises `Forbidden` for callers who may not post to a conversation of others."""
         if not await self._audience.may_enter(caller, place):
             raise Forbidden(
                 "this conversation belongs to other people",
@@ -91,7 +91,7 @@ class RunRows:
             )
 
     async def steering_of(self, row: RunRow) -> list[JsonObject]:
-        """The messages that were given to a run, oldest first, and how far it got with each."""
+        """The messages that a run received, oldest first, with the state of each."""
         if row.conversation is None:
             return []  # only a conversation steers
         return await asyncio.to_thread(self._steering, row.run_id)

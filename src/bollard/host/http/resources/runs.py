@@ -1,4 +1,4 @@
-"""`/runs`: create, list, read and stream. JSON to values, values to JSON; what happens is decided elsewhere."""
+"""`/runs`: create, list, show and stream runs. This module converts between JSON and values only."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -45,10 +45,10 @@ from bollard.protocol import RUN_STATUSES, AgentRun, AgentRunRecord, JsonValue
 
 _LIST: Final = "runs.list"
 AFTER: Final = QueryField(
-    name="after", summary="The id of the last record that was seen, `epoch.seq`.", most=16, example="1.4"
+    name="after", summary="The id of the last received record, `epoch.seq`.", most=16, example="1.4"
 )
 LAST_EVENT: Final = HeaderField(
-    name="Last-Event-ID", summary="The last id that was seen; the stream goes on behind it.", example="1.4"
+    name="Last-Event-ID", summary="The last received id; the stream continues after it.", example="1.4"
 )
 _NEXT: Final = leads_to(
     "run_id",
@@ -68,7 +68,7 @@ EVENT_ERRORS: Final = (
     "storage_unavailable",
     "worker_unavailable",
 )
-"""What an event may be refused with."""
+"""The errors of an event."""
 
 
 _RUN: Final = "/api/v1/runs/{run_id}"
@@ -85,7 +85,7 @@ _STREAM: Final = Answer(
 
 
 class Runs(DeclaredResource):
-    """What can be asked about runs."""
+    """Creates, lists, shows and streams runs."""
 
     tag = "runs"
 
@@ -113,10 +113,10 @@ class Runs(DeclaredResource):
         name="createRun",
         summary="Send a message to an agent.",
         description="The event, the run and its grant are on disk before the answer is sent. `id`, or "
-        "`Idempotency-Key`, identifies the message: a repeated message gets the first run, and never a "
-        "second one. With `Accept: text/event-stream` the answer is the run as a stream. With "
-        '`"execution": "external"` a program of yours executes the run, and the answer has its'
-        " `run_token`; while the run waits it has the `id` under which to ask again.",
+        "`Idempotency-Key`, identifies the message: a repeated message gets the first run, and never a second one. "
+        'With `Accept: text/event-stream` the answer is the run as a stream. With `"execution": "external"` your '
+        "program executes the run, and the answer has its `run_token`. While the run waits, the answer has its `id` "
+        "instead: repeat the request with it to get the token.",
         right="runs.create",
         body=CreateRun,
         body_example={"agent": "parrot", "input": {"text": "Hello"}},
@@ -125,7 +125,7 @@ class Runs(DeclaredResource):
             202: replace(_ACCEPTED, links=_NEXT),
             200: replace(
                 _ACCEPTED,
-                summary="It was known: its first outcome. Or the run's stream, where it was asked for.",
+                summary="A repeated message with its first outcome, or the stream of the run if requested.",
                 stream_example=RUN_STREAM_EXAMPLE,
                 headers={"Bollard-Run-Id": "Of a stream: the run."},
             ),
@@ -160,7 +160,7 @@ class Runs(DeclaredResource):
             return self._streamed(accepted, accepted.run_id)
         answer = accepted_body(accepted)
         if outside:
-            # Under its id the same request gets the token later, so whoever named none is told which it has.
+            # A repeat with this id gets the token later, so a caller that sent no id needs the one of the host.
             answer |= await self._external.token_of(accepted) or {"id": named}
         return JsonAnswer(answer, status_code=202 if accepted.first else 200)
 
@@ -168,18 +168,18 @@ class Runs(DeclaredResource):
         if accepted.subscription is not None:
             batches = self._reader.follow(run_id, accepted.subscription, 0, gather_s=GATHER_S)
             return _Stream(run_id, batches, held=True)
-        # A message that went into a run is answered by what comes behind it; any other run is told from its start.
+        # The answer to a steering message is the stream after it; any other run is streamed from its start.
         place = None if accepted.place is None else StreamPosition(*accepted.place)
         return _Stream(run_id, self._reader.read(run_id, place), behind=0 if place is None else place.seq)
 
     @operation(
         "GET /api/v1/runs",
         name="listRuns",
-        summary="Runs, the newest first.",
+        summary="List runs, newest first.",
         right="runs.read",
         query=(
             *PAGE,
-            QueryField(name="status", summary="Only runs that stand so.", choices=RUN_STATUSES),
+            QueryField(name="status", summary="Only runs with this status.", choices=RUN_STATUSES),
             QueryField(name="agent", summary="Only runs of this agent.", example="parrot"),
             QueryField(name="conversation", summary="Only runs of this conversation.", example="support-7"),
             QueryField(name="parent", summary="Only runs that this run called.", example="run_01"),
@@ -228,10 +228,10 @@ class Runs(DeclaredResource):
     @operation(
         f"GET {_RUN}/records",
         name="listRunRecords",
-        summary="The records of a run that are on disk and are not deltas, oldest first.",
-        description="What happened in the run, as the log has it; deltas are in the stream alone.",
+        summary="List the records of a run that are on disk, without deltas, oldest first.",
+        description="The records of the log. Deltas are only in the stream.",
         right="runs.read",
-        query=(*PAGE, QueryField(name="after", summary="A `seq`, exclusive.", kind="number", example=2)),
+        query=(*PAGE, QueryField(name="after", summary="Only records after this `seq`.", kind="number", example=2)),
         answers={200: Answer(summary="A page of records.", items=AgentRunRecord, example=page_example(RECORD_EXAMPLE))},
         errors=("not_found",),
     )
@@ -258,9 +258,9 @@ class Runs(DeclaredResource):
     @operation(
         f"GET {_RUN}/stream",
         name="streamRun",
-        summary="A run as a stream, from its beginning or behind `Last-Event-ID`.",
-        description="Server-sent events, one for each record, in the order of `seq` and without holes; the"
-        " last one is `run.ended`. Where a record cannot be given, an event `gap` says so.",
+        summary="Stream a run, from its beginning or after `Last-Event-ID`.",
+        description="Server-sent events, one per record, in the order of `seq` and without holes; the last one is "
+        "`run.ended`. An event `gap` stands for records that cannot be sent.",
         right="runs.read",
         ticket=True,
         query=(AFTER,),
@@ -282,7 +282,7 @@ class _Stream(Response):
     def __init__(
         self, run_id: str, batches: AsyncGenerator[list[StreamRecord]], *, behind: int = 0, held: bool = False
     ) -> None:
-        """`behind` is the number of the last record that the reader had before."""
+        """`behind` is the number of the last record that the reader has received."""
         super().__init__()
         self._events = EventStream(
             batches,
@@ -292,7 +292,7 @@ class _Stream(Response):
         )
 
     def end(self) -> None:
-        """The reader may not read on."""
+        """The reader lost access."""
         self._events.end()
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
@@ -313,12 +313,12 @@ def _conversation(request: Request) -> str | None:
 
 
 def _place(place: JsonValue) -> tuple[int, str] | None:
-    """Where a page of runs goes on, as it was sealed."""
+    """The position of the next page of runs, as sealed in the cursor."""
     return (int(str(place[0])), str(place[1])) if isinstance(place, list) else None
 
 
 def _page(children: list[RunRow], query: RunQuery) -> list[RunRow]:
-    """The runs that one run called, as a list of runs has them: newest first, behind its cursor."""
+    """The child runs of one run in the order of a list: newest first, after the cursor."""
     found = [
         row
         for row in sorted(children, key=lambda row: (row.created_ms, row.run_id), reverse=True)

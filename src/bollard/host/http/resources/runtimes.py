@@ -203,11 +203,11 @@ class InviteRuntime(Strict):
     """`POST /api/v1/runtimes`."""
 
     name: ChosenName
-    plugin: PluginName | None = Field(default=None, description="The only plugin that it may bring.")
+    plugin: PluginName | None = Field(default=None, description="The only plugin that the runtime may offer.")
 
 
 class ChangeRuntime(Strict):
-    """What of a runtime can be set."""
+    """The settings of a runtime."""
 
     enabled: Flag
     revision: Int | None = Field(default=None, ge=0)
@@ -385,7 +385,7 @@ RUNTIME_RESOURCES: Final[tuple[type[Resource], ...]] = (Runtimes, RuntimeEntranc
 
 
 def runtime_resources(remote: RemoteRuntimes, cursor_secret: bytes, clock: Clock) -> tuple[Resource, ...]:
-    """Everything of the API that is about runtimes of other machines."""
+    """The resources of the API for runtimes on other machines."""
     return (
         Runtimes(repository=remote.repository, connections=remote.connections, pages=Pages(cursor_secret)),
         RuntimeEntrance(

@@ -25,7 +25,7 @@ from bollard.protocol import JsonObject, JsonValue, Shape, Strict
 
 Verb = Literal["list", "get", "save", "delete"]
 T = TypeVar("T")
-REVISION: Final = QueryField(name="revision", summary="The revision that is deleted.", kind="number", example=1)
+REVISION: Final = QueryField(name="revision", summary="The revision to delete.", kind="number", example=1)
 
 
 class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: ResourceKind
     path: str
-    """Of the list; a resource is one level below."""
+    """The path of the list; a resource is one level below."""
     id: str
     """The field with the id, such as `channel_id`."""
     names: tuple[str, str]
@@ -51,12 +51,12 @@ class SavedResource(msgspec.Struct, frozen=True, kw_only=True):
     created: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     """Fields of the example that differ in the answer to a creation."""
     deleted: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
-    """Further fields of the answer to a deletion."""
+    """More fields of the answer to a deletion."""
     summaries: Mapping[Verb, str] = msgspec.field(default_factory=dict[Verb, str])
     descriptions: Mapping[Verb, str] = msgspec.field(default_factory=dict[Verb, str])
     get_errors: Sequence[str] = ("not_found",)
     links: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """Further operations that the answer to a creation leads to."""
+    """More operations that the answer to a creation links to."""
     save_name: str = ""
 
     def operations(
@@ -188,7 +188,7 @@ class ResourceRoutes(Generic[T]):
     def _id(self, request: Request) -> str:
         return request.path_params[self.resource.id]
 
-    # --- what a resource may do differently ---
+    # --- hooks of a resource ---
 
     def all(self, caller: Caller) -> Sequence[Saved[T]]:
         """The resources that the caller sees, by id."""
@@ -209,7 +209,7 @@ class ResourceRoutes(Generic[T]):
         return revised(request, body, saved.revision)
 
     async def remove(self, caller: Caller, resource_id: str, edited: int | None) -> JsonObject:
-        """Delete the resource. Returns further fields of the answer."""
+        """Delete the resource. Returns more fields of the answer."""
         await self._repository.delete(caller.workspace, resource_id, by=caller.name, edited=edited)
         return {}
 
@@ -233,7 +233,7 @@ class SavedRoutes(ResourceRoutes[T], ABC):
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
     ) -> tuple[Saved[T], JsonObject]:
-        """Save the body. Also returns further fields of the answer."""
+        """Save the body. Also returns more fields of the answer."""
 
     def is_created(self, before: Saved[T] | None, saved: Saved[T]) -> bool:
         del before
@@ -284,7 +284,7 @@ def shown_as(
 
 
 def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """A schema as it is written: without references, titles and defaults. A field that may be absent is never null."""
+    """The bare schema: without references, titles and defaults. An optional field is never null."""
     if isinstance(node, list):
         return [_inlined(each, definitions) for each in cast("list[Any]", node)]
     if not isinstance(node, dict):

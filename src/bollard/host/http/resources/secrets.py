@@ -39,7 +39,7 @@ class SaveSecret(Strict):
     """`PUT /api/v1/secrets/{secret_name}`."""
 
     value: _Value
-    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
+    revision: Int | None = Field(default=None, ge=0, description="The edited revision.")
 
 
 class Fingerprinted(Strict):
@@ -97,9 +97,9 @@ class Secrets(ResourceRoutes[SecretNote]):
     @operation(
         "POST /api/v1/fingerprints",
         name="fingerprintValue",
-        summary="The fingerprint that a value has in the records of the workspace.",
-        description="HMAC-SHA256 under a key of the workspace. Records say it instead of a value, so that one "
-        "can look for a value without storing it.",
+        summary="Compute the fingerprint of a value in the records of the workspace.",
+        description="HMAC-SHA256 under a key of the workspace. Records contain the fingerprint instead of the value, "
+        "so that you can search for a value without storing it.",
         right="audit.read",
         body=Fingerprinted,
         body_example={"value": "ghp_0123456789abcdef"},

@@ -35,7 +35,7 @@ class BeginSession(Strict):
     workspace: str = Field(default=DEFAULT_WORKSPACE, max_length=_ID_CHARACTERS)
     user: str = Field(max_length=_ID_CHARACTERS)
     password: str = Field(max_length=PASSWORD_CHARACTERS)
-    cookie: Flag = Field(default=False, description="Set the token as a cookie instead of telling it.")
+    cookie: Flag = Field(default=False, description="Set the token as a cookie instead of returning it.")
 
 
 class ChangePassword(Strict):
@@ -86,8 +86,8 @@ class SessionRoutes(DeclaredResource):
         f"POST {_SESSION}",
         name="beginSession",
         summary="Log in with a password.",
-        description="The same answer in the same time for whatever is wrong. With `cookie` the token is "
-        "set as a cookie that no script can read, and not told.",
+        description="A failed login has the same answer and the same duration for every cause. With `cookie` the token "
+        "is not returned, but set as a cookie that no script can read.",
         open=True,
         repeat="own",
         body=BeginSession,
@@ -127,7 +127,7 @@ class SessionRoutes(DeclaredResource):
     @operation(
         f"GET {_SESSION}",
         name="showSession",
-        summary="Who you are and what you may do.",
+        summary="Show the caller and its rights.",
         answers={200: _CALLER.answer("The caller.")},
     )
     async def show(self, request: Request) -> Response:
@@ -160,7 +160,7 @@ class SessionRoutes(DeclaredResource):
             raise Conflict(
                 "this token is not a session",
                 reason="not_a_session",
-                hint="delete the key instead; the admin token stays",
+                hint="delete the key instead; the admin token cannot be ended",
             )
         await self._book.sessions.end(caller.workspace, caller.user_id, digest_of(token))
         answer = JsonAnswer({"ended": True})
@@ -174,7 +174,7 @@ class SessionRoutes(DeclaredResource):
         summary="Change your own password. Your other sessions end.",
         body=ChangePassword,
         body_example={"old": "correct horse battery", "new": "staple paper clip"},
-        answers={200: answer("It is changed.", changed=True)},
+        answers={200: answer("The password is changed.", changed=True)},
         errors=("unauthenticated", "rate_limited"),
     )
     async def change_password(self, request: Request) -> Response:
@@ -185,7 +185,7 @@ class SessionRoutes(DeclaredResource):
 
 
 def _set_cookie(request: Request, answer: Response, token: str, seconds: int) -> None:
-    """No script reads it, no other site sends it, and over TLS no other host can have set it."""
+    """No script can read the cookie, no other site sends it, and over TLS no other host can set it."""
     name = cookie_name(request)
     answer.set_cookie(
         name, token, max_age=seconds, path="/", httponly=True, samesite="strict", secure=name == SECURE_COOKIE
@@ -199,7 +199,7 @@ def _address(request: Request) -> str:
 class IssueTicket(Strict):
     """`POST /api/v1/tickets`."""
 
-    path: str = Field(min_length=1, max_length=PATH_CHARACTERS, description="The path that it will open, once.")
+    path: str = Field(min_length=1, max_length=PATH_CHARACTERS, description="The path that the ticket opens, once.")
 
 
 class Tickets(DeclaredResource):
@@ -214,14 +214,14 @@ class Tickets(DeclaredResource):
     @operation(
         "POST /api/v1/tickets",
         name="issueTicket",
-        summary="A single-use ticket for a stream or a socket.",
-        description="The ticket opens this path once, within 30 seconds, in the name of the caller. A "
-        "token in a URL is refused everywhere.",
+        summary="Issue a single-use ticket for a stream or a socket.",
+        description="The ticket opens this path once, within 30 seconds, for the caller. A token in a URL is always "
+        "refused.",
         body=IssueTicket,
         body_example={"path": "/api/v1/runs/run_01/stream"},
         answers={
             201: Answer(
-                summary="The ticket, to be sent as `?ticket=`.",
+                summary="The ticket, to send as `?ticket=`.",
                 schema=fields(ticket=TEXT, path=TEXT, expires_in_s={"type": "number"}),
                 example={"ticket": "tkt_…", "path": "/api/v1/runs/run_01/stream", "expires_in_s": TICKET_S},
             )

@@ -73,7 +73,7 @@ class SavedSkill(Strict):
 
     skill_id: Annotated[str, Field(min_length=1, max_length=64)]
     files: Annotated[tuple[SkillFile, ...], Field(min_length=1, max_length=SKILL_FILES)]
-    revision: Int | None = Field(default=None, ge=0, description="The revision that was edited.")
+    revision: Int | None = Field(default=None, ge=0, description="The edited revision.")
 
 
 _RESOURCE: Final = SavedResource(

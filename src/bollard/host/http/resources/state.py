@@ -31,7 +31,7 @@ class StateWriter(Strict):
 
 
 class PurgeState(Strict):
-    """`POST /api/v1/state/purge`: at least one of them, and all that are named must be true of the writer."""
+    """`POST /api/v1/state/purge`: at least one field; the writer must match all given fields."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -42,11 +42,11 @@ class PurgeState(Strict):
     run_id: Id | None = None
     agent_id: Id | None = None
     actor: StateWriter | None = None
-    source: Id | None = Field(default=None, description="Of the events that runs began with.")
+    source: Id | None = Field(default=None, description="The source of the events that the runs began with.")
     dry_run: Flag = False
 
     def query(self) -> WriterQuery:
-        """Raises `InvalidRequest` for a filter without a writer: it would match everything."""
+        """Raises `InvalidRequest` for a filter without a writer, which would match everything."""
         if all(getattr(self, name) is None for name in _WRITERS):
             raise InvalidRequest(
                 "the filter names no writer",
@@ -59,7 +59,7 @@ class PurgeState(Strict):
 
 
 class StateControl(DeclaredResource):
-    """What an operator does about state that should not have been written."""
+    """Finds and deletes state by its writer."""
 
     tag = "state"
 
@@ -78,7 +78,7 @@ class StateControl(DeclaredResource):
         body_example={"source": "guestbook", "dry_run": True},
         answers={
             200: Answer(
-                summary="How many values match, what became of them, and of how many nobody knows the writer.",
+                summary="The number of matching values, the effect, and the number of values with an unknown writer.",
                 schema=fields(
                     dry_run=FLAG, matched=NUMBER, deleted=NUMBER, kept=NUMBER, unknown=NUMBER, items=array_of(_VALUE)
                 ),
