@@ -63,7 +63,7 @@ def test_a_person_logs_in_for_a_server_and_out_again(
     assert "mcp_server/guarded/login" in records
     assert [token for token in guarded.seen["issued"] if token in json.dumps(shown) + secrets + records] == []
     assert ask("mcp", "logout", "guarded", "--text").out == "logged out of guarded\n"
-    assert "nobody has logged in" in ask("mcp", "logout", "guarded").err
+    assert "no one has logged in" in ask("mcp", "logout", "guarded").err
     assert ask("mcp", "remove", "guarded").code == 0
 
 

@@ -118,7 +118,7 @@ async def test_a_server_needs_a_login_and_its_tools_work_after_it(desk: Desk, gu
     connection = await desk.servers.add(protocol, url=guarded.url, auth="oauth", protocol=protocol)
     await desk.servers.until(lambda: connection.status == "needs_login")
     absent = desk.source.absent("w")[f"mcp:{protocol}/"]
-    assert f"needs a login: nobody has logged in for it; log in with `bollard mcp login {protocol}`" in absent
+    assert f"needs a login: no one has logged in to it; log in with `bollard mcp login {protocol}`" in absent
     connection = await desk.complete(protocol, await desk.begin(protocol))
     await desk.servers.until(lambda: connection.connected)
     await desk.servers.agree(connection)
@@ -244,7 +244,7 @@ async def test_a_logout_forgets_the_login_and_so_does_removing_the_server(desk: 
     assert connection is not None
     await desk.servers.until(lambda: connection.status == "needs_login")
     assert desk.vault.of_thing("w", "mcp_server", "leaving") == []
-    with pytest.raises(Conflict, match="nobody has logged in"):
+    with pytest.raises(Conflict, match="no one has logged in"):
         await desk.source.logout("w", "leaving", "ann")
     await desk.complete("leaving", await desk.begin("leaving"))
     await desk.source.repository.delete("w", "leaving", by="ann", edited=None)

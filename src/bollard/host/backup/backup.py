@@ -1,7 +1,7 @@
 """The backup of a store while its host runs: first the rows of one snapshot, then the contents that they name.
 
-A content is on disk before the row that names it, so what the rows of that moment name is there afterwards, unless it
-expired meanwhile.
+A content is on disk before the row that names it. The contents of the snapshot are therefore present when they are
+copied, unless they expired meanwhile.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -69,8 +69,8 @@ def back_up(
     incomplete: bool = False,
     progress: Progress = no_progress,
 ) -> BackupReport:
-    """Write the archive, verify it, then give it its name. Raises what storage and archives raise; also for a content
-    that is missing, unless the backup may be `incomplete`."""
+    """Write the archive, verify it, then give it its final name. Raises errors of storage and archives; also for a
+    missing content, unless the backup may be `incomplete`."""
     with ArchiveWriter(file) as writer:
         snapshot = readable_snapshot(source)
         try:
@@ -126,7 +126,7 @@ def readable_snapshot(source: BackupSource) -> Snapshot:
 
 
 def unchanged(row: Row) -> Row:
-    """The row as it is."""
+    """The row unchanged."""
     return row
 
 

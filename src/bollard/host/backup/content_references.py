@@ -1,8 +1,8 @@
 """The contents that a log references. Pure.
 
-A content lies beside the log: a blob, or a file of a skill. Records name contents in many ways (an artifact of a run,
-an upload, the body of an event, a stored value), and the projector knows all of them. So the records are projected,
-and every row with a digest is a reference. The list of such rows comes from their shapes.
+A content is stored beside the log: a blob, or a file of a skill. Records name contents in many ways (an artifact of a
+run, an upload, the body of an event, a stored value), and the projector knows all of them. This module projects the
+records; every row with a digest is a reference. The shapes of the rows determine which rows these are.
 """
 
 from collections.abc import Iterable, Iterator

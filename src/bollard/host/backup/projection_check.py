@@ -1,8 +1,8 @@
-"""Compares a store with its log: every projection with what the records make of it, every content with its digest, and
-every kept row with its HMAC. Reads one moment, beside a host that runs or without one (ADR 0088).
+"""Compares a store with its log: every projection with the result of projecting the records, every content with its
+digest, and every row beside the log with its HMAC. Reads one snapshot, with or without a running host (ADR 0088).
 
-The records go through the journal's own projector into a scratch file. Then both databases are read table by table in
-the order of their keys, so memory does not grow with the log.
+The journal's own projector writes the records into a scratch file. Then both databases are read table by table in the
+order of their keys, so memory does not grow with the log.
 """
 
 import hashlib
@@ -43,40 +43,40 @@ _PIECE_BYTES: Final = 1 << 20
 _Values = tuple[object, ...]
 _NOT_IN_THE_LOG: Final = frozenset({"owner", "lease_until_ms"})
 _SWEPT: Final = frozenset({"artifacts", "state"})
-"""Projections whose rows go when they expire. An approval that has expired stays."""
+"""Projections whose rows are deleted when they expire. An expired approval stays."""
 MismatchKind = Literal["edited", "missing", "unknown", "content_edited", "content_missing", "kept"]
-"""A row says otherwise than the log, is not there, or was made by no record; a content is another one, or is not there;
-the HMAC of a kept row is wrong."""
+"""A row differs from the log, is missing, or has no record; a content differs or is missing; the HMAC of a row beside
+the log is wrong."""
 
 
 class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A row or a content that is not what the log says."""
+    """A row or a content that differs from the log."""
 
     kind: MismatchKind
     table: str
     key: str
     """The values of the row's key; of a content its digest."""
     columns: tuple[str, ...] = ()
-    """Where an edited row differs."""
+    """The differing columns of an edited row."""
 
 
 class StoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was compared, and what differs."""
+    """The compared counts, and the mismatches."""
 
     rows: int
     """Rows of projections."""
     contents: int | None
-    """Contents that rows name; `None` where there is no data directory to look in."""
+    """Contents that rows name; `None` without a data directory."""
     kept: int | None
-    """Rows that are kept beside the log; `None` where their key is not at hand."""
+    """Rows beside the log; `None` without their key."""
     mismatches: tuple[Mismatch, ...]
 
 
 def check_projections(
     snapshot: Snapshot, source: BackupSource, *, now_ms: int, progress: Progress = no_progress
 ) -> StoreReport:
-    """The log must have been verified: projections of a broken log prove nothing. Needs room for the projections in the
-    temporary folder. Raises `StorageUnavailable`, `StorageFull`."""
+    """Compare the store with its log. The log must have been verified, because projections of a broken log prove
+    nothing. Needs space for the projections in the temporary folder. Raises `StorageUnavailable`, `StorageFull`."""
     check = _Check(snapshot, now_ms, progress)
     with tempfile.TemporaryDirectory(prefix="bollard-verify-") as folder:
         path = Path(folder) / "scratch.db"
@@ -110,7 +110,7 @@ class _Check:
     # --- projections ---
 
     def project(self, path: Path) -> None:
-        """Make the projections of the whole log in a scratch file."""
+        """Project the whole log into a scratch file."""
         records, projector, done = self._tables["records"], Projector(), 0
         total = self._snapshot.count(records)
         places = [records.index(name) for name in RecordRow.__struct_fields__]
@@ -134,7 +134,7 @@ class _Check:
         for name in chosen:
             try:
                 self._compare_table(scratch, made[name], total)
-            except TypeError:  # a key of a type that no host writes has no place in the order
+            except TypeError:  # a key of an unexpected type cannot be ordered
                 self._add(Mismatch(kind="edited", table=name, key="?"))
 
     def _compare_table(self, scratch: SqliteSnapshot, made: Table, total: int) -> None:
@@ -172,13 +172,13 @@ class _Check:
                 if digest.hexdigest() != sha256:
                     self._add(Mismatch(kind="content_edited", table="blobs", key=sha256))
             self._progress("verify_blobs", count, len(named))
-        if lost:  # a host that runs may have swept some since
+        if lost:  # a running host may have swept some since
             for sha256 in sorted(lost & named_contents(source, self._now_ms)):
                 self._add(Mismatch(kind="content_missing", table="blobs", key=sha256))
         return len(named)
 
     def kept(self, keys: Path) -> int | None:
-        """Check the HMAC of every kept row; `None` where the schema has none, or the key cannot be read."""
+        """Check the HMAC of every row beside the log; `None` if the schema has no HMACs or the key cannot be read."""
         table = self._tables.get("kept")
         if table is None or not table.has("mac"):
             return None
@@ -218,7 +218,7 @@ def _keyed(
 
 
 def _alive(rows: Iterator[Row], table: Table, now_ms: int) -> Iterator[Row]:
-    """What has expired may be there or swept already."""
+    """Expired rows may be present or swept."""
     if table.name not in _SWEPT:
         return rows
     place = table.index("expires_ms")
@@ -228,7 +228,7 @@ def _alive(rows: Iterator[Row], table: Table, now_ms: int) -> Iterator[Row]:
 def _mismatch(
     table: str, key: tuple[object, ...], names: Sequence[str], there: _Values | None, wanted: _Values | None
 ) -> Mismatch | None:
-    """What differs between a row that is there and the one that the log makes."""
+    """The differences between an existing row and the row that the log produces."""
     if there is None:
         return Mismatch(kind="missing", table=table, key=_key_text(key))
     if wanted is None:

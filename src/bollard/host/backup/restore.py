@@ -1,8 +1,8 @@
-"""The restore of a backup into an empty directory and database, as a whole or not at all.
+"""The restore of a backup into an empty directory and database, completely or not at all.
 
-The log is restored unchanged, and the projections are rebuilt from it. The directory is built beside its place and
-moved there at the end. The restored store is of the past, so its unfinished work is settled first
-(`settlement`), and the log says that it was restored.
+The log is restored unchanged, and the projections are rebuilt from it. The directory is built beside its destination
+and moved there at the end. The store is a past state, so its unfinished work is settled first (`settlement`), and a
+record says that the store was restored.
 """
 
 import secrets

@@ -1,9 +1,8 @@
 """The settlement of unfinished work in a restored store, before any host may use it.
 
-The unfinished work of the copy may have been finished since, and its effects may have happened. So
-nothing of it is done again: its runs end as lost, under an epoch that lies beyond everything that can have been since;
-its open approvals and questions expire, and so does a yes that was not used; its waiting messages are dropped; of what
-was on its way to a channel it is not known whether it arrived. Who was logged in is not any more.
+The unfinished work of the copy may have been finished since, with its effects, so none of it is repeated. Its runs end
+as lost, under an epoch beyond any that can have existed since. Open approvals and questions expire, and so do granted
+approvals that were not used. Waiting messages are dropped, deliveries in progress become `unknown`, and sessions end.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""Exports one workspace while its host runs: its part of the log with its chain and its signed heads, its contents, the
+"""Exports one workspace while its host runs: its part of the log with its chain and signed heads, its contents, the
 files of its skills, and the documents of its knowledge bases.
 
-Everything else about a workspace is made from its log. Passwords, sessions and tokens are not in the log; what the log
-says about keys and secrets is withheld: such a record keeps its header and digest, so the chain still verifies. An
-agent whose configuration may hold a secret goes along beside the log, without those fields.
+The import rebuilds everything else from the log. Passwords, sessions and tokens are not in the log. Records about keys
+and secrets are exported without their data: header and digest stay, so that the chain still verifies. An agent whose
+configuration may hold a secret is exported beside the log, without those fields.
 """
 
 from collections.abc import Callable, Iterator

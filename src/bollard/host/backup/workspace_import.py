@@ -1,6 +1,7 @@
 """The import of a workspace into a store without it: its log unchanged, its projections rebuilt.
 
-No other name can be given to it: the name is in every link of its chain. Record ids are the store's own and change.
+The workspace cannot be renamed, because its name is in every link of its chain. Record ids are assigned by the
+importing store.
 """
 
 from collections.abc import Iterable, Iterator

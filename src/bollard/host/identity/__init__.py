@@ -1,1 +1,1 @@
-"""Who may do what: callers, roles, users, keys, sessions, workspaces, and which user an actor of a channel is."""
+"""Callers, roles, users, keys, sessions and workspaces, and the links of actors to users."""

@@ -1,6 +1,6 @@
-"""Users, keys, links of actors and workspaces: frozen values, read strictly from what a person saved or the store has.
+"""Users, keys, links of actors and workspaces: frozen values with strict validation of saved and stored data.
 
-No secret is in any of them: a password's hash is kept elsewhere, and of a key's token only its digest is here.
+None of them holds a secret: password hashes are stored elsewhere, and a key has only the digest of its token.
 """
 
 from hashlib import sha256
@@ -24,35 +24,33 @@ class User(Strict):
     """A person of one workspace."""
 
     user_id: ChosenName
-    name: ShownName | None = Field(default=None, description="As people read it.")
+    name: ShownName | None = Field(default=None, description="The displayed name.")
     role: Role
-    disabled: Flag = Field(
-        default=False, description="Nobody gets in as this user, and no key of theirs opens anything."
-    )
+    disabled: Flag = Field(default=False, description="The user cannot log in, and the user's keys are invalid.")
 
 
 class ApiKey(Strict):
-    """A key of a program. Its token is shown once; only the digest is kept."""
+    """A key of a program. Its token is shown once; the host stores only the digest."""
 
     key_id: str = Field(pattern=r"^[0-9a-f]{16}$")
     name: ShownName
     rights: tuple[Right, ...] = Field(min_length=1, max_length=len(RIGHTS))
     sha256: Digest
-    user_id: ChosenName | None = Field(default=None, description="Whose it is: it can do no more than they may.")
+    user_id: ChosenName | None = Field(default=None, description="The owner, whose rights limit the key.")
     made_by: str
     created_ms: Int = Field(ge=0)
     expires_ms: Int = Field(ge=0)
 
 
 class ActorLink(Strict):
-    """An actor of a channel that is a user of the workspace."""
+    """A link of an actor of a channel to a user of the workspace."""
 
     actor: ActorRef = Field(description="`type:id`, as the channel's events name it.")
     user_id: ChosenName
 
 
 class Workspace(Strict):
-    """What isolates every row. One that was deleted stays closed, and its id is not given again."""
+    """A workspace, which isolates every row. A deleted workspace stays closed, and its id is not reused."""
 
     workspace_id: ChosenName
     name: ShownName | None = None
@@ -68,5 +66,5 @@ def read(shape: type[S], body: JsonObject, whole: str) -> S:
 
 
 def link_id(actor: str) -> str:
-    """The id of a link: an actor's own id may hold anything, and a path may not."""
+    """The id of a link. An actor's own id may contain characters that are not allowed in a path."""
     return sha256(actor.encode("utf-8", "surrogatepass")).hexdigest()[:32]

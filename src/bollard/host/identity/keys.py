@@ -1,7 +1,7 @@
-"""API keys: `blk_<id>_<secret>`, shown once, kept as a digest, for some rights, until some time.
+"""API keys: `blk_<id>_<secret>`, shown once and stored as a digest, with some rights and an expiry.
 
-A key can do no more than whoever made it, also later: a user's key follows its user's role and goes with the user, and
-what a key made ends when the key would have.
+A key never has more rights than its creator has now: the key of a user follows the user's role and is deleted with the
+user, and a key that another key created expires with it.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
-# When each key was last used: kept beside the log, written at most once a minute for each key.
+# The last use of each key: stored beside the log, at most once a minute per key.
 
 
 _log = structlog.get_logger("bollard.host.identity")
@@ -48,11 +48,11 @@ class KeyUses:
         return self._last.get((workspace, key_id))
 
     def forget(self, workspace: str, key_id: str) -> None:
-        """The key is gone."""
+        """The key was deleted."""
         self._last.pop((workspace, key_id), None)
 
     def note(self, workspace: str, key_id: str, now_ms: int) -> None:
-        """Called for every request with a key: most of them cost one look."""
+        """Called for every request with a key, so most calls cost one lookup."""
         before = self._last.get((workspace, key_id))
         if before is not None and 0 <= now_ms - before < KEY_USE_S * 1000:
             return
@@ -65,7 +65,7 @@ class KeyUses:
 
 
 class KeyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A key to make."""
+    """The fields of a new key."""
 
     name: str
     rights: tuple[Right, ...]
@@ -73,7 +73,7 @@ class KeyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IssuedKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that was made, and its token: the only time that it is known."""
+    """A created key with its token, which is returned only here."""
 
     saved: Saved[ApiKey]
     token: str
@@ -83,7 +83,7 @@ API_KEY: Final = ResourceKind(kind="key", noun="key", listed_by="keys", limit=KE
 
 
 class Keys(Repository[ApiKey]):
-    """The API keys. Only the digest of a token is kept."""
+    """The API keys. The host stores only the digest of a token."""
 
     def __init__(
         self, *, changes: SavedChanges, changing: asyncio.Lock, clock: Clock, callers: CallerRegistry, uses: KeyUses
@@ -99,7 +99,7 @@ class Keys(Repository[ApiKey]):
     # --- making ---
 
     async def make(self, wanted: KeyRequest, caller: Caller) -> IssuedKey:
-        """A new key of the caller's."""
+        """Create a key of the caller."""
         self._check(wanted, caller)
         key_id = secrets.token_hex(8)
         token = f"blk_{key_id}_{secrets.token_hex(32)}"
@@ -132,7 +132,7 @@ class Keys(Repository[ApiKey]):
         return IssuedKey(saved=saved, token=token)
 
     def _own(self, caller: Caller) -> ApiKey | None:
-        """The key of the caller, if it is one."""
+        """The caller's own key, if the caller is a key."""
         found = self.find(caller.workspace, caller.name.removeprefix("key:")) if caller.kind == "key" else None
         return None if found is None else found.value
 
@@ -158,7 +158,8 @@ class Keys(Repository[ApiKey]):
     # --- ending and use ---
 
     async def delete_as(self, caller: Caller, key_id: str, *, edited: int | None = None) -> None:
-        """Delete a key; it opens nothing from the commit on. A caller cannot delete a key with more rights."""
+        """Delete a key; it is invalid from the commit on. A caller cannot delete a key with more rights than its
+        own."""
 
         def check(before: Saved[ApiKey]) -> None:
             if not caller.rights.issuperset(before.value.rights):

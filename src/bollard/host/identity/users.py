@@ -21,7 +21,7 @@ from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
-PASSWORD = "password"  # noqa: S105 -- the kind of what is kept
+PASSWORD = "password"  # noqa: S105 -- the kind of a row beside the log
 USER: Final = ResourceKind(kind="user", noun="user", listed_by="users", limit=USERS_OF_WORKSPACE, full=Overloaded)
 ACTOR_LINK: Final = ResourceKind(
     kind="actor", noun="link", listed_by="users links", limit=ACTORS_OF_WORKSPACE, full=Overloaded
@@ -70,8 +70,8 @@ class Users(Repository[User]):
         keeps: Keeps = (),
         then: Callable[[], None] = lambda: None,
     ) -> Saved[User]:
-        """Save a user, and the password if there is a new one. A caller who sets a password can act as that user, so
-        nobody saves a user with more rights than their own."""
+        """Save a user, and the password if there is a new one. Raises `Forbidden` for a user with more rights than the
+        caller, who could act as that user by setting the password."""
         wanted = read(User, body, "user")
         check_within(caller, wanted)
         hashed = None if password is None else await self._hashed(password, wanted.user_id)
@@ -136,7 +136,7 @@ class Users(Repository[User]):
     async def delete_as(
         self, caller: Caller, user_id: str, *, edited: int | None = None, along: Callable[[], JointChange] = JointChange
     ) -> None:
-        """Delete a user with the password, and with what `along` returns."""
+        """Delete a user with the password, and with the rows that `along` returns."""
 
         def check(before: Saved[User]) -> None:
             check_within(caller, before.value)
@@ -213,7 +213,8 @@ class ActorLinks(Repository[ActorLink]):
         return own if user is None else own | names_of_user(user)
 
     async def save(self, body: JsonObject, caller: Caller) -> Saved[ActorLink]:
-        """An actor gets the rights of its user, so nobody links one to a user with more rights than their own."""
+        """Link an actor to a user. An actor gets the rights of its user, so the user must not have more rights than the
+        caller."""
         wanted, workspace = read(ActorLink, body, "actor"), caller.workspace
         if wanted.actor.startswith(("user:", "role:", "key:")):
             raise InvalidRequest(

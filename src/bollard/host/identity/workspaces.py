@@ -1,7 +1,8 @@
-"""Workspaces: what isolates every row. One is there from the first start on; the installation makes and closes others.
+"""Workspaces, which isolate every row. `default` exists from the first start; the admin token creates and closes
+others.
 
-Closing keeps what is on disk and lets nobody in. The id of a closed workspace is not given again: what it left would
-be the newcomer's.
+A closed workspace keeps its data and refuses every caller. Its id is not reused, because a new workspace would inherit
+the data.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ Changed = Callable[[Saved[Workspace] | None, Saved[Workspace] | None], None]
 
 
 class _SavedWorkspaces(Repository[Workspace]):
-    """A workspace is a resource of itself."""
+    """A workspace is a saved resource in its own workspace."""
 
     def __init__(self, changes: SavedChanges, changing: asyncio.Lock, changed: Changed) -> None:
         super().__init__(
@@ -49,16 +50,16 @@ class Workspaces:
         self.load: Final = self._saved.load
 
     def watch(self, opened: Listener, closed: Listener) -> None:
-        """Call `opened` for each workspace that is made, and `closed` for each that is closed, after the commit."""
+        """Call `opened` for each created workspace, and `closed` for each closed one, after the commit."""
         self._watchers.append((opened, closed))
 
     def is_open(self, workspace: str) -> bool:
-        """Whether callers can use the workspace. Cheap: every request asks."""
+        """Whether callers can use the workspace. Checked for every request, so it is cheap."""
         found = self._saved.find(workspace, workspace)
         return workspace == DEFAULT_WORKSPACE if found is None else not found.value.closed
 
     def open_ids(self) -> list[str]:
-        """The open workspaces, the first one first."""
+        """The open workspaces, `default` first."""
         others = (saved.id for saved in self._saved.everywhere() if not saved.value.closed)
         return [DEFAULT_WORKSPACE, *(each for each in others if each != DEFAULT_WORKSPACE)]
 
@@ -74,7 +75,7 @@ class Workspaces:
         return [self.get(workspace) for workspace in sorted(self.open_ids())]
 
     async def save(self, body: JsonObject, by: str, edited: int | None = None) -> Saved[Workspace]:
-        """Make a workspace, or rename one."""
+        """Create or rename a workspace."""
         wanted = read(Workspace, body, "workspace")
         if wanted.closed:
             raise InvalidRequest(

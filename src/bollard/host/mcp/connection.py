@@ -233,7 +233,7 @@ class McpConnection:
             if self.server.auth is not None:
                 login = await self._logins.use(self.workspace, self.server)
                 if login is None:
-                    self._lose("nobody has logged in for it", self._login_hint, "needs_login")
+                    self._lose("no one has logged in to it", self._login_hint, "needs_login")
                     return
             order = await build_open_order(
                 self.server,

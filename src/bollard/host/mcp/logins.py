@@ -93,7 +93,7 @@ class LoginRepository:
         """Remove a login. Raises `Conflict` if there is none."""
         if self._secrets.find(workspace, _name(name)) is None:
             raise Conflict(
-                f"nobody has logged in for the MCP server {name}",
+                f"no one has logged in to the MCP server {name}",
                 reason="mcp_not_logged_in",
                 hint=f"log in with `bollard mcp login {name}`",
                 server=name,

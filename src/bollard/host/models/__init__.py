@@ -1,1 +1,1 @@
-"""Models that runs may use: providers as data, one way to call them, what each call cost."""
+"""Models that runs may call: providers as data, one interface for all of them, and the cost of each call."""

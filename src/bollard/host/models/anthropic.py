@@ -1,6 +1,6 @@
-"""The messages of Anthropic: what is asked; see `anthropic_answers.py` for what is answered.
+"""The Messages format of Anthropic: requests and answers.
 
-System messages stand beside the others, turns alternate, results of tools are said by the user, and the length of the
+System messages are separate from the others, turns alternate, results of tools are user messages, and the length of the
 answer must be given.
 """
 
@@ -44,11 +44,12 @@ from bollard.protocol import (
 from bollard.wire.errors import FrameError
 from bollard.wire.strict_json import decode, encode
 
-# Answers of Anthropic, whole and streamed: blocks of text, thoughts and tool calls. Pure.
+# --- answers, complete and streamed: blocks of text, thoughts and tool calls ---
 
 
 THINKING: Final = "anthropic_thinking"
-"""Where a message keeps its thoughts as the provider signed them: it wants them back with the results of the tools."""
+"""The field of a message that holds the thoughts as the provider signed them. The provider requires them with the
+results of the tools."""
 
 
 class _Block(msgspec.Struct):
@@ -110,15 +111,15 @@ def read_anthropic(answer: bytes) -> Message:
 
 
 class AnthropicReader:
-    """One streamed answer. Blocks come one after the other, each with its own index."""
+    """One streamed answer. Blocks arrive one after the other, each with its own index."""
 
     def __init__(self) -> None:
         self._finish = ""
         self._usage: JsonObject = {}
         self._calls: dict[int, int] = {}
-        """The index of a block to that of the tool call which it is."""
+        """Index of the block → index of the tool call."""
         self._silent: dict[int, JsonValue] = {}
-        """Tool calls of which no argument came yet, with those that they began with."""
+        """Tool calls without arguments so far, with their initial arguments."""
         self._thoughts: dict[int, _Block] = {}
         self.finished = False
 
@@ -132,7 +133,7 @@ class AnthropicReader:
             case "content_block_delta" if body.delta is not None:
                 yield from self._delta(index, body.delta)
             case "content_block_stop" if index in self._silent:
-                # A call without arguments is one with none: an empty text would be no JSON.
+                # A call without arguments gets an empty object: an empty text is not JSON.
                 yield argument_chunk(self._calls[index], encode(self._silent.pop(index) or {}).decode())
             case "message_start" if body.message is not None:
                 self._usage |= body.message.usage or {}
@@ -143,7 +144,7 @@ class AnthropicReader:
             case "error":
                 raise ProviderError.read(body.error)
             case _:
-                return  # a ping, or what later versions say
+                return  # a ping, or an event of a later version
 
     def end(self) -> MessageChunk:
         if not self._finish:
@@ -180,7 +181,7 @@ class AnthropicReader:
 
 
 def _thought(block: _Block) -> JsonObject | None:
-    """A thought that the provider would know again."""
+    """The signed form of a thought."""
     if block.type == "thinking" and block.signature:
         return {"type": "thinking", "thinking": block.thinking or "", "signature": block.signature}
     if block.type == "redacted_thinking" and block.data:
@@ -200,7 +201,8 @@ def _metadata(counted: JsonObject | None, thoughts: list[JsonObject]) -> JsonObj
 
 
 def _counted(usage: JsonObject) -> tuple[Usage | None, JsonObject | None]:
-    """The tokens. What was read from and written to the cache belongs to the prompt, and is not in its own number."""
+    """The token counts. The provider counts tokens read from and written to the cache apart; they belong to the
+    prompt."""
     fresh = count(usage.get("input_tokens"))
     read, written = (count(usage.get(f"cache_{each}_input_tokens")) for each in ("read", "creation"))
     prompt = None if fresh is None else fresh + (read or 0) + (written or 0)
@@ -210,7 +212,8 @@ def _counted(usage: JsonObject) -> tuple[Usage | None, JsonObject | None]:
 
 _VERSION: Final = "2023-06-01"
 _NOBODY: Final[JsonObject] = {"role": "user", "content": [{"type": "text", "text": "…"}]}
-"""Said where the first word is not the user's: after a history was shortened, say. The format wants one."""
+"""The first message if the conversation does not begin with the user, for example after its history was shortened. The
+format requires a user message."""
 _CHOICES: Final = {"auto": "auto", "none": "none", "required": "any"}
 
 
@@ -251,7 +254,7 @@ class Anthropic:
 
 
 def _translated(arguments: JsonObject, length: int, *, has_tools: bool) -> JsonObject:
-    """Arguments by the names that this format has for them."""
+    """Arguments under the names of this format."""
     found = dict(arguments)
     if "stop" in found:
         stop = found.pop("stop")
@@ -304,7 +307,7 @@ def _tool(tool: FunctionTool) -> JsonObject:
 
 
 def _turns(messages: Sequence[Message]) -> list[JsonObject]:
-    """Alternating turns, the user's first. Results of tools stand before what else the user says."""
+    """Alternating turns, beginning with the user. Results of tools precede other content of the user."""
     turns: list[tuple[str, list[JsonObject]]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
@@ -323,7 +326,7 @@ def _turns(messages: Sequence[Message]) -> list[JsonObject]:
 
 def _assistant(message: Message) -> list[JsonObject]:
     blocks = _thinking(message)
-    # The format takes no text that is empty, nor a last turn that ends with a space.
+    # The format refuses empty text, and a last turn that ends with a space.
     if text := text_of(message).rstrip():
         blocks.append({"type": "text", "text": text})
     for call in message.tool_calls or ():
@@ -333,7 +336,7 @@ def _assistant(message: Message) -> list[JsonObject]:
 
 
 def _thinking(message: Message) -> list[JsonObject]:
-    """What the model thought before it called tools, with the signature that the provider put there."""
+    """The thoughts before a tool call, with the provider's signature."""
     kept = (message.metadata or {}).get(THINKING)
     if not message.tool_calls or not isinstance(kept, list):
         return []
@@ -344,7 +347,8 @@ _THOUGHTS: Final = ("thinking", "redacted_thinking")
 
 
 def _keeps_thinking(messages: Sequence[Message]) -> bool:
-    """Whether a turn under way has the thoughts that it began with; without them the provider refuses to think on."""
+    """Whether an unfinished turn still has its first thoughts; without them the provider refuses to continue
+    thinking."""
     last = next((each for each in reversed(messages) if each.role == "assistant"), None)
     return last is None or not last.tool_calls or bool(_thinking(last))
 

@@ -1,7 +1,5 @@
-"""The built-in model: needs no network, gives the same answer to the same question, streams, calls tools on command.
-
-It is no language model. What it does with which words is in docs/reference/demo-model.md; people and tests rely on it.
-"""
+"""The built-in model: needs no network, gives the same answer to the same question, streams, and calls tools on
+command. It is not a language model. docs/reference/demo-model.md lists its commands; people and tests rely on them."""
 
 import asyncio
 import json
@@ -144,7 +142,7 @@ def _forced(choice: JsonValue, offered: dict[str, JsonObject]) -> str | None:
 
 def _json(ask: Ask, wanted: JsonValue) -> str:
     if ask.command == "json" and ask.rest.startswith("{"):
-        return ask.rest  # as it was written, also where it does not fit: that is how a repair is tried
+        return ask.rest  # unchanged, even if it does not match the schema: tests of repairs need that
     schema: JsonValue = {}
     if isinstance(wanted, dict) and isinstance(inner := wanted.get("json_schema"), dict):
         schema = inner.get("schema", {})
@@ -316,7 +314,7 @@ class DemoBackend:
 def _fail(ask: Ask, *, emitted: bool) -> NoReturn:
     reason = ask.rest.removesuffix("late").strip() or "overloaded"
     raise ModelFailed(
-        "the demo model was told to fail", hint="say something else than `fail`", reason=reason, emitted=emitted
+        "the demo model was told to fail", hint="say something other than `fail`", reason=reason, emitted=emitted
     )
 
 

@@ -1,6 +1,6 @@
 """Parses the last user message for the demo model, as commands. Pure.
 
-Text of sources, tools and earlier messages is never read for commands: only what the user wrote last is.
+Text of sources, tools and earlier messages is never parsed for commands.
 """
 
 import html
@@ -88,7 +88,7 @@ _STOP_WORDS: Final = frozenset(
 
 
 class ToolAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """One `call NAME {json}`. `arguments` is None where what follows the name is no JSON object."""
+    """One `call NAME {json}`. `arguments` is `None` if the text after the name is not a JSON object."""
 
     name: str
     arguments: JsonObject | None
@@ -167,7 +167,7 @@ def best_sentence(question: str, sources: Sequence[Source]) -> tuple[str, Source
         for sentence in _SENTENCE_END.split(source.text):
             words = segment(sentence).split()
             shared = len(wanted.intersection(words))
-            score = shared, min(len(words), SENTENCE_WORDS)  # of two that share as much, a title says less
+            score = shared, min(len(words), SENTENCE_WORDS)  # of two equal matches, a title is less useful
             if shared and (best is None or score > best[0]):
                 best = score, sentence.strip(), source
     return None if best is None else best[1:]

@@ -1,4 +1,5 @@
-"""What a vendor's format is: a pure reading and writing of JSON. `backends.py` calls any of them in one way."""
+"""The interface of a vendor's format: pure functions that read and write JSON. `backends.py` calls all formats the same
+way."""
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
@@ -28,28 +29,28 @@ _FINISHES: Final = {
     "stop_sequence": "stop",
     "tool_use": "tool_calls",
 }
-"""One finish reason for each name of a provider. Unknown names stay."""
+"""Provider names of finish reasons and ours. Unknown names stay."""
 
 
 class AnswerReader(Protocol):
     """One streamed answer. Every method raises `ModelFailed`, `take` also `ProviderError`."""
 
     def take(self, event: SseEvent) -> Iterable[MessageChunk]:
-        """What an event adds. Nothing of it is empty: a chunk that was handed on cannot be taken back."""
+        """The chunks of an event. No chunk is empty, because an emitted chunk cannot be withdrawn."""
         ...
 
     @property
     def finished(self) -> bool:
-        """Whether the provider said that nothing more comes."""
+        """Whether the provider has announced the end."""
         ...
 
     def end(self) -> MessageChunk:
-        """The last chunk; where the answer has no end, that is a failure."""
+        """The last chunk. Raises `ModelFailed` if the answer is incomplete."""
         ...
 
 
 class ChatFormat(Protocol):
-    """How one style asks and answers."""
+    """The requests and answers of one style."""
 
     @property
     def path(self) -> str: ...
@@ -57,7 +58,7 @@ class ChatFormat(Protocol):
     def headers(self, key: str | None) -> tuple[tuple[str, str], ...]: ...
 
     def body(self, call: ModelCall, *, stream: bool) -> JsonObject:
-        """Raises `ModelFailed` for what cannot be said in this format."""
+        """Raises `ModelFailed` for a request that the format cannot express."""
         ...
 
     def whole(self, answer: bytes) -> Message:

@@ -300,7 +300,8 @@ _NOTHING: Final[JsonObject] = {"type": "object", "properties": {}}
 def _messages(messages: Sequence[Message]) -> list[JsonValue]:
     found: list[JsonValue] = []
     shown: list[JsonValue] = []
-    """What tools showed: only users can, in this format, and only behind all results of one turn."""
+    """Images and files of tool results. In this format only a user message can hold them, after all results of the
+    turn."""
     for message in messages:
         if message.role != "tool":
             found += _shown(shown)

@@ -33,11 +33,12 @@ class _Vectors(msgspec.Struct):
 
 
 _decode: Final = msgspec.json.Decoder(_Vectors).decode
-"""Not the strict parser: a batch has more numbers than a frame may hold values. All of it is typed and checked here."""
+"""Does not use the strict parser: a batch has more numbers than a frame may hold values. This module checks every
+value."""
 
 
 class Embedder(UnsupportedModel):
-    """A model that makes vectors of texts. A `ModelBackend`."""
+    """An embedding model. Implements `ModelBackend`."""
 
     def __init__(self, endpoint: Endpoint, spec: SavedModel) -> None:
         self._endpoint = endpoint
@@ -48,7 +49,7 @@ class Embedder(UnsupportedModel):
             raise failed("invalid_request", "there are no texts", hint="send at least one")
         found: list[bytes] = []
         for batch in batches_of(texts):
-            # A quarter of the bytes of numbers as text; a server that does not know it sends the numbers.
+            # base64 has a quarter of the size of numbers as text; a server that does not support it sends numbers.
             body: JsonObject = {"model": self._spec.model, "input": [*batch], "encoding_format": "base64"}
             body |= arguments_of(self._spec)
             body = {name: value for name, value in body.items() if value is not None}
@@ -61,7 +62,7 @@ class Embedder(UnsupportedModel):
 
 
 def batches_of(texts: Sequence[str]) -> Iterator[list[str]]:
-    """As many at once as a request may hold, in order."""
+    """Batches in order, each as large as a request allows."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -75,7 +76,7 @@ def batches_of(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def read_vectors(answer: bytes, texts: int) -> list[bytes]:
-    """One for each text, in their order. Raises `ModelFailed` and `ProviderError`."""
+    """One vector per text, in their order. Raises `ModelFailed` and `ProviderError`."""
     try:
         body = _decode(answer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -1,5 +1,5 @@
-"""The models of every workspace: those that people saved, those that the environment names, the built-in one, and the
-alias `default`."""
+"""The models of every workspace: saved models, models of the environment, the built-in model, and the alias
+`default`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ _ANTHROPIC_MODEL: Final = "claude-sonnet-4-5"
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentModel:
-    """One model, and its key, which is in no store."""
+    """A model with its key, which is stored nowhere."""
 
     spec: SavedModel
     key: str | None = field(default=None, repr=False)
@@ -84,14 +84,14 @@ _DEMO: Final = SavedModel(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredModel:
-    """One model of a workspace, and where it comes from."""
+    """One model of a workspace, with its origin."""
 
     spec: SavedModel
     origin: Origin
     revision: int = 0
-    """How often it was saved; 0 for a model that is not saved."""
+    """The revision of the saved model; 0 for other models."""
     key: str | None = field(default=None, repr=False)
-    """Of a model of the environment."""
+    """The key of a model of the environment."""
     alias_of: str | None = None
 
     @property
@@ -129,8 +129,8 @@ class ModelRegistry:
         egress: EgressClient | None = None,
         changed: Callable[[str, str], None] = lambda _workspace, _model: None,
     ) -> None:
-        """`egress` says where providers may be. `changed` is called with the workspace and the id of each model that
-        changes."""
+        """`egress` decides which addresses providers may have. `changed` is called with the workspace and the id of
+        each changed model."""
         self._fixed: dict[str, RegisteredModel] = {DEMO: RegisteredModel(spec=_DEMO, origin="builtin")}
         for each in environment:
             self._fixed[each.spec.model_id] = RegisteredModel(spec=each.spec, origin="environment", key=each.key)
@@ -145,7 +145,7 @@ class ModelRegistry:
         return self._saved.revision
 
     def all(self, workspace: str) -> list[RegisteredModel]:
-        """By id, without the alias."""
+        """The models by id, without the alias."""
         found = {saved.id: _known(saved) for saved in self._saved.all(workspace)} | self._fixed
         return [found[model_id] for model_id in sorted(found)]
 

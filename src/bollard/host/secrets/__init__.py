@@ -1,1 +1,1 @@
-"""Secrets: written once, never read back, used by reference, and kept out of everything that is shown or stored."""
+"""Secrets: write-only values, used by reference and redacted from all output."""

@@ -140,7 +140,7 @@ _ENTITIES: Final[tuple[dict[str, str], ...]] = (
     {'"': "&#34;", "'": "&#39;"},
     {'"': "&quot;", "'": "&#39;", "/": "&#x2F;", "`": "&#x60;", "=": "&#x3D;"},
 )
-"""What template engines make of the characters that not all of them escape."""
+"""How template engines escape characters that not all of them escape."""
 _JSON: Final = {code: json.dumps(chr(code))[1:-1] for code in (*range(32), *map(ord, '"\\'))}
 _SCRIPTS: Final = tuple(
     {**_JSON, **{ord(character): f"\\u{ord(character):{digits}}" for character in escaped}}
@@ -152,12 +152,12 @@ _SCRIPTS: Final = tuple(
         ("04X", "\"&'-;<=>\\`"),  # escapejs of Django
     )
 )
-"""How JSON and scripts are written so that a page can hold them."""
+"""Escapes of JSON and scripts inside a page."""
 _NOT_ASCII: Final = re.compile("[^\0-\x7f]")
 
 
 class Forms(msgspec.Struct, frozen=True, kw_only=True):
-    """Every text to look for: as it is written here, or with separators between the digits of hex and base64."""
+    """Every text to search for: the literal forms, and the folded digits of hex and base64."""
 
     literal: frozenset[str] = frozenset()
     hex: frozenset[str] = frozenset()
@@ -168,7 +168,7 @@ class Forms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FormMatcher:
-    """Finds every form of some values. Made once for them."""
+    """Finds every form of some values. Build it once per set of values."""
 
     def __init__(self, every: Iterable[Forms]) -> None:
         every = tuple(every)
@@ -178,7 +178,7 @@ class FormMatcher:
             FoldedMatcher(BASE64, (form for forms in every for form in forms.base64)),
         )
         self.reach: Final = max(self.literal.longest_bytes, *(each.reach for each in self.folded))
-        """Bytes, and so characters, from the beginning of a form to its end, at most."""
+        """The largest length of a form, in bytes and so in characters."""
 
     def find(self, text: str) -> list[Span]:
         """The spans of forms; overlapping spans are merged."""
@@ -188,7 +188,7 @@ class FormMatcher:
 
 
 def forms_of(value: str) -> Forms:
-    """The forms of a value; none if it is too short to distinguish it from a word."""
+    """The forms of a value; none if the value is too short to tell it from a word."""
     parts = [*_parts(value)]
     contents = [part.encode("utf-8", "surrogatepass") for part in parts]
     wide = [part.encode("utf-16-be", "surrogatepass") for part in parts]
@@ -204,7 +204,7 @@ def _long(forms: Iterable[str]) -> frozenset[str]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The value, without what surrounds it; and of one with several lines each line, because it is printed as one."""
+    """The value without surrounding whitespace, and each of its lines, because programs print single lines."""
     for part in {value, value.strip(), *map(str.strip, value.splitlines())}:
         if len(part) >= SECRET_LEAST_CHARACTERS and not (part != value and part.startswith(_BORDER)):
             yield part
@@ -230,7 +230,7 @@ def _literal(value: str) -> Iterator[str]:
 
 
 def _in_scripts(value: str) -> Iterator[str]:
-    """With `\\uXXXX`, in small and in capital letters."""
+    """With `\\uXXXX` escapes, in lower and upper case."""
     for table in _SCRIPTS:
         written = value.translate(table)
         yield written
@@ -239,7 +239,7 @@ def _in_scripts(value: str) -> Iterator[str]:
 
 
 def _in_pages(value: str) -> Iterator[str]:
-    """As it stands in HTML and XML."""
+    """The value escaped for HTML and XML."""
     for entities in _ENTITIES:
         escaped = html.escape(value, quote=False)
         for character, entity in entities.items():
@@ -250,7 +250,7 @@ def _in_pages(value: str) -> Iterator[str]:
 
 
 def _quoted(content: bytes) -> Iterator[str]:
-    """As the libraries of different languages write it into a URL: they leave different characters as they are."""
+    """The value URL-encoded by the libraries of different languages, which leave different characters unescaped."""
     for safe in ("", "/", "!'()*", _IN_QUERIES):
         yield quote(content, safe=safe)
     yield quote_plus(content)
@@ -258,7 +258,7 @@ def _quoted(content: bytes) -> Iterator[str]:
 
 
 def _base64(content: bytes) -> Iterator[str]:
-    """At each of the three places where it can stand among other bytes; without the characters that it shares with its
+    """The value in base64 at each of the three offsets among other bytes, without the characters that depend on its
     neighbours."""
     for before in range(3):
         whole = base64.b64encode(bytes(before) + content).decode().rstrip("=")
@@ -268,7 +268,7 @@ def _base64(content: bytes) -> Iterator[str]:
 
 def _hex(content: bytes) -> Iterator[str]:
     yield content.hex()
-    yield content.replace(b"%", b"").hex()  # a text that has `%25` for it: see `HEX`
+    yield content.replace(b"%", b"").hex()  # for a text with `%25`: see `HEX`
 
 
 def _small_hex(quoted: str) -> str:

@@ -1,7 +1,7 @@
 """The redactor: removes registered secrets, in every encoded form, from everything that is written or displayed.
 
-Each workspace has its own; the host's log, which is of all of them, has one that knows every value. Where nothing is
-registered it costs one look. What was a secret stays one, until so many came behind it that it is forgotten.
+Each workspace has a scrubber; the host's own log has one that knows the values of all workspaces. Without registered
+values a check costs one attribute access. Deleted values are still redacted until newer ones push them out.
 """
 
 import codecs
@@ -20,11 +20,11 @@ from bollard.protocol import JsonValue
 MARK: Final = "***"
 _FIELD: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _NO_FIELD: Final = 17
-"""So many characters of the name of a field are no secret by chance."""
+"""Field names of this length contain no secret by chance."""
 _ID: Final = re.compile(r"[a-z_]*_(?:id|sha256)|capability|source|version")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NO_CHANCE: Final = 16
-"""So many characters of a digest are no secret by chance."""
+"""Digests with a match of this length contain no secret by chance."""
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -124,9 +124,9 @@ class Scrubber:
         return value
 
     def record(self, body: bytes, words: frozenset[str] = frozenset(), *, ids: bool = False) -> bytes:
-        """The data of a record, as JSON. What the host goes by stays, or a secret that is a word of the protocol would
-        break what it is in: names of fields, texts that are one of `words`, digests with a chance hit, and the `ids` at
-        the top of a record of the host's own. Most records have nothing to take out, so they are looked at as a text
+        """The data of a record, as redacted JSON. Values that the host itself uses stay, or a secret that equals a word
+        of the protocol would break the record: field names, texts among `words`, digests with a chance match, and the
+        `ids` at the top level of a host record. Most records contain no secret, so the JSON is searched as one text
         first."""
         if not self.active or not self.matcher.find(body.decode()):
             return body
@@ -166,8 +166,8 @@ class Scrubber:
 
 
 class StreamScrubber:
-    """Gives out a text as it comes, except for an end that may be the beginning of a secret: that waits for what comes
-    next. So it never holds more than the longest form."""
+    """Emits a text as it arrives, except for an end that may be the beginning of a secret, which waits for the next
+    piece. It never holds more than the longest form."""
 
     def __init__(self, scrubber: Scrubber) -> None:
         self._scrubber = scrubber
@@ -175,12 +175,12 @@ class StreamScrubber:
         self._place = 0
         self._held = ""
         self._spans: list[Span] = []
-        """The secrets in what is held; the mark of one that begins before it was given out."""
+        """The secrets in the held text, including a mark for one that began in emitted text."""
 
     def feed(self, piece: str) -> str:
         """Add a piece; returns the text that is safe to display."""
         text, start = self._held + piece, len(self._held)
-        if self._matcher is not self._scrubber.matcher:  # another secret came meanwhile
+        if self._matcher is not self._scrubber.matcher:  # a secret was added meanwhile
             self._matcher, self._place, start = self._scrubber.matcher, 0, 0
         literal = self._matcher.literal
         found, self._place = literal.scan(text, start, self._place, self._spans)

@@ -1,7 +1,7 @@
 """Encryption of stored secrets: AES-256-GCM with a key in its own file, bound to the place of each value.
 
-The key is made when the first thing is sealed. Whoever has the file and the database can read everything in it;
-whoever has only one of them, nothing.
+The key is created with the first sealed value. Reading a value requires both the key file and the database; each alone
+is useless.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class Fingerprints:
         self._sealer = sealer
         self._clock = clock
         self._keys: dict[str, bytes | None] = {}
-        """`None` for a key that cannot be read."""
+        """The keys by workspace; `None` for a key that cannot be read."""
         self._making = asyncio.Lock()
 
     async def load(self, store: Store) -> None:

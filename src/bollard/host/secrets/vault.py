@@ -1,7 +1,7 @@
-"""The secrets of every workspace: written and never shown again, sealed on disk, handed out by name.
+"""The secrets of every workspace: write-only, sealed on disk, handed out by name.
 
-That one is handed out is on disk before (`secret.used`), or it is not handed out. Every value is known to the redactor
-from the moment it is here.
+A value is handed out only after its record `secret.used` is on disk. The redactor knows every value from the moment it
+is entered.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ SECRET: Final = ResourceKind(
 
 
 class SecretNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be known of a secret."""
+    """The public data of a secret: everything except its value."""
 
     created_ms: int
     set_ms: int
@@ -47,7 +47,7 @@ class SecretNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vault(Repository[SecretNote]):
-    """The secrets of every workspace. The log has their names and dates; sealed values are kept beside it."""
+    """The secrets of every workspace. The log holds names and dates, the rows beside it the sealed values."""
 
     def __init__(self, *, journal: Journal, clock: Clock, sealer: Sealer, redactor: Redactor) -> None:
         super().__init__(SECRET, SavedChanges(journal, clock), _note, SecretNote.to_wire)
@@ -61,7 +61,7 @@ class Vault(Repository[SecretNote]):
         self._used_ms: dict[tuple[str, str], int] = {}
 
     async def load(self, store: Store) -> None:
-        """What is on disk. A secret that cannot be read stays, and says so: the others must work."""
+        """Load the secrets. A secret that cannot be opened is listed as not readable and does not affect the others."""
         for row in await asyncio.to_thread(store.all_kept, _SECRET):
             self._sealed[row.workspace, row.id] = row.body
             try:
@@ -76,13 +76,13 @@ class Vault(Repository[SecretNote]):
         await self.fingerprints.load(store)
         await super().load(store)
 
-    # --- what may be known ---
+    # --- public data ---
 
     def last_used_ms(self, workspace: str, name: str) -> int | None:
         return self._used_ms.get((workspace, name))
 
     def is_readable(self, workspace: str, name: str) -> bool:
-        """Whether it can be handed out: false where it was sealed with a key that is not here any more."""
+        """Whether the value can be handed out: false if it was sealed with a missing key."""
         return (workspace, name) in self._sealed and (workspace, name) not in self._unreadable
 
     # --- changing ---
@@ -90,7 +90,7 @@ class Vault(Repository[SecretNote]):
     async def set(
         self, workspace: str, name: str, value: str, *, by: str, edited: int | None = None
     ) -> Saved[SecretNote]:
-        """Keep a value under a name; what was there is gone."""
+        """Save a value under a name, in place of an earlier one."""
         if not is_chosen(name):
             raise InvalidRequest(
                 f"{name!r} is not a valid name for a secret",
@@ -105,8 +105,8 @@ class Vault(Repository[SecretNote]):
     async def keep_own(
         self, workspace: str, name: str, value: str, *, by: str, edited: int | None = None
     ) -> Saved[SecretNote]:
-        """The same under a name that nobody can choose, for who has a thing that it belongs to. Of several lines each
-        is known to the redactor."""
+        """The same for a secret that belongs to another resource, under a name that users cannot choose. The redactor
+        knows each line of the value."""
         row = self._row(workspace, name, value)
 
         def make(before: Saved[SecretNote] | None) -> SecretNote:
@@ -117,7 +117,7 @@ class Vault(Repository[SecretNote]):
         )
 
     async def delete(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
-        """Forget a secret. What refers to it cannot work from then on."""
+        """Delete a secret. Resources that refer to it stop working."""
 
         self.get(workspace, name)
         if not is_chosen(name):
@@ -130,7 +130,7 @@ class Vault(Repository[SecretNote]):
         await self.drop_own(workspace, name, by=by, edited=edited)
 
     async def drop_own(self, workspace: str, name: str, *, by: str, edited: int | None = None) -> None:
-        """The same for one that belongs to a thing. Raises `NotFound`."""
+        """The same for a secret that belongs to another resource. Raises `NotFound`."""
         await self._delete(
             workspace,
             name,
@@ -141,7 +141,8 @@ class Vault(Repository[SecretNote]):
         )
 
     def joining(self, workspace: str, name: str, value: str, by: str) -> JointChange:
-        """A secret that belongs to another thing, for the commit of that thing. Its keeper alone changes it."""
+        """The row of a secret that belongs to another resource, for the commit of that resource, which alone changes
+        it."""
         check_value(value)
         row = self._row(workspace, name, value)
         note = self._noted(self.find(workspace, name), by)
@@ -149,7 +150,7 @@ class Vault(Repository[SecretNote]):
         return self._joining(workspace, name, note, by) + kept
 
     def leaving(self, workspace: str, names: Iterable[str], by: str) -> JointChange:
-        """Secrets that go with another thing."""
+        """The rows to delete with another resource."""
         going = {name for name in names if self.find(workspace, name) is not None}
         drops = [drop for name in sorted(going) for drop in _drops(workspace, name)]
 
@@ -162,17 +163,18 @@ class Vault(Repository[SecretNote]):
         )
 
     def of_thing(self, workspace: str, kind: str, thing: str) -> list[str]:
-        """The names of those that belong to one thing."""
+        """The names of the secrets of one resource."""
         return [saved.id for saved in self.all(workspace) if saved.id.startswith(f"{kind}/{thing}/")]
 
     # --- handing out ---
 
     async def use(self, workspace: str, name: str, *, purpose: str, by: str) -> str:
-        """The value, for one use. Raises `NotFound`, `Conflict` where it cannot be read, and `AuditUnavailable`."""
+        """The value, for one use. Raises `NotFound`, `Conflict` if it cannot be read, and `AuditUnavailable`."""
         return (await self.use_all(workspace, [name], purpose=purpose, by=by))[name]
 
     async def use_all(self, workspace: str, names: Iterable[str], *, purpose: str, by: str) -> Mapping[str, str]:
-        """Several for the same purpose. `purpose` says what for, such as `agent:polly`; `by` who, such as a run."""
+        """Several values for the same purpose. `purpose` names the use, such as `agent:polly`; `by` names the caller,
+        such as a run."""
         values = {name: self._open(workspace, name) for name in dict.fromkeys(names)}
         now_ms = self._clock.now_ms()
         records: list[NewRecord] = []
@@ -230,7 +232,7 @@ class Vault(Repository[SecretNote]):
         return SecretNote(created_ms=now_ms if before is None else before.value.created_ms, set_ms=now_ms, set_by=by)
 
     def _row(self, workspace: str, name: str, value: str) -> KeptRow:
-        """The redactor knows it from now on, also where it is never saved: it was seen."""
+        """The redactor knows the value from now on, even if it is never saved."""
         content = value.encode()
         others = sum(
             len(body) - SEALED_BYTES
@@ -277,7 +279,7 @@ class Vault(Repository[SecretNote]):
 
 
 def check_value(value: str) -> None:
-    """Raises `InvalidRequest` for what cannot be kept."""
+    """Raises `InvalidRequest` for a value that cannot be stored."""
     if not value or len(value) > SECRET_CHARACTERS or "\0" in value:
         raise InvalidRequest(
             f"a secret has 1 to {SECRET_CHARACTERS} characters",
@@ -289,7 +291,7 @@ def check_value(value: str) -> None:
 
 
 def is_masked(value: str) -> bool:
-    """Whether the redactor can look for it."""
+    """Whether the redactor can search for the value."""
     return len(value) >= SECRET_LEAST_CHARACTERS
 
 
@@ -307,7 +309,7 @@ def _number(value: JsonValue) -> int:
 
 
 def _place(workspace: str, name: str) -> str:
-    """What a value is sealed for: a row that was moved elsewhere does not open."""
+    """The associated data of a sealed value, so that a moved row does not open."""
     return f"{_SECRET}/{workspace}/{name}"
 
 

@@ -1,1 +1,1 @@
-"""What the host says of itself: numbers, traces. It watches, decides nothing, and never holds up what it watches."""
+"""Metrics and traces of the host. This package only observes, and never delays the observed code."""

@@ -29,7 +29,7 @@ _BROKEN: Final = (OSError, http.client.HTTPException)
 
 
 class Collector(msgspec.Struct, frozen=True):
-    """One that takes OTLP over HTTP."""
+    """A collector that accepts OTLP over HTTP."""
 
     host: str
     port: int | None
@@ -38,7 +38,7 @@ class Collector(msgspec.Struct, frozen=True):
     compressed: bool = False
     headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     resource: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """What the operator says of this service."""
+    """The operator's description of this service."""
 
 
 def collector_of(endpoint: str, environment: Mapping[str, str]) -> Collector:
@@ -78,7 +78,7 @@ def _tls(environment: Mapping[str, str]) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=authority or None)
         if certificate:
             context.load_cert_chain(certificate, _value(environment, "CLIENT_KEY") or None)
-    except OSError as error:  # also what ssl raises
+    except OSError as error:  # ssl raises it too
         names = f"{_VARIABLES}CERTIFICATE, {_VARIABLES}CLIENT_CERTIFICATE, {_VARIABLES}CLIENT_KEY"
         raise SettingsError(
             f"the certificates of the trace collector cannot be used: {error}",
@@ -162,7 +162,7 @@ class CollectorLink:
 _KINDS: Final = {"internal": b"\x30\x01", "server": b"\x30\x02", "client": b"\x30\x03"}
 _TIMES: Final = struct.Struct("<BQBQ")
 _DOUBLE: Final = struct.Struct("<Bd")
-_SAMPLED: Final = b"\x85\x01" + struct.pack("<I", 0x101)  # flags: recorded, and known to be of this process
+_SAMPLED: Final = b"\x85\x01" + struct.pack("<I", 0x101)  # flags: sampled, and created in this process
 _STATUS_ERROR: Final = b"\x18\x02"
 _ONE_BYTE: Final = 0x80
 _KEYS_KEPT: Final = 512
@@ -193,13 +193,13 @@ def _span(span: Span) -> bytes:
         attributes = {**attributes, "error.type": span.error}
         parts.append(_field(0x7A, _field(0x12, _utf8(span.error)) + _STATUS_ERROR))
     parts += [_attribute(key, value) for key, value in attributes.items()]
-    parts.append(_SAMPLED)  # one that is not recorded never comes here
+    parts.append(_SAMPLED)  # spans that are not sampled never get here
     return b"".join(parts)
 
 
 def _attribute(key: str, value: Attribute) -> bytes:
     name = _key(key)
-    if isinstance(value, str):  # nearly all of them, and nearly all are short: written at once
+    if isinstance(value, str):  # most values are short texts, so they are written at once
         text = _utf8(value)
         size = len(text)
         whole = len(name) + size + 4

@@ -81,7 +81,7 @@ def _quoted(text: str) -> str:
     return _escaped(text).replace('"', '\\"')
 
 
-# What this process uses of the machine. Blocks for a moment: it lists the open files.
+# Resource usage of this process. Blocks for a moment, because it lists the open files.
 
 
 _STATM: Final = Path("/proc/self/statm")
@@ -116,6 +116,6 @@ def _resident() -> int | None:
 
 def _open_files() -> int | None:
     try:
-        return len(os.listdir(_DESCRIPTORS)) - 1  # the listing itself has one
+        return len(os.listdir(_DESCRIPTORS)) - 1  # the listing itself opens one file
     except OSError:
         return None

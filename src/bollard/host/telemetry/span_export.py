@@ -11,7 +11,7 @@ import structlog
 from bollard.host.limits import SPAN_FLUSH_S, SPAN_STOP_S, SPANS_AT_ONCE, SPANS_WAITING
 from bollard.host.telemetry.tracer import Span
 
-# Spans on their way out: a bounded queue and a thread. Whatever becomes of them, nothing waits for it.
+# Exported spans: a bounded queue and a thread. No caller waits for them.
 
 
 _log = structlog.get_logger("bollard.telemetry")
@@ -80,14 +80,14 @@ class SpanQueue:
         batch = [self._waiting.popleft() for _ in range(min(self._at_once, len(self._waiting)))]
         try:
             taken = self._send(batch)
-        except Exception as error:  # noqa: BLE001 -- the boundary to a library: a thread that died would say nothing
+        except Exception as error:  # noqa: BLE001 -- the boundary to a library: a dead thread would report nothing
             taken = False
             _log.warning("spans could not be sent", problem=f"{type(error).__name__}: {error}")
         if taken:
             self.sent += len(batch)
         else:
             self.dropped += len(batch)
-            if not self._failing:  # once for each time it begins
+            if not self._failing:  # once per outage
                 _log.warning("the collector does not take spans; they are dropped", spans=len(batch))
         self._failing = not taken
 

@@ -12,10 +12,8 @@ from bollard.host.clock import Clock
 from bollard.host.log.records import RunFacts
 from bollard.host.telemetry.counts import ModelCalled
 
-# W3C trace context: which trace something belongs to, and under which span. Pure.
-#
-# A run's trace follows from its id, or from the `traceparent` that its event came with. It is therefore the same after
-# a restart, and costs nothing to keep.
+# W3C trace context: the trace and the parent span. Pure. The trace of a run follows from its id, or from the
+# `traceparent` of its event. It is therefore the same after a restart, and needs no storage.
 
 
 _FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -65,10 +63,8 @@ def parse_traceparent(text: str | None) -> TraceContext | None:
 
 
 def trace_of_run(run_id: str, traceparent: str | None, *, recorded: bool, ratio: float = 1.0) -> RunTrace:
-    """The run's span: under the caller's where there is one, else the first of a trace of its own.
-
-    If this host records no spans, a runner receives the span of the caller, because no other span is exported.
-    """
+    """The span of a run: a child of the caller's span, or the root of a new trace. If this host records no spans, the
+    runner receives the span of the caller, because no other span is exported."""
     digest = blake2b(run_id.encode(), digest_size=24).hexdigest()
     caller = parse_traceparent(traceparent)
     if caller is None:
@@ -119,7 +115,7 @@ class Tracer:
         self._clock = clock
         self._keep = keep
         self._ratio = ratio
-        self._draw = random.Random().getrandbits  # noqa: S311 -- names, no secrets: they must differ, and be cheap
+        self._draw = random.Random().getrandbits  # noqa: S311 -- ids, not secrets: they must be unique and cheap
         self.on = keep is not None
         """Whether spans are created."""
 
@@ -166,15 +162,14 @@ class Tracer:
         )
 
     def _span_id(self) -> str:
-        return f"{self._draw(64) or 1:016x}"  # zero is no id
+        return f"{self._draw(64) or 1:016x}"  # zero is not a valid id
 
     def _begun(self, context: TraceContext, parent_id: str | None) -> OpenSpan:
         return OpenSpan(context, parent_id, self._clock.now_ms(), self._clock.monotonic())
 
 
-# What the spans of runs and their calls are called: OpenTelemetry's GenAI conventions. Pure.
-#
-# Names and ids only. What people and models say is never in a span.
+# Names of spans of runs and their calls, by OpenTelemetry's GenAI conventions. Pure. Spans contain names and ids only,
+# never messages of people or models.
 
 
 Attributes = Mapping[str, str | int | float | bool | None]
@@ -187,11 +182,11 @@ _OPERATIONS: Final = {
     "models.rerank": ("rerank", "gen_ai.request.model"),
     "knowledge.retrieve": ("retrieval", "gen_ai.data_source.id"),
 }
-"""Actions of the run API that the conventions have a word for, and the attribute that names what they use."""
+"""Actions of the run API that have a name in the conventions, and the attribute for their resource."""
 
 
 SPANS_OF_THEIR_OWN: Final = frozenset({"models.invoke", "models.stream", "models.rerank", "models.embed"})
-"""Actions that say more in their span than is known at the gate."""
+"""Actions whose spans get more attributes after the gate."""
 
 
 def run_span(facts: RunFacts, status: str) -> tuple[str, Attributes]:
@@ -211,7 +206,7 @@ def run_span(facts: RunFacts, status: str) -> tuple[str, Attributes]:
 
 
 def call_span(facts: RunFacts, action: str, thing: str | None) -> tuple[str, Attributes]:
-    """Name and attributes of one call of the run API, and of the thing that it names."""
+    """Name and attributes of one call of the run API, with its resource."""
     common: dict[str, str | None] = {
         "gen_ai.agent.id": facts.agent_id,
         "gen_ai.conversation.id": facts.conversation,
