@@ -1,1 +1,2 @@
-"""The `bollard` command. It may import anything and nobody imports it; commands import what they need when they run."""
+"""The `bollard` command. It may import every package, and no package imports it. Commands import their dependencies
+when they run."""

@@ -106,7 +106,7 @@ def localize(command: Any, text: Text) -> None:
         if getattr(command, name, None) in text:
             setattr(command, name, text(getattr(command, name)))
     for param in command.params:
-        # What typer adds by itself (--install-completion) has an English text, and a key by its name.
+        # Options that typer adds (--install-completion) have English texts, and keys by their names.
         key = param.help if param.help in text else f"option.{param.name}"
         if key in text:
             param.help = text(key)
@@ -197,7 +197,7 @@ _USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__bases__[0]
 
 
 def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run one command line and give its exit code."""
+    """Run one command line and return its exit code."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # invalid bytes are replaced
             stream.reconfigure(errors="replace")
@@ -223,7 +223,7 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         return EXIT_INTERRUPTED
     except _USAGE_ERROR as error:
         return _usage_error(error, text)
-    except Exception as error:  # noqa: BLE001 -- the last boundary: a bug of ours becomes a sentence
+    except Exception as error:  # noqa: BLE001 -- the last boundary: a bug becomes a message
         if (problem := _known_problem(error)) is not None:
             return _tell_problem(problem, text)
         if environment.get("BOLLARD_DEBUG"):
@@ -254,7 +254,7 @@ def _tell(sentence: str, hint: str, code: int, text: Text) -> int:
 
 
 def _usage_error(error: Any, text: Text) -> int:
-    """The parser's errors by their class, because their sentences are English only."""
+    """The parser's errors by class, because their messages are English only."""
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stdout.write(error.ctx.get_help() + "\n")
         return 0

@@ -1,8 +1,8 @@
-"""What a command is made of: the value it receives, its options, its help page, and the group it belongs to.
+"""The parts of a command: its shell, its options, its help page, and its group.
 
-A command is a function whose first parameter is a `Shell`, or a `HostShell` where it asks a host. The other parameters
-are Typer's. A parameter whose type is a dataclass stands for one option for each field, so that a command with many
-options takes them as one value. Help texts are keys of the catalogue; `localize` in `app` puts the sentences there.
+A command is a function whose first parameter is a `Shell`, or a `HostShell` if it sends requests to a host. The other
+parameters are Typer's. A parameter whose type is a dataclass stands for one option per field, so that a command with
+many options takes them as one value. Help texts are keys of the catalogue; `localize` in `app` replaces them.
 """
 
 import dataclasses
@@ -74,7 +74,7 @@ def _argument(param: Any) -> str:
 
 def _option_row(param: Any, text: Text) -> tuple[str, str]:
     left = ", ".join(sorted(param.opts, key=len)) + (f" {param.metavar}" if param.metavar else "")
-    # Of the defaults only the numbers say something; the sentences tell the others.
+    # Only numeric defaults are shown; the texts describe the others.
     default = text("help.default", value=f"{param.default:g}") if isinstance(param.default, float) else ""
     return left, f"{param.help or ''}{default}"
 
@@ -115,7 +115,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands with our help page, and a hint for a word that it does not know."""
+    """A group of commands with our help page, and a hint for an unknown command."""
 
     def get_help(self, ctx: Any) -> str:
         return help_page(self, ctx, shell_of(ctx).text)
@@ -124,7 +124,7 @@ class Group(TyperGroup):
         return _explained(super().get_help_option(ctx), ctx)
 
     def summaries(self, ctx: Any) -> list[tuple[str, str]]:
-        """Each command and the first sentence about it."""
+        """Each command and the first sentence of its help."""
         found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         return [(name, first_paragraph(command.help)) for name, command in found if command is not None]
 
@@ -191,7 +191,7 @@ def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 class CommandGroup(typer.Typer):
-    """The commands of one noun. The help text of the group is the key `NOUN`, that of a command `NOUN.COMMAND`."""
+    """The commands of one noun. The help text of the group has the key `NOUN`, that of a command `NOUN.COMMAND`."""
 
     def __init__(self, noun: str) -> None:
         super().__init__(
@@ -210,7 +210,7 @@ class CommandGroup(typer.Typer):
         return add
 
     def default(self, function: Function) -> Function:
-        """Run a function where no command is named. The group takes none of its own options."""
+        """Run a function if no command is named. The group takes none of its options."""
         run = injected(function, own_options=False)
 
         @functools.wraps(run)
@@ -221,7 +221,7 @@ class CommandGroup(typer.Typer):
         return function
 
     def add_list(self, resource: "Resource", columns: Sequence[Column], *, none: str | None = None) -> None:
-        """Add `list`, which also runs where no command is named. `none` is the key of the sentence about no items."""
+        """Add `list`, which also runs if no command is named. `none` is the key of the text for an empty list."""
 
         def list_all(shell: HostShell) -> int:
             return shell.show_items({"items": shell.all(resource)}, self._noun, columns, none=none)
@@ -229,7 +229,7 @@ class CommandGroup(typer.Typer):
         self.command("list")(self.default(list_all))
 
     def add_show(self, resource: "Resource", argument: "Argument", lines: "Lines") -> None:
-        """Add `show`, which prints the lines about one of them."""
+        """Add `show`, which prints the details of one resource."""
 
         def show(shell: HostShell, name: str) -> int:
             found = shell.get(resource.one(name))
@@ -238,7 +238,7 @@ class CommandGroup(typer.Typer):
         self.command("show")(_named(show, argument))
 
     def add_save(self, resource: "Resource", lines: "Lines") -> None:
-        """Add `save`, which saves the document of a file under the name that it has itself."""
+        """Add `save`, which saves the document of a file under the id in the document."""
 
         def save(shell: HostShell, file: DocumentFile) -> int:
             from bollard.cli.client.documents import read_json_document
@@ -253,7 +253,7 @@ class CommandGroup(typer.Typer):
         self.command("save")(save)
 
     def add_delete(self, resource: "Resource", argument: "Argument", verb: str = "delete") -> None:
-        """Add `delete` or `remove`; the key of its sentence is the past tense."""
+        """Add `delete` or `remove`; the key of its text is the past tense."""
 
         def delete(shell: HostShell, name: str) -> int:
             answer = shell.delete(resource.one(name))
@@ -274,13 +274,13 @@ def single_command(name: str) -> Callable[[Callable[..., int]], typer.Typer]:
 
 
 Argument = tuple[str, Any]
-"""The argument that names one thing: the parameter's name and its annotation."""
+"""The argument that names one resource: the parameter's name and its annotation."""
 Lines = Callable[[dict[str, Any], Text], Iterable[str]]
-"""What people read about a value of the host."""
+"""The lines that describe a value of the host."""
 
 
 def _nothing() -> None:
-    """Keeps a group with one command a group."""
+    """Keeps a group with a single command a group."""
 
 
 def _named(function: Callable[[HostShell, str], int], argument: Argument) -> Callable[..., int]:

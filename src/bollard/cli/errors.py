@@ -1,12 +1,12 @@
-"""Everything a command tells a person who cannot go on: a sentence and a hint by their keys, and an exit code.
+"""Errors of the command line, as one tree. Each has a message and a hint, by their keys, and an exit code.
 
 CliError
-├── CheckFailed        1  what was checked is not in order
-├── UsageProblem       2  the command line asks for something that cannot be done
+├── CheckFailed        1  a check failed
+├── UsageProblem       2  the command line is invalid
 ├── PluginUnusable     3  the plugin cannot be loaded
-├── WorkerProblem      4  the worker, or the channel to it, does not work
-└── HostProblem        4  the host cannot start, cannot be reached, or refused
-    └── HostRefusal    4  the host refused, and said why
+├── WorkerProblem      4  the worker or its connection failed
+└── HostProblem        4  the host cannot start, is unreachable, or refused
+    └── HostRefusal    4  the host refused with a code
 """
 
 from collections.abc import Generator
@@ -26,7 +26,7 @@ EXIT_INTERRUPTED: Final = 130
 
 
 class CliError(Exception):
-    """Root of the tree. `key` and `hint` are keys of the catalogue; both sentences are filled from `fields`."""
+    """Root of the tree. `key` and `hint` are keys of the catalogue; `fields` fills both texts."""
 
     exit_code: ClassVar[int] = 1
 
@@ -72,7 +72,7 @@ class PluginUnusable(CliError):
 
 
 class WorkerProblem(CliError):
-    """The worker or its channel failed."""
+    """The worker or its connection failed."""
 
     exit_code = 4
 
@@ -84,7 +84,7 @@ class HostProblem(CliError):
 
 
 class HostRefusal(HostProblem):
-    """The host refused; `code` and `details` are for the command that knows what to do about it."""
+    """The host refused; a command can react to `code` and `details`."""
 
     def __init__(self, key: str, hint: str, *, code: str, details: "JsonObject", **fields: object) -> None:
         super().__init__(key, hint, **fields)
@@ -94,7 +94,7 @@ class HostRefusal(HostProblem):
 
 @contextmanager
 def writing(path: "Path") -> Generator[None]:
-    """Turns an `OSError` of the block into the `UsageProblem` that this file or folder cannot be written."""
+    """Turns an `OSError` of the block into a `UsageProblem`: the file or folder cannot be written."""
     try:
         yield
     except OSError as error:

@@ -16,7 +16,7 @@ _TEXTS: Final = Path(__file__).with_name("text")
 
 
 def read_texts(folder: str) -> dict[str, Any]:
-    """The texts in the files of a folder, such as `zh_Hans/reasons`. A test makes sure that no key stands in two."""
+    """The texts in the files of a folder, such as `zh_Hans/reasons`. A test makes sure that no key occurs twice."""
     texts: dict[str, Any] = {}
     for path in _TEXTS.joinpath(folder).glob("*.json"):
         texts |= json.loads(path.read_bytes())

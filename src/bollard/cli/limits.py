@@ -13,11 +13,11 @@ STOP_GRACE_S: Final = 1.0
 TOOL_TIMEOUT_MS: Final = 60_000
 """Time limit of a tool call."""
 SETTLED_LINES: Final = 20
-"""Lines that a restore prints about each kind of unfinished things; JSON has all of them."""
+"""Lines that a restore prints for each kind of unfinished work; JSON lists all of it."""
 HELP_COLUMNS: Final = 100
 """Widest help page; longer lines are hard to read."""
 LINE_CHARACTERS: Final = 300
-"""One side line of a run (a log record, a tool's parameters); the rest is cut and said to be cut."""
+"""One side line of a run (a log record, a tool's parameters); the rest is cut with a mark."""
 SOURCE_BYTES: Final = 1024 * 1024
 """A module larger than this is not read by `plugin check`."""
 PLUGIN_FILES: Final = 10_000
@@ -25,7 +25,7 @@ PLUGIN_FILES: Final = 10_000
 HTTP_CONNECT_S: Final = 5.0
 """Time to reach a host."""
 HTTP_SILENCE_S: Final = 45.0
-"""Time without a byte after which a connection counts as lost; a host that streams says something every 15 s."""
+"""Time without a byte after which a connection counts as lost; a streaming host sends something every 15 s."""
 HTTP_HEAD_BYTES: Final = 64 * 1024
 """The head of an answer, and one line of it."""
 HTTP_BODY_BYTES: Final = 64 * 1024 * 1024
@@ -37,28 +37,28 @@ RECONNECT_WAIT_S: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 AGENT_WAIT_S: Final = 10.0
 """Time limit for an agent that is starting."""
 COLLECT_AFTER: Final = (20_000, 20, 100)
-"""Objects after which the collector of a host looks: a run's values go by themselves, when their last user does."""
+"""Objects after which the host's garbage collector runs. Values of a run are freed by reference counting."""
 WATCH_S: Final = 0.1
 """Interval between two checks of starting agents."""
 STOP_MARGIN_S: Final = 8.0
-"""Time beyond its grace that a stopping host has to end what runs and to close its streams."""
+"""Time beyond its grace that a stopping host has to end its runs and close its streams."""
 STOP_DEADLINE_S: Final = 30.0
-"""Time beyond twice its grace after which a host that was told to stop is ended by the kernel."""
+"""Time beyond twice the grace after which the kernel ends a stopping host."""
 DEV_LOOK_S: Final = 0.3
 """Interval between two checks of a plugin's files in development."""
 DEV_KEEP_S: Final = 15.0
-"""Time between two signs of life to the host that runs it; the host waits for a minute."""
+"""Time between two heartbeats of a development plugin; the host waits for a minute."""
 FILE_BYTES: Final = 100 * 1024 * 1024
-"""The largest file that `bollard files add` sends: what a host takes."""
+"""The largest file that `bollard files add` sends; the host accepts no larger one."""
 KNOWLEDGE_FILES: Final = 10_000
 """Files that one `bollard knowledge put` sends."""
 KNOWLEDGE_FILE_BYTES: Final = 32 * 1024 * 1024
-"""The largest of them: what a host takes as a document."""
+"""The largest of them; the host accepts no larger document."""
 KNOWLEDGE_LOOK_S: Final = 0.25
 """Interval between two checks of the index status."""
 LOGIN_S: Final = 600.0
-"""Time for which `bollard mcp login` waits for the browser to come back; the host waits as long."""
+"""Time for which `bollard mcp login` waits for the redirect of the browser; the host waits as long."""
 LOGIN_HEAD_S: Final = 10.0
-"""Time of one request to the port that it comes back to."""
+"""Time of one request to the port of the redirect."""
 LOGIN_HEAD_BYTES: Final = 32 * 1024
 """The head of such a request."""

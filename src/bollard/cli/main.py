@@ -1,4 +1,4 @@
-"""`bollard`: the entry point. It loads next to nothing, so that Ctrl-C finds somebody while the rest is loaded."""
+"""`bollard`: the entry point. It loads very little, so that Ctrl-C is handled while the rest is loaded."""
 
 import os
 import sys

@@ -14,7 +14,7 @@ ActorOption = Annotated[str | None, typer.Option("--actor", metavar="TYPE:ID", h
 
 
 def one_of(option: str, value: str, known: Sequence[str]) -> str:
-    """The value; raises `UsageProblem` with the choice that was likely meant."""
+    """The value. Raises `UsageProblem` with the most similar choice."""
     if value in known:
         return value
     near = difflib.get_close_matches(value, known, n=1)
@@ -39,14 +39,14 @@ def given_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def page_limit(limit: int) -> int:
-    """How many items a page of the host has; raises `UsageProblem`."""
+    """The page size; raises `UsageProblem`."""
     if not 1 <= limit <= PAGE_ITEMS:
         raise UsageProblem("error.limit", "hint.limit", option="--limit", value=limit)
     return limit
 
 
 def actor_of(given: str) -> dict[str, Any]:
-    """The actor as the host takes it; raises `UsageProblem`. The type ends at the first colon."""
+    """The actor as the API expects it; raises `UsageProblem`. The type ends at the first colon."""
     kind, colon, name = given.partition(":")
     if not (kind and colon and name):
         raise UsageProblem("error.actor", "hint.actor", value=given)
@@ -54,8 +54,8 @@ def actor_of(given: str) -> dict[str, Any]:
 
 
 def speaker(given: str | None, *, named: bool) -> dict[str, Any] | None:
-    """The actor of a message: the one of `--actor`, otherwise the user of this machine. Nobody where the token names
-    a user or a key: then the host knows who speaks."""
+    """The actor of a message: that of `--actor`, otherwise the user of this machine. `None` if the token identifies a
+    user or a key, because the host then knows the actor."""
     if given is not None:
         return actor_of(given)
     return None if named else {"type": "user", "id": _user()}

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from bollard.cli.errors import UsageProblem
 from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
 
-if TYPE_CHECKING:  # rich is only needed by a command that draws, the client by one that asks a host
+if TYPE_CHECKING:  # only a command that draws needs rich, and only a command of a host needs the client
     from rich.console import Console
 
     from bollard.cli.client.documents import Resource
@@ -43,10 +43,10 @@ class Shell:
         return self.mode == "terminal" and sys.stdin.isatty()
 
     def confirm(self, question: str) -> bool:
-        """Whether the person says yes to the sentence of a key."""
+        """Ask a yes-or-no question; returns whether the person confirms."""
         sys.stdout.write(self.text(question))
         sys.stdout.flush()
-        # Ctrl-C ends the command also while an event loop runs, which would only take note of it.
+        # Ctrl-C ends the command even while an event loop runs, which would only record it.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return sys.stdin.readline().strip().lower() in _YES
@@ -54,7 +54,7 @@ class Shell:
             signal.signal(signal.SIGINT, before)
 
     def console(self, *, stderr: bool = False) -> "Console":
-        """Something to draw on; it knows the width and whether colours are wanted."""
+        """A console, which knows the width and whether colours are wanted."""
         from rich.console import Console
 
         return Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False)
@@ -79,14 +79,14 @@ class Shell:
         return 0
 
     def tell(self, value: object, *sentences: str) -> int:
-        """The same as `show`, for a few sentences."""
+        """Like `show`, for a few sentences."""
         return self.show(value, sentences)
 
     def show_items(
         self, found: dict[str, Any], noun: str, columns: "Sequence[Column]", *, none: str | None = None
     ) -> int:
         """Print a page for programs, or a table of its items for people. The headings are `NOUN.column.NAME`; `none` is
-        the key of the sentence about no items."""
+        the key of the text for an empty list."""
         if self.for_programs:
             self.print_json(found)
         elif found["items"]:
@@ -110,7 +110,7 @@ class HostShell(Shell):
 
     def run(self, request: Coroutine[Any, Any, Answer]) -> Answer:
         """Run a request of the client. Raises `HostProblem`."""
-        import asyncio  # takes longer to load than a help page
+        import asyncio  # slower to import than a help page
 
         return asyncio.run(request)
 
@@ -144,11 +144,8 @@ class HostShell(Shell):
 def read_invocation(
     arguments: Sequence[str], environment: Mapping[str, str], *, stdout_is_terminal: bool
 ) -> tuple[list[str], Shell]:
-    """Take the global options out of the arguments, wherever they stand before `--`.
-
-    People write them at the end (`bollard plugin check hello --json`), where the parser would want one declaration
-    for each command.
-    """
+    """Take the global options out of the arguments, wherever they occur before `--`. People write them at the end
+    (`bollard plugin check hello --json`), where the parser would need a declaration per command."""
     rest: list[str] = []
     language: str | None = None
     asked: OutputMode | None = None

@@ -1,1 +1,1 @@
-"""Commands for agents and for what agents can use."""
+"""Commands for agents, and for the resources that agents use."""

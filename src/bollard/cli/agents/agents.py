@@ -1,4 +1,4 @@
-"""`bollard agents …`: lists, shows, saves and deletes the agents of a host, and begins a new one."""
+"""`bollard agents …`: lists, shows, saves and deletes the agents of a host, and prints a draft of a new one."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`bollard bindings …`: lists, shows, saves and deletes which events go to which agent."""
+"""`bollard bindings …`: lists, shows, saves and deletes bindings."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -1,6 +1,6 @@
-"""`bollard capabilities …`: what a workspace offers to its agents, and why an agent can or cannot use it.
+"""`bollard capabilities …`: lists the capabilities of a workspace, and explains why an agent can or cannot use one.
 
-Names and descriptions come from whoever offers a tool, so nothing hidden in them stays hidden. The reasons come from
+Names and descriptions come from the author of a tool, so invisible characters in them are shown. The reasons come from
 the host, in the reader's language.
 """
 

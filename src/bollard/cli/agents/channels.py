@@ -1,4 +1,4 @@
-"""`bollard channels …`: lists, shows, saves and deletes where events come from and replies go, and what was sent."""
+"""`bollard channels …`: lists, shows, saves and deletes channels, and lists their deliveries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def channel_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:
 
 def _saved_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:
     yield text("channels.saved", channel=channel["channel_id"], revision=channel["revision"])
-    if str(channel["secret"]).startswith("whsec_"):  # only where it is new
+    if str(channel["secret"]).startswith("whsec_"):  # only a new channel has one
         yield text("channels.secret", secret=channel["secret"])
 
 

@@ -1,4 +1,4 @@
-"""`bollard files …`: the files of a workspace, which agents can be given."""
+"""`bollard files …`: the files of a workspace, which can be given to agents."""
 
 import mimetypes
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`bollard knowledge …`: knowledge bases of a host, their documents, and questions to them.
+"""`bollard knowledge …`: knowledge bases of a host, their documents, and queries.
 
 The text of documents is untrusted: control characters are escaped.
 """
@@ -98,7 +98,8 @@ def _status(item: dict[str, Any], text: Text) -> str:
 
 def _failure(item: dict[str, Any], text: Text) -> tuple[str, str]:
     """The problem of a failed document, and the hint."""
-    problem: dict[str, Any] = item.get("problem") or {"reason": "", "hint": "", "details": {}}  # of an earlier version
+    # An earlier version stored no reason.
+    problem: dict[str, Any] = item.get("problem") or {"reason": "", "hint": "", "details": {}}
     details = {**problem["details"], "reason": problem["reason"]}
     error, hint = text.host_error("document_unreadable", details, item["error"] or "", problem["hint"])
     return printable(error), printable(hint)
@@ -290,8 +291,8 @@ def document_id_of(name: str) -> str:
 async def put_files(
     client: HostClient, base: str, files: Sequence[UploadFile], update: Callable[[int, int | None], None], *, wait: bool
 ) -> list[dict[str, Any]]:
-    """Send every file; with `wait`, look until each is indexed or failed. `update` is called with the number of indexed
-    chunks, and of all that are known."""
+    """Send every file; with `wait`, poll until each is indexed or failed. `update` is called with the numbers of
+    indexed and of known chunks."""
     documents = documents_of(base)
     items: dict[str, dict[str, Any]] = {}
     for file in files:

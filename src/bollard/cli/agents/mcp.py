@@ -1,7 +1,5 @@
-"""`bollard mcp …`: MCP servers of a host, and saying yes to their tools.
-
-What a server says of itself is shown such that it cannot pretend to be the command line.
-"""
+"""`bollard mcp …`: MCP servers of a host, and consent to their tools. Texts of a server are escaped, so that they
+cannot imitate the command line."""
 
 import json
 import os
@@ -76,7 +74,7 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermOptions:
-    """Options that override what the server claims about a tool."""
+    """Options that override the server's hints about a tool."""
 
     risk: Annotated[str | None, typer.Option("--risk", metavar="|".join(_RISKS), help="mcp.risk")] = None
     effects: Annotated[str | None, typer.Option("--effects", metavar="|".join(_EFFECTS), help="mcp.effects")] = None
@@ -126,8 +124,8 @@ def server_lines(server: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def tool_lines(tool: dict[str, Any], text: Text, *, whole: bool = False) -> Iterator[str]:
-    """One tool: its state, what it is taken to be, what it says of itself, what changed. `whole` for who agrees to it:
-    all that a model reads, with nothing cut off and nothing invisible."""
+    """One tool: its state, its terms, its own description, and its changes. `whole` is for consent: the complete text
+    that a model reads, with invisible characters shown."""
     yield text("mcp.tool", name=printable(tool["name"]), state=text(f"mcp.state.{tool['state']}"))
     if tool["state"] in {"unusable", "missing"}:
         yield f"    {printable(tool['problem'])}"
@@ -272,8 +270,8 @@ def _agree(shell: Shell, tools: list[dict[str, Any]], *, yes: bool) -> None:
         raise UsageProblem("error.mcp_refused", "hint.mcp_refused")
 
 
-# The file that other programs keep their MCP servers in, `{"mcpServers": {name: …}}`, read as servers of a host. What
-# looks like a secret there goes into the host's vault, and the server gets a reference to it.
+# Reads the file in which other programs keep their MCP servers, `{"mcpServers": {name: …}}`. Values that look like
+# secrets go into the host's vault, and the server gets references to them.
 
 
 _KNOWN: Final = frozenset(
@@ -333,7 +331,7 @@ def _server(name: str, entry: dict[str, Any], environment: Mapping[str, str]) ->
 
 
 def _login(server_id: str, entry: dict[str, Any], secrets: dict[str, str]) -> dict[str, Any]:
-    """`auth: "oauth"` with its fields beside it, or an object `oauth`, as other programs have it."""
+    """`auth: "oauth"` with separate fields, or an object `oauth`: other programs use both."""
     nested = entry.get("oauth")
     if entry.get("auth") != "oauth" and not isinstance(nested, dict):
         return {} if entry.get("auth") is None else {"auth": entry["auth"]}  # the host rejects it with a reason

@@ -1,7 +1,5 @@
-"""`bollard mcp login`: sends a browser to the login of a server, and listens on a loopback port for what it brings.
-
-The host compares what comes back and exchanges it; nothing of it is kept here.
-"""
+"""`bollard mcp login`: opens the login page of a server in a browser, and listens on a loopback port for the redirect.
+The host checks and exchanges the code; this command stores nothing."""
 
 import asyncio
 import hmac
@@ -33,7 +31,7 @@ _ANSWER: Final = (
 async def log_in(
     shell: Shell, client: "HostClient", server_path: str, name: str, *, port: int, opens: bool
 ) -> "JsonObject":
-    """Log in and return the server. Raises `UsageProblem`, and what the client raises."""
+    """Log in and return the server. Raises `UsageProblem`, and errors of the client."""
     waiting = _Waiting(shell)
     try:
         listener = await asyncio.start_server(waiting.answer, _HERE, port, limit=LOGIN_HEAD_BYTES)

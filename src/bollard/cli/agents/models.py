@@ -1,7 +1,5 @@
-"""`bollard models …`: the models of a host. Keys are secrets, and only their names are given here.
-
-What a model said is shown such that it cannot pretend to be the command line.
-"""
+"""`bollard models …`: the models of a host. A key is a secret, and options contain only its name. Texts of a model are
+escaped, so that they cannot imitate the command line."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

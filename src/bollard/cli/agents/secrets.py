@@ -1,5 +1,5 @@
-"""`bollard secrets …`: sets, lists and removes secrets. A value comes from a pipe or the terminal, never as an option,
-where the shell's history and the list of processes would have it; and it is never shown again."""
+"""`bollard secrets …`: sets, lists and removes secrets. A value comes from a pipe or the terminal, never from an
+option, which the shell's history and the process list would show. It is not shown again."""
 
 import getpass
 import sys

@@ -1,7 +1,7 @@
-"""The tokens this user's command line knows, in a file that only the user may read.
+"""The tokens of this user's command line, in a file that only the user may read.
 
-`bollard up` writes the token of a first start there, so that `bollard chat` just works on the same machine. The host
-itself keeps a digest only and never reads this file.
+`bollard up` writes the token of a first start there, so that `bollard chat` works on the same machine without a login.
+The host itself stores only a digest and never reads this file.
 """
 
 import contextlib

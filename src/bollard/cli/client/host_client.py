@@ -119,7 +119,7 @@ class HostClient:
     async def events(
         self, method: str, path: str, body: JsonObject | None = None, last_id: str | None = None
     ) -> AsyncGenerator[tuple[HttpAnswer, AsyncIterator[SseEvent]]]:
-        """A stream of events. Raises what `http_client` raises, and `HostProblem` when the host refuses."""
+        """A stream of events. Raises the errors of `http_client`, and `HostProblem` when the host refuses."""
         headers = {"Accept": "text/event-stream"}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id

@@ -1,7 +1,5 @@
-"""Requests to the host's API over the host's own HTTP client: one connection for each, with the headers of the caller.
-
-It knows HTTP and nothing of what the host says.
-"""
+"""Requests to the host's API over the host's own HTTP client: one connection per request, with the headers of the
+caller. This module knows HTTP, not the API."""
 
 import asyncio
 import contextlib
@@ -84,8 +82,8 @@ class HttpClient:
         *,
         body_bytes: int = HTTP_BODY_BYTES,
     ) -> AsyncGenerator[HttpAnswer]:
-        """Send a request; the answer's body is to be read inside the block. `sent` hears how much of the body has left.
-        Raises `HttpFailure`, also for what reading the answer raises inside the block."""
+        """Send a request; read the body of the answer inside the block. `sent` is called with the number of sent bytes.
+        Raises `HttpFailure`, also for errors while the answer is read inside the block."""
         where = str(self.address)
         request = HttpRequest(
             method=method,
@@ -131,7 +129,7 @@ async def pieces_of(answer: HttpAnswer) -> AsyncIterator[bytes]:
 
 
 async def _addresses(place: Destination, within_s: float) -> Sequence[IPv4Address | IPv6Address]:
-    """All addresses of a host: where it is, is for the person to say. Raises `NotSent`."""
+    """All addresses of a host. There are no egress rules here, because the person names the host. Raises `NotSent`."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(within_s):

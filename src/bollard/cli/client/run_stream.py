@@ -138,7 +138,7 @@ class RecordPrinter:
             )
         )
         asked, self._asked = self._asked, set[str]()
-        if code == "host.lost" and asked:  # sending it again would ask twice
+        if code == "host.lost" and asked:  # a repeated request would ask twice
             self._renderer.note(self._text("hint", hint=self._text("chat.still_asked")))
         elif (key := f"failure.{code}") in self._text:
             self._renderer.note(self._text("hint", hint=self._text(key)))

@@ -1,4 +1,4 @@
-"""`bollard login`, `logout` and `whoami`: the session of this user's commands, and what it may do."""
+"""`bollard login`, `logout` and `whoami`: the session of this user's commands, and its rights."""
 
 import os
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def logout(shell: Shell, url: UrlOption = None) -> int:
 
 @single_command("whoami")
 def whoami(shell: HostShell) -> int:
-    """Show as whom commands come to the host."""
+    """Show the identity of this user's commands."""
     shown = shell.get("/api/v1/session")
     return shell.show(shown, _session_lines(shown, shell.text))
 

@@ -1,4 +1,4 @@
-"""`bollard users …`: the people of a workspace, their passwords, and which actors of channels they are."""
+"""`bollard users …`: the people of a workspace, their passwords, and the actors of channels that are linked to them."""
 
 from typing import Annotated, Any, Final
 

@@ -1,4 +1,4 @@
-"""`bollard workspaces …`: what isolates one team's things from another's."""
+"""`bollard workspaces …`: workspaces, which isolate teams from each other."""
 
 from typing import Annotated, Any, Final
 

@@ -205,7 +205,7 @@ def import_archive(
     from bollard.host.backup.workspace_import import import_workspace
     from bollard.host.clock import SystemClock
 
-    settings = store.settings(there=False)  # the lock makes a directory that is new
+    settings = store.settings(there=False)  # the lock creates a new directory
     folders = (settings.data, StoreOptions().settings(there=False).data)
     believed = chosen_trust(shell, file, "workspace", trust, folders)
     with ExitStack() as stack:
@@ -340,7 +340,7 @@ def settled_json(settled: "Settlement") -> dict[str, Any]:
 
 
 def settled_lines(settled: "Settlement", text: Text) -> Iterator[str]:
-    """Text with the counts, and what may have to be repeated by hand."""
+    """Text with the counts, and a list of work that may have to be repeated by hand."""
     counts = {"runs": settled.runs, "events": settled.events, "deliveries": len(settled.deliveries)}
     open_ones = {"approvals": len(settled.approvals), "questions": len(settled.questions)}
     yield text("restore.settled", **counts, **open_ones)

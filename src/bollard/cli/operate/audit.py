@@ -1,4 +1,4 @@
-"""`bollard audit …`: what the log says, and whether it is what was written."""
+"""`bollard audit …`: shows, exports and verifies the log."""
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -214,7 +214,7 @@ def _query(types: list[str] | None, severity: str | None, run: str | None, since
 
 
 def keys_of(given: Sequence[str] | None) -> dict[str, str]:
-    """By id, in hex. Raises `UsageProblem`."""
+    """Public keys by id, in hex. Raises `UsageProblem`."""
     from bollard.trust.keys import VerifyKey
 
     found: dict[str, str] = {}
@@ -229,7 +229,7 @@ def keys_of(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def verifying(keys: Mapping[str, str]) -> "dict[str, VerifyKey]":
-    """What checks signatures, by id. Raises `UsageProblem`."""
+    """Verifiers of signatures, by id. Raises `UsageProblem`."""
     from bollard.trust.keys import VerifyKey
 
     try:
@@ -241,8 +241,8 @@ def verifying(keys: Mapping[str, str]) -> "dict[str, VerifyKey]":
 
 @contextmanager
 def opened_store(settings: "Settings") -> "Generator[Store]":
-    """A store that is only read, beside a host that may run on it. Raises `UsageProblem` for a store of an earlier
-    version: opening it would migrate it under the host that uses it."""
+    """A store for reading only; a host may run on it. Raises `UsageProblem` for a store of an earlier version, because
+    opening it would migrate it under that host."""
     from bollard.host.clock import SystemClock
     from bollard.host.store.migrations import REVISIONS
     from bollard.host.store.selection import choose_store
@@ -260,7 +260,7 @@ def opened_store(settings: "Settings") -> "Generator[Store]":
 
 
 def line_of(item: dict[str, Any]) -> str:
-    """A record in one line: when, how much it matters, what, who, about what, and what came of it."""
+    """A record in one line: time, severity, type, actor, object and outcome."""
     capability: dict[str, Any] = item.get("capability") or {}
     parts = (item.get("actor"), item.get("run_id"), capability.get("id") or item.get("subject"), item.get("outcome"))
     rest = "  ".join(shorten(str(each), _DETAIL_CHARACTERS) for each in parts if each)
@@ -270,8 +270,8 @@ def line_of(item: dict[str, Any]) -> str:
 def _checked_lines(
     checked: "CheckedLog", compared: "StoreReport | None", keys: list[str], text: Text, *, inside: bool
 ) -> Iterator[str]:
-    """`compared` is `None` where the database was not compared with the log; `inside` says that the only witness is in
-    the data directory."""
+    """`compared` is `None` if the database was not compared with the log; `inside`: the only witness is in the data
+    directory."""
     report = checked.report
     for each in report.problems:
         place = f"{each.workspace}/{each.chain}" if each.chain else "-"

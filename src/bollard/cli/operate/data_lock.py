@@ -13,16 +13,16 @@ _OTHERS: Final = 0o077
 
 
 class DataLock:
-    """Held from `take` until it is closed or the process ends, however it ends."""
+    """A lock from `take` until it is closed or the process ends for any reason."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     @classmethod
     def take(cls, data: Path) -> Self:
-        """Make the directory if need be and lock it; raises `UsageProblem`."""
+        """Create the directory if it does not exist, and lock it. Raises `UsageProblem`."""
         try:
-            make_folder(data, 0o700)  # with its name on disk: all that is acknowledged is in there
+            make_folder(data, 0o700)  # flushed with its name, because all acknowledged data is in it
             _close_to_others(data)
             descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -36,7 +36,7 @@ class DataLock:
         try:
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode())
-        except OSError as error:  # a full disk: there was room for the name of the file and not for a line in it
+        except OSError as error:  # a full disk: there was room for the file's name, but not for a line in it
             os.close(descriptor)
             raise UsageProblem("error.write", "hint.data", path=data, detail=error.strerror or error) from error
         return cls(descriptor)
@@ -46,8 +46,8 @@ class DataLock:
 
 
 def _close_to_others(data: Path) -> None:
-    """What is in the directory is its owner's alone. A directory of another user cannot be closed, and is refused.
-    Raises `OSError` and `UsageProblem`."""
+    """Make the directory accessible to its owner only. Refuses a directory of another user. Raises `OSError` and
+    `UsageProblem`."""
     found = data.stat()
     mode = stat.S_IMODE(found.st_mode)
     if not mode & _OTHERS:

@@ -1,4 +1,4 @@
-"""`bollard doctor`: finds and explains what is likely wrong, with a host running or without one. Changes nothing."""
+"""`bollard doctor`: finds and explains likely problems, with or without a running host. Changes nothing."""
 
 import os
 from typing import Annotated

@@ -148,7 +148,7 @@ _OTHERS: Final = 0o077
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding. The text `doctor.<check>` says what is wrong, `.why` why it matters, `.fix` what to do."""
+    """One finding. The text `doctor.<check>` names the problem, `.why` its effect, `.fix` the remedy."""
 
     check: str
     severity: Severity

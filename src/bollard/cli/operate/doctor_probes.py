@@ -107,7 +107,7 @@ def _store_settings(environment: Mapping[str, str], asked: Mapping[str, Any]) ->
 
 
 def _configured(environment: Mapping[str, str], asked: Mapping[str, Any], name: str) -> object:
-    """One setting, unchecked, whatever is wrong with the others."""
+    """One setting, unchecked, even if other settings are invalid."""
     try:
         file = tomllib.loads(Path("bollard.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,6 +1,7 @@
-"""How the log of a host looks: one line for each record, for a person or as JSON. What looks like a secret is blanked.
+"""The format of the host's log: one line per record, for a person or as JSON, with values that look like secrets
+removed.
 
-The host logs through structlog; uvicorn and other libraries log through `logging` and are led to the same place.
+The host logs through structlog; uvicorn and other libraries log through `logging`, which is redirected here.
 """
 
 import importlib
@@ -15,8 +16,8 @@ from bollard.cli.terminal.columns import shorten
 
 
 def load_without_rich() -> None:
-    """structlog draws tracebacks with rich wherever it finds it. A host writes plain lines, and every host would pay
-    5 MiB for what none uses: so it does not find it. Whoever wants rich later still does."""
+    """Hide rich from structlog, which otherwise formats tracebacks with it. A host writes plain lines, and the import
+    would cost every host 5 MiB. Later imports of rich still work."""
     if "structlog" in sys.modules or "rich" in sys.modules:
         return
     sys.modules["rich"] = None  # type: ignore[assignment]  # what Python says is not there
@@ -33,7 +34,7 @@ import structlog  # noqa: E402
 _SECRET_NAMES: Final = re.compile(
     r"token(?!s$)|secret|password|passwd|authorization|api_?key|cookie|credential|signature|ticket", re.IGNORECASE
 )
-"""`…tokens` counts what a model read or wrote."""
+"""`…tokens` counts tokens of a model."""
 _SECRET_VALUES: Final = re.compile(
     r"bollard_[\w-]{20,}"  # the admin token
     r"|blk_\w+?_[\w-]{8,}"  # an API key
@@ -46,7 +47,7 @@ _SECRET_VALUES: Final = re.compile(
     re.IGNORECASE,
 )
 _DEPTH: Final = 8
-"""How deep a value is looked at; what is deeper is not shown."""
+"""The depth to which a value is checked; deeper parts are not shown."""
 _BLANK: Final = "***"
 _COLOURS: Final = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 
@@ -54,7 +55,7 @@ Event = MutableMapping[str, Any]
 
 
 def configure_logs(level: str, *, for_people: bool, hidden: Callable[[Any], Any] = lambda value: value) -> None:
-    """Everything from `level` on goes to stderr; `hidden` takes known secrets out of a value."""
+    """Log records from `level` on to stderr; `hidden` removes known secrets from a value."""
 
     def scrubbed(logger: Any, method: str, event: Event) -> Event:
         del logger, method
@@ -79,7 +80,7 @@ def configure_logs(level: str, *, for_people: bool, hidden: Callable[[Any], Any]
 
 
 def without_secrets(logger: Any, method: str, event: Event) -> Event:
-    """Blank what has the name or the look of a secret."""
+    """Remove values whose name or form is that of a secret."""
     del logger, method
     return {name: _blanked(name, value) for name, value in event.items()}
 
@@ -104,7 +105,7 @@ def _blanked(name: str, value: Any, depth: int = 0) -> Any:
 
 
 def _named(logger: Any, method: str, event: Event) -> Event:
-    """The level; a worker's own level stands, because its records come through one of ours."""
+    """The level. A record of a worker keeps its own level, because the host logs it for the worker."""
     del logger
     event.setdefault("level", method)
     return event

@@ -1,4 +1,4 @@
-"""`bollard drain`, `migrate` and `log rebuild`: work on a host and its store between two versions."""
+"""`bollard drain`, `migrate` and `log rebuild`: maintenance of a host and its store."""
 
 import time
 from collections.abc import Callable, Generator

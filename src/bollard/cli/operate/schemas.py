@@ -1,5 +1,5 @@
-"""`bollard protocol schema` and `bollard openapi`: the documents of the protocol and of the host's API, printed or
-written. Needs no host that runs."""
+"""`bollard protocol schema` and `bollard openapi`: print or write the schemas of the protocol and the description of
+the API. Needs no running host."""
 
 import difflib
 from pathlib import Path

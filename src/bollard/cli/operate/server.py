@@ -1,4 +1,5 @@
-"""Runs the host in this process: the socket, the lock, the loop, the signals. What a host is, `bollard.host` knows."""
+"""Runs the host in this process: the socket, the lock, the event loop, the signals. `bollard.host` builds the host
+itself."""
 
 import asyncio
 import contextlib
@@ -31,7 +32,7 @@ from bollard.host.settings import Settings
 
 
 class Announcer:
-    """Tells what a host does while it starts and stops: sentences for a person, or one JSON line for each event."""
+    """Reports the start and the stop of a host: text for a person, or one JSON line per event."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
@@ -44,7 +45,7 @@ class Announcer:
         self._tell("listening", *sentences, address=address, version=version, data=str(data))
 
     def token(self, token: str, saved: str | None) -> None:
-        """The admin token of a first start, and the file in which it was kept for this user."""
+        """The admin token of a first start, and the file in which it was saved for this user."""
         kept = self._text("up.token_saved", path=saved) if saved else self._text("up.token_unsaved")
         self._tell("token", self._text("up.token", token=token), kept, token=token, saved=saved)
 
@@ -64,7 +65,7 @@ class Announcer:
         self._tell("stopped", self._text("up.stopped"))
 
     def broken(self) -> None:
-        """The host had to stop: nothing can be written."""
+        """The host must stop, because nothing can be written."""
         self._tell("broken", self._text("up.broken"), self._hint("hint.broken"))
 
     def _hint(self, key: str) -> str:
@@ -72,19 +73,19 @@ class Announcer:
 
     def _tell(self, event: str, *sentences: str, **fields: object) -> None:
         line = json.dumps({"event": event, **fields}, ensure_ascii=False)
-        with contextlib.suppress(BrokenPipeError):  # whoever listened has gone; the host has not
+        with contextlib.suppress(BrokenPipeError):  # the reader of the output is gone; the host continues
             for each in (line,) if self._shell.for_programs else sentences:
                 self._shell.print(each)
 
 
-# Tells systemd how the host is (`Type=notify`): one datagram on the socket that it named. Nothing without systemd.
+# Notifies systemd (`Type=notify`): one datagram to the socket that systemd names. Does nothing without systemd.
 
 
 _VARIABLE: Final = "NOTIFY_SOCKET"
 
 
 def tell_systemd(environment: Mapping[str, str], *states: str) -> bool:
-    """`READY=1`, `STOPPING=1`, `STATUS=…`; returns whether it was sent. A failed notice changes nothing."""
+    """Send `READY=1`, `STOPPING=1` or `STATUS=…`; returns whether it was sent. A failure has no effect."""
     address = environment.get(_VARIABLE, "")
     if not address.startswith(("/", "@")):
         return False
@@ -103,25 +104,25 @@ def tell_systemd(environment: Mapping[str, str], *states: str) -> bool:
 
 
 class StopDeadline:
-    """Armed once, when the stop begins. Nothing disarms it: the process ends before."""
+    """A timer that is set once, when the stop begins. Nothing cancels it: the process ends before."""
 
     def __init__(self, seconds: float) -> None:
-        """Call in the main thread, before anything can begin a stop."""
+        """Call in the main thread, before a stop can begin."""
         self._seconds = math.ceil(seconds)
         self._is_armed = False
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM,))
 
     def arm(self) -> None:
-        """Allocates nothing. A second reason to stop gives no more time."""
+        """Set the timer. Allocates nothing. A second reason to stop does not extend the time."""
         if not self._is_armed:
             signal.alarm(self._seconds)
             self._is_armed = True
 
     def arm_on(self, number: signal.Signals) -> None:
-        """Arm when this signal comes. Call after the event loop has set its handler, which runs next."""
-        # A loop without memory cannot read which signal came, and one that waits for a lock calls no callback. This
-        # handler runs in both cases: setting it takes back the loop's `siginterrupt`, so a signal ends the wait.
+        """Set the timer when this signal arrives. Call after the event loop has set its handler, which runs next."""
+        # A loop without memory cannot read the signal number, and a loop that waits for a lock runs no callback. This
+        # handler runs in both cases: setting it resets the loop's `siginterrupt`, so that a signal interrupts the wait.
         of_loop = cast("Callable[[int, FrameType | None], object]", signal.getsignal(number))
 
         def handler(came: int, frame: FrameType | None) -> None:
@@ -136,10 +137,11 @@ _SETTLED = frozenset({"ready", "away", "quarantined", "stopped"})
 
 
 def serve(settings: Settings, announcer: Announcer, redactor: Redactor | None = None) -> int:
-    """Until a signal comes; 0 after an orderly stop. Raises `CliError` and `HostError` when the host cannot start."""
+    """Run until a signal arrives; returns 0 after an orderly stop. Raises `CliError` and `HostError` if the host cannot
+    start."""
     lock = DataLock.take(settings.data)
     try:
-        tls = tls_of(settings)  # before anything else is begun, like the socket
+        tls = tls_of(settings)  # first of all, like the socket
         with _bound(settings) as listener:
             deadline = StopDeadline(2 * settings.grace_s + STOP_DEADLINE_S)
             host = _host(settings, redactor, deadline)
@@ -159,9 +161,9 @@ def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
 
 
 def _started_executor() -> ThreadPoolExecutor:
-    """An executor whose threads all run. A thread that is started without memory may die before it says that it runs,
-    and the loop, which starts it, would wait for ever."""
-    count = min(32, (os.cpu_count() or 1) + 4)  # as many as the loop would start
+    """An executor whose threads are all started. A thread that is started without memory may die before it reports its
+    start, and the loop would wait for it for ever."""
+    count = min(32, (os.cpu_count() or 1) + 4)  # the number that the loop would start
     executor, met = ThreadPoolExecutor(count, thread_name_prefix="bollard"), Barrier(count)
     for _ in range(count):
         executor.submit(met.wait)
@@ -169,13 +171,13 @@ def _started_executor() -> ThreadPoolExecutor:
 
 
 def _settle_memory() -> None:
-    """What is loaded by now lives as long as the process: the collector need not look at it again."""
+    """Exclude the loaded modules from garbage collection: they live as long as the process."""
     gc.collect()
     gc.freeze()
 
 
 def _bound(settings: Settings) -> socket.socket:
-    """The socket, before anything else is begun: a port that is taken must cost nothing."""
+    """Bind the socket first, so that a port in use costs nothing."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -224,7 +226,7 @@ class _Serving:
             loop.add_signal_handler(number, self._signalled)
             self._deadline.arm_on(number)
         app = await self._host.start()
-        saved = await asyncio.to_thread(self._remember)  # before anybody can ask: whoever reaches the host finds it
+        saved = await asyncio.to_thread(self._remember)  # first, so that a client of the host finds its token
         stop_s = self._settings.grace_s + STOP_MARGIN_S
         server = HttpServer(app, self._settings, stop_s=stop_s, tls=self._tls, memory=self._host.reader_memory)
         _settle_memory()
@@ -247,7 +249,7 @@ class _Serving:
                 await self._host.drain()  # while the server still answers requests and ends streams
             server.should_exit = True
             await (self._host.abandon() if self._host.broken.is_set() else self._host.stop())
-            server.force_exit = True  # every run has ended: a reader that is still there waits for nothing
+            server.force_exit = True  # every run has ended: a remaining reader waits for nothing
             await serving
         if self._host.broken.is_set():
             self._announcer.broken()
@@ -256,7 +258,7 @@ class _Serving:
         return 0
 
     def _signalled(self) -> None:
-        """The first signal stops the host, a second one does not wait for its runs."""
+        """The first signal stops the host; a second one does not wait for its runs."""
         if self._stop.is_set():
             os._exit(1)
         self._stop.set()
@@ -268,7 +270,8 @@ class _Serving:
             self._announcer.token(self._host.new_token, saved)
 
     def _remember(self) -> str | None:
-        """Where the token is kept for this user's own commands; nothing when it is not, or is not known here."""
+        """The file in which the token is saved for this user's commands; `None` if it is not saved, or not known
+        here."""
         credentials = Credentials(credentials_path(os.environ))
         data = str(self._settings.data.resolve())
         known = credentials.of_data(data)
@@ -282,7 +285,7 @@ class _Serving:
         return str(credentials.path)
 
     async def _watch(self) -> None:
-        """Say which agents are there as they come, and which plugins will not."""
+        """Announce agents when they are ready, and plugins that cannot be used."""
         announced: set[str] = set()
         while True:
             pools = self._host.pools()

@@ -38,7 +38,7 @@ class StoreOptions:
 
 
 def revision_of(settings: "Settings") -> str | None:
-    """The revision of the schema that a database has. Changes nothing."""
+    """The schema revision of a database. Changes nothing."""
     from bollard.host.backup.table_source import open_snapshot
 
     snapshot = open_snapshot(settings.database, settings.data)

@@ -26,7 +26,7 @@ def up(
     database: Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")] = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="up.option.workers")] = None,
 ) -> int:
-    gc.set_threshold(*COLLECT_AFTER)  # what is loaded now stays: to look through it again and again takes a tenth
+    gc.set_threshold(*COLLECT_AFTER)  # the loaded modules stay: collecting them again and again costs a tenth
     from bollard.cli.operate.host_log import configure_logs  # isort: skip -- before anything that logs
     from bollard.cli.operate.server import Announcer, serve
     from bollard.host.secrets.redactor import Redactor

@@ -109,7 +109,7 @@ def _of_loader(inspection: _Inspection, text: Text) -> list[Finding]:
 
 
 def _inspect(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s: float) -> _Inspection:
-    # Files, not pipes: a process that the plugin left behind may hold them, and nobody has to wait for it.
+    # Files, not pipes: a process that the plugin left behind may hold them open, and would delay the end.
     with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as printed:
         # The child leads a session of its own, so that whatever it started ends with it.
         with subprocess.Popen(  # noqa: S603 -- our own interpreter, with a path the person gave
@@ -157,7 +157,7 @@ def _end_group(child: "subprocess.Popen[bytes]") -> None:
         return
 
 
-# The checks that look at a plugin's files and at what it declares. They run no plugin code.
+# The checks of a plugin's files and declarations. They run no plugin code.
 
 
 _SECRETS: Final = (".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ed25519*", ".netrc", ".pypirc")
@@ -236,7 +236,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-# --- what it declares ---
+# --- declarations ---
 
 
 def check_labels(metadata: PluginMetadata | None, runners: Sequence[AgentRunnerManifest], text: Text) -> list[Finding]:
@@ -256,7 +256,7 @@ def check_labels(metadata: PluginMetadata | None, runners: Sequence[AgentRunnerM
 
 
 def _options(where: str, item: FormItem) -> list[tuple[str, str, dict[str, str]]]:
-    # A value that is shown as it is (gpt-4, 10) reads the same in every language.
+    # A plain value (gpt-4, 10) is the same in every language.
     return [
         (where, f"config_schema.{item.name}.options.{option.value}", option.label)
         for option in item.options or ()
@@ -279,17 +279,15 @@ def check_descriptions(
     ]
 
 
-# --- what its code calls ---
+# --- calls in the code ---
 
 
 def check_calls(
     sources: Sequence[Path], root: Path, runners: Sequence[AgentRunnerManifest], text: Text
 ) -> list[Finding]:
-    """API calls in the code that no runner of the plugin requests permission for.
-
-    Only what is written out (`ctx.api.models.stream`) is seen, so silence proves nothing; what is seen is certain to
-    be refused by a host.
-    """
+    """API calls in the code that no runner of the plugin requests permission for. Only literal calls
+    (`ctx.api.models.stream`) are found, so no finding proves nothing; a found call is certain to be refused by a
+    host."""
     held = {
         (key, operation)
         for runner in runners
@@ -319,7 +317,7 @@ def _calls(source: Path) -> Iterator[tuple[int, str, str]]:
             return
         tree = ast.parse(source.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return  # a module that is needed fails to load, and that is reported
+        return  # a required module that fails to load is reported elsewhere
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)):
             continue

@@ -1,4 +1,4 @@
-"""`bollard conformance -- CMD…`: runs the worker kit and shows what it found. The kit is `bollard.conformance`."""
+"""`bollard conformance -- CMD…`: runs the conformance kit (`bollard.conformance`) and shows the results."""
 
 import dataclasses
 import itertools

@@ -186,7 +186,7 @@ class DevelopmentSession:
     def _sentence(self, error: CliError) -> str:
         return error.sentences(self._shell.text)[0]
 
-    # --- what is printed ---
+    # --- output ---
 
     def _print(self, event: str, **fields: Any) -> None:
         if self._shell.for_programs:

@@ -25,7 +25,7 @@ FOLDER_RULES: Final[Mapping[str, Severity]] = MappingProxyType(
 """The rules that the command checks, not the loader. Their texts have the keys `rule.…`."""
 
 _MILD: Final = frozenset({"PL15"})
-"""Rules of the loader whose breach leaves the entry usable as it stands in the manifest."""
+"""Rules of the loader whose violation leaves the entry usable as the manifest describes it."""
 
 
 def severity_of(rule: str) -> Severity:

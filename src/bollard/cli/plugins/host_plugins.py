@@ -31,7 +31,7 @@ from bollard.wire.plugin_files import plugin_files
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject
 
-# Makes one archive of whatever a person calls a plugin: a folder, a Python file, a zip or a wheel. Runs none of it.
+# Packs a plugin into an archive: a folder, a Python file, a zip or a wheel. Runs no code of it.
 
 
 ARCHIVE: Final = "application/zip"
@@ -239,7 +239,7 @@ PLUGIN_COLUMNS: Final = (
 )
 
 
-# The log of a plugin of a host, printed: what is there, and with `--follow` what comes until Ctrl-C.
+# Prints the log of a plugin: existing lines, and with `--follow` new ones until Ctrl-C.
 
 
 async def print_logs(shell: Shell, client: HostClient, plugin_id: str, *, lines: int, follow: bool) -> int:
@@ -275,7 +275,7 @@ async def follow_lines(
                     after = line["number"]
                     on_line(line)
         except (Unreachable, ConnectionLost):
-            after = 0 if tries else after  # a host that was restarted counts anew
+            after = 0 if tries else after  # a restarted host numbers its lines anew
         except BadAnswer as error:
             raise problem_of_failure(error) from error
         except HostProblem:

@@ -1,6 +1,7 @@
-"""`python -m bollard.cli.plugins.inspection FD PATH`: load a plugin in a process of its own and say what was found.
+"""`python -m bollard.cli.plugins.inspection FD PATH`: loads a plugin in a separate process and reports its entries and
+problems.
 
-The answer goes to the inherited descriptor FD, because the plugin's code may print. The parent is `plugincheck`.
+The report goes to the inherited descriptor FD, because the plugin's code may print. The parent is `check.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _described(plugin: LoadedPlugin) -> JsonObject:
 
 
 def main(descriptor: int, path: Path) -> None:
-    """Write one JSON document and leave at once: threads of the plugin must not keep the process."""
+    """Write one JSON document and exit at once: threads of the plugin must not keep the process alive."""
     os.set_inheritable(descriptor, False)
     try:
         answer = _described(load_plugin(path))

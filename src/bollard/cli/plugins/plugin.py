@@ -1,4 +1,5 @@
-"""`bollard plugin …`: writes, checks, tests and runs a plugin on this machine. `installed` has those on a host."""
+"""`bollard plugin …`: creates, checks, tests and runs a plugin on this machine. `installed` has the commands for
+plugins of a host."""
 
 import ast
 import importlib.util
@@ -119,7 +120,7 @@ def run(
     )
     messages = message
     if event is not None and event != MESSAGE:
-        messages = message or [""]  # one run on the event, with or without a text
+        messages = message or [""]  # one run for the event, with or without a text
     return asyncio.run(_play(shell, options, messages, event or MESSAGE))
 
 
@@ -140,7 +141,7 @@ def _positive(option: str, seconds: float) -> float:
     return seconds
 
 
-# The report of `bollard plugin check` as a person reads it.
+# The report of `bollard plugin check` for a person.
 
 
 _STYLES: Final = {"error": "red", "warning": "yellow"}
@@ -149,7 +150,7 @@ _WIDE_COLUMNS: Final = 110
 
 
 def print_report(console: Console, report: CheckReport, text: Text, *, strict: bool) -> None:
-    """Findings, what is usable, and one line that says how it stands."""
+    """Findings, usable entries, and one line with the result."""
     if report.findings:
         console.print(_findings(report, text, console.width))
         console.print()
@@ -179,7 +180,7 @@ def _findings(report: CheckReport, text: Text, columns: int) -> Table:
     for finding in report.findings:
         cells = [printable(cell) for cell in (finding.where, finding.field, finding.problem, finding.hint)]
         name = Styled(finding.rule, _STYLES[finding.severity])
-        if narrow:  # five slivers cannot be read: the field stands below the place, the hint below the problem
+        if narrow:  # five narrow columns are unreadable: the field goes below the place, the hint below the problem
             table.add_row(name, _stacked(cells[0], cells[1]), _stacked(cells[2], cells[3]))
         else:
             table.add_row(name, *(Styled(cell) for cell in cells))
@@ -190,15 +191,15 @@ def _stacked(upper: str, lower: str) -> Styled:
     return Styled.assemble(upper, "\n", (lower, "dim"))
 
 
-# `bollard plugin test`: pytest on a plugin's own tests, in a child process with the plugin's folder on its path.
+# `bollard plugin test`: runs pytest on a plugin's own tests, in a child process with the plugin's folder on its path.
 
 
 _NOTHING_COLLECTED: Final = 5
-"""pytest's exit code when there was no test."""
+"""pytest's exit code for no tests."""
 
 
 def run_tests(path: Path, arguments: Sequence[str], *, output_to_stderr: bool) -> int:
-    """Run them and give pytest's exit code; raises where there is nothing to run."""
+    """Run the tests and return pytest's exit code; raises if there are none."""
     if importlib.util.find_spec("pytest") is None:
         raise UsageProblem("error.no_pytest", "hint.no_pytest")
     if not path.exists():
@@ -209,10 +210,10 @@ def run_tests(path: Path, arguments: Sequence[str], *, output_to_stderr: bool) -
     inherited = os.environ.get("PYTHONPATH")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(folder), *([inherited] if inherited else [])]),
-        # Neither bytecode nor pytest's cache belongs into a plugin that will be shipped.
+        # Bytecode and pytest's cache do not belong into a plugin that is shipped.
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    code = subprocess.run(  # noqa: S603 -- our own interpreter, with arguments the person gave
+    code = subprocess.run(  # noqa: S603 -- our own interpreter, with arguments of the user
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *targets, *arguments],
         cwd=folder,
         env=environment,
@@ -225,7 +226,7 @@ def run_tests(path: Path, arguments: Sequence[str], *, output_to_stderr: bool) -
 
 
 def _targets(path: Path) -> tuple[Path, list[str]]:
-    """The plugin's folder, and what pytest is to look at in it."""
+    """The plugin's folder, and the tests in it."""
     if path.is_dir():
         return path, [name for name in ("tests",) if (path / name).is_dir()]
     beside = path.with_name(f"test_{path.name}")
@@ -236,22 +237,22 @@ def _has_tests(file: Path) -> bool:
     try:
         body = ast.parse(file.read_bytes()).body
     except (SyntaxError, ValueError):
-        return True  # pytest says what is wrong with it
+        return True  # pytest reports the problem
     named = (node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef))
     return any(name.startswith(("test_", "Test")) for name in named)
 
 
-# Writes a new plugin from the templates. Never overwrites, and knows nothing of what the templates say.
+# Writes a new plugin from the templates. Never overwrites a file.
 
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _SUFFIX: Final = ".txt"
-"""What template files end with, so that no tool takes them for code."""
+"""The suffix of template files, so that no tool treats them as code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPlugin:
-    """What was written: the folder or file to name in other commands, and every file."""
+    """The created files: the folder or file to name in other commands, and every file."""
 
     path: Path
     files: tuple[Path, ...]

@@ -1,5 +1,5 @@
-"""`bollard runtimes …`: the runtimes of other machines that a host lets in. `bollard runtime` is the other end: it
-serves a plugin on this machine to a host on another."""
+"""`bollard runtimes …`: the enrolled runtimes of a host. `bollard runtime` is the other side: it serves a plugin of
+this machine to a host."""
 
 import os
 import re
@@ -156,7 +156,7 @@ def runtime(
     enroll: Annotated[str | None, typer.Option("--enroll", metavar="CODE", help="runtime.enroll")] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="runtime.key")] = None,
 ) -> int:
-    """Enrol the plugin where a code is given, then become its worker process."""
+    """Enrol the plugin if a code is given, then replace this process by the worker."""
     from bollard.runtime.remote_host import read_address
     from bollard.wire import WireError
 
@@ -175,19 +175,19 @@ def runtime(
 
 
 def _key_path(address: "HostAddress", plugin: Path) -> Path:
-    """A key for each host and plugin, so that none is known to two hosts."""
+    """A key for each host and plugin, so that two hosts never know the same key."""
     folder = credentials_path(os.environ).parent / "runtimes" / _ODD.sub("-", address.authority)
     return folder / f"{_ODD.sub('-', plugin.resolve().stem)}.json"
 
 
 def _enrol(shell: Shell, address: "HostAddress", code: str, file: Path) -> None:
-    """The key is on disk before the host hears of it: an answer that is lost must not lose the key."""
+    """The key is on disk before it is sent to the host: a lost answer must not lose the key."""
     from dataclasses import replace
 
     from bollard.runtime.remote_host import enrol, load_key, make_key, save_key
 
     key = load_key(file) if file.exists() else make_key()
-    if key.host_id is not None:  # it was enrolled before; whatever ended that, the key is not trusted again
+    if key.host_id is not None:  # it was enrolled before: that key is not trusted again
         key = make_key()
     with writing(file):
         save_key(file, key)
@@ -211,4 +211,4 @@ def _become_worker(path: Path, url: str, key: Path) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     arguments = ["-P", "-m", "bollard.runtime", str(path), "--connect", url, "--key", str(key)]
-    os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 -- signals and the exit code are the worker's
+    os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 -- the worker gets the signals

@@ -1,7 +1,5 @@
-"""One conversation with one runner. The worker process is restarted after a crash; runs follow one another.
-
-What happens in a run is the business of `session_run`.
-"""
+"""One conversation with one runner. The worker process is restarted after a crash, and runs follow one another.
+`session_run` has a single run."""
 
 import asyncio
 import os
@@ -129,11 +127,11 @@ async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink
         problem = error.problem
         raise _unusable(path, problem.rule, f"{problem.where}: {problem.field}: {problem.problem}", text) from error
     printed: deque[str] = deque(maxlen=_LAST_LINES)
-    ready = asyncio.Event()  # until then, what the worker writes says why it does not start
+    ready = asyncio.Event()  # before the session is open, output of the worker explains why it does not start
 
     def output(stream: Literal["stdout", "stderr"], line: str) -> None:
         printed.append(line)
-        if ready.is_set():  # native code, or a process of the plugin: not seen by the runtime
+        if ready.is_set():  # native code, or a process of the plugin: the runtime does not see it
             events.logged(LogRecord(level="info", message=line, fields={"stream": stream}))
 
     plugin, folder = _located(path)
@@ -223,7 +221,7 @@ class Session:
     # --- before the first run ---
 
     async def open(self, *, interactive: bool) -> None:
-        """Start the worker, choose the runner, and show what is usable and what is not."""
+        """Start the worker, choose the runner, and show usable and unusable entries."""
         link = await self._connected()
         early, self._early = self._early or [], None
         for record in early:
@@ -304,7 +302,7 @@ class Session:
         link = await self._connected()
         try:
             turn.started(link.end.start_run(turn.request, turn))
-        except ChannelClosed:  # it died while nobody looked
+        except ChannelClosed:  # it died between two runs
             link = await self._connected()
             turn.started(link.end.start_run(turn.request, turn))
 
@@ -316,7 +314,7 @@ class Session:
         return True
 
     def steer(self, text: str, on_sent: Callable[[bool], None]) -> None:
-        """Send a message into the active run. `on_sent` is called at once with whether the run took it."""
+        """Send a message into the active run. `on_sent` is called at once with whether the run accepted it."""
         turn = self._turn if self.steerable else None
         try:
             if turn is not None:
@@ -329,7 +327,7 @@ class Session:
         path = self._options.record
         if path is None:
             return
-        if self._turns > 1:  # a recording is one run
+        if self._turns > 1:  # a recording holds one run
             path = path.with_name(f"{path.stem}-{self._turns}{path.suffix}")
         with writing(path):
             recording.save(path)

@@ -34,9 +34,8 @@ from bollard.sdk.testing.recording import BLANK
 from bollard.sdk.testing.transcript import text_of
 from bollard.wire import ChannelClosed, Delta, HostRun, PayloadTooLarge, RunCall, RunEnd, Strike, WorkerResult
 
-# The host that `plugin run` plays: a `MemoryHost` with a demo model, the plugin's own tools, and a growing history.
-#
-# Knows contexts, configuration and the transcript. The worker and its channel are `workerlink`'s business.
+# The host that `plugin run` simulates: a `MemoryHost` with a demo model, the plugin's own tools, and a growing history.
+# It knows contexts, configuration and the transcript; `session` has the worker and its connection.
 
 
 DEMO_MODEL: Final = "demo"
@@ -155,7 +154,7 @@ def recording_of(ledger: RunLedger, runner: AgentRunnerManifest) -> Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRunEnd:
-    """How a run ended."""
+    """The end of a run."""
 
     outcome: RunOutcome
     shown: RunEnded
@@ -169,7 +168,7 @@ class LocalRunEnd:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Lines that were sent into the run and that it did not read."""
+        """Lines that were sent into the run, but not read."""
         return tuple(line for line, status in self.outcome.steering if status == "dropped")
 
 
@@ -250,7 +249,7 @@ class LocalRun:
         if reason is None and end.how == "lost" and self.ledger.terminal is None:
             reason = "runner.crashed"
         outcome = self._stage.end(self.ledger, reason)
-        # Cancelled, and it said nothing more: it was abandoned, and may still be at work in there.
+        # Cancelled without further output: the run was abandoned, and its code may still be active in the worker.
         abandoned = self.reason is not None and self.ledger.terminal is None
         return LocalRunEnd(
             outcome=outcome,
@@ -266,7 +265,7 @@ class LocalRun:
             ),
         )
 
-    # --- what the channel tells (RunSink) ---
+    # --- callbacks of the worker connection (RunSink) ---
 
     def delta(self, delta: Delta, size: int) -> None:
         del size
@@ -314,7 +313,7 @@ class LocalRun:
 
     def struck(self, strike: Strike) -> None:
         self._renderer.rejected(f"strike {strike.count}", f"{strike.fault}: {strike.detail}")
-        if strike.ends == "run" and self.reason is None:  # the channel has sent the cancellation
+        if strike.ends == "run" and self.reason is None:  # the worker connection has sent the cancellation
             self.reason = "runner.protocol"
             self._wait_for_end()
 
@@ -339,7 +338,7 @@ class LocalRun:
         except PayloadTooLarge as error:
             refusal = AgentAPIError(code="payload_too_large", message=str(error))
         except ChannelClosed:
-            return  # nobody waits for it any more
+            return  # no caller waits for it any more
         if refusal is not None:
             call.refuse(refusal)
         self._renderer.called(

@@ -1,1 +1,1 @@
-"""Commands for events, runs, conversations and what runs leave behind."""
+"""Commands for events, runs, conversations, artifacts and state."""

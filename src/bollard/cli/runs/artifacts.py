@@ -1,4 +1,4 @@
-"""`bollard artifacts …`: what is known of an artifact, its content in a file, and its end."""
+"""`bollard artifacts …`: shows, downloads and deletes artifacts."""
 
 import hashlib
 import sys
@@ -31,7 +31,7 @@ def get(
     if file == "-":
         shell.run(_fetch(shell.client, artifact, sys.stdout.buffer))
         return 0
-    with whole_file(Path(file)) as sink:  # what is cut off on the way leaves no file
+    with whole_file(Path(file)) as sink:  # an interrupted download leaves no file
         size = shell.run(_fetch(shell.client, artifact, sink))
     return shell.tell(
         {"artifact_id": artifact, "file": file, "bytes": size}, shell.text("artifacts.kept", file=file, size=size)
@@ -42,7 +42,7 @@ app.add_delete(ARTIFACTS, ("artifact", ArtifactId), "remove")
 
 
 async def _fetch(client: HostClient, artifact: str, sink: BinaryIO) -> int:
-    """Returns how many bytes it was. Raises `HostProblem` where they are not those that the host knows."""
+    """The number of bytes. Raises `HostProblem` if they differ from the digest that the host knows."""
     known = cast("dict[str, Any]", await client.get(ARTIFACTS.one(artifact)))
     digest, size = hashlib.sha256(), 0
     async with client.content(ARTIFACTS.one(artifact, "/content")) as pieces:

@@ -1,7 +1,5 @@
-"""`bollard events …` and `bollard resolve`: tells a host what happened, and shows what became or would become of it.
-
-Everything there is to know of an event is in its JSON.
-"""
+"""`bollard events …` and `bollard resolve`: posts and shows events, and previews how an event would be routed. JSON
+output has every field."""
 
 import json
 import secrets
@@ -30,7 +28,7 @@ def event_line(event: dict[str, Any], text: Text) -> str:
 
 
 def event_lines(event: dict[str, Any], text: Text) -> Iterator[str]:
-    """What happened, and what became of it."""
+    """An event and its outcome."""
     content: dict[str, Any] = event.get("content") or {}
     yield event_line(event, text)
     yield text("events.when", created=second_of(event["created_at"]))
@@ -89,7 +87,7 @@ def post(
 
 
 def _posted_lines(answer: dict[str, Any], text: Text) -> Iterator[str]:
-    """What became of an event that was posted."""
+    """The outcome of a posted event."""
     if (reason := answer.get("reason")) is not None:
         message, hint = _rejection(reason, text)
         yield text("events.kept", event=answer["event_id"], reason=printable(message))
@@ -97,7 +95,7 @@ def _posted_lines(answer: dict[str, Any], text: Text) -> Iterator[str]:
         return
     key = "events.accepted" if answer["first"] else "events.known"
     key = "events.steered" if "steering" in answer and answer["first"] else key
-    # An event that was known may wait for its run still; then its own id is all there is to name.
+    # A repeated event may still wait for its run; then only its own id can be shown.
     yield text(key, event=answer["event_id"], run=answer["run_id"] or answer["event_id"])
 
 
@@ -146,7 +144,7 @@ def resolve(
 
 
 def _resolved_lines(answer: dict[str, Any], text: Text) -> Iterator[str]:
-    """Binding by binding, then what is decided, then what would stand in the way."""
+    """The bindings one by one, then the routing, then closed gates."""
     for step in answer["steps"]:
         yield step["text"]
     decision: dict[str, Any] | None = answer["decision"]

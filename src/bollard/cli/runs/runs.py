@@ -1,7 +1,6 @@
 """`bollard runs …`: lists, shows, watches, steers and cancels runs, and explains their permissions.
 
-Everything there is to know of a run is in its JSON. The reasons of a grant come from the host, in the reader's
-language.
+JSON output has every field. The reasons of a grant come from the host, in the reader's language.
 """
 
 from __future__ import annotations

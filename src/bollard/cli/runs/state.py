@@ -1,4 +1,4 @@
-"""`bollard state purge`: delete what somebody wrote into state."""
+"""`bollard state purge`: finds and deletes state by its writer."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -33,7 +33,8 @@ def purge(
 
 
 def _purged_lines(answer: dict[str, Any], text: Text) -> Iterator[str]:
-    """What a dry run would delete, or how much was; and what nobody could judge."""
+    """The values that a dry run would delete, or the number of deleted ones, and the number of values with an unknown
+    writer."""
     if answer["dry_run"]:
         items = answer["items"]
         for item in items:
