@@ -32,7 +32,7 @@ class Findings:
     bubblewrap: str = ""
     """The path of bubblewrap; empty if it is absent or cannot start a program."""
     processes: Literal["cgroup", "user", "none"] = "none"
-    """What bounds the number of processes: a control group, or the user's limit, which the superuser does not have."""
+    """The limit on processes: a control group, or the user's limit, which does not bind the superuser."""
     openat2: bool = False
 
 

@@ -1,6 +1,7 @@
 """The kit's end of one worker connection: sends any frame, waits for any condition, records everything.
 
-Frames are raw instead of through `HostEnd`: the kit sends what no host sends and must see what a host tolerates.
+Frames are raw instead of through `HostEnd`: the kit must send frames that no host sends, and see frames that a host
+tolerates.
 """
 
 import asyncio

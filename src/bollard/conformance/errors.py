@@ -32,7 +32,7 @@ class NothingSelected(KitError):
 
 
 class CaseFailed(KitError):
-    """A case failed. Carries the expectation and what happened instead."""
+    """A case failed. Carries the expectation and the actual behaviour."""
 
     def __init__(self, expected: str, came: str) -> None:
         super().__init__(f"expected {expected}; {came}")

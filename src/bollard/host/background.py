@@ -1,4 +1,4 @@
-"""Background tasks that nobody awaits, referenced until they end or their owner closes."""
+"""Background tasks without a waiting caller, referenced until they end or their owner closes."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -50,14 +50,14 @@ from bollard.host.workers.boundary import WorkerPool
 
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
-    """Where facts and contents are kept, and the clock that dates them."""
+    """The storage of records and contents, and the clock."""
 
     journal: Journal
     store: Store
     blobs: BlobStore
     clock: Clock
     hub: Hub = msgspec.field(default_factory=Hub)
-    """Shows records to readers as they come."""
+    """Shows records to readers as they arrive."""
     terms: ArtifactTerms = ANY_TERMS
     """On which artifacts are taken."""
 
@@ -70,7 +70,7 @@ class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapabilityParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs can use, what it may cost, and the secrets that must stay hidden."""
+    """The capabilities of runs, their budgets, and the secrets to redact."""
 
     sources: Sources = msgspec.field(default_factory=Sources)
     budgets: Budgets | None = None

@@ -73,8 +73,8 @@ STREAM_LOOK_S: Final = 15.0  # between two checks whether the reader of a stream
 # --- runs and events ---
 
 RUN_OUTPUT_MIB: Final = 256
-"""Default of what one run may record: its results, the host's own records of it, and inline content. A run that exceeds
-it is ended."""
+"""Default limit of the output of one run: its results, the host's records about it, and inline content. The host ends a
+run that exceeds it."""
 RUN_OUTPUT_MIB_MAX: Final = 65_536  # the largest value in the settings or of an agent
 DRAFT_CHARACTERS: Final = 1 * MIB  # text kept to assemble one message that comes as deltas; the rest is counted
 DRAFTS_CHARACTERS: Final = 4 * MIB  # texts and ids of all open messages of one run; a run with more is ended

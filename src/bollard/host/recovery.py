@@ -1,4 +1,4 @@
-"""Reads what an earlier incarnation left in the store, and builds the entries that end its runs.
+"""Reads the unfinished runs of an earlier incarnation, and builds the entries that end them.
 
 A lost run is replayed through the state machine, so that its deltas become complete messages.
 """

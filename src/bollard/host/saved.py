@@ -1,4 +1,5 @@
-"""What people save at a host, and what follows from it: agents, plugins, skills, MCP servers, knowledge, runtimes."""
+"""The repositories of saved resources, and the capabilities that depend on them: agents, plugins, skills, MCP servers,
+knowledge, runtimes."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -16,7 +16,7 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 class Place(Protocol):
-    """What has a workspace, bot, conversation and thread: a scope or a row."""
+    """A value with a workspace, bot, conversation and thread: a scope or a row."""
 
     @property
     def workspace(self) -> str: ...

@@ -40,7 +40,7 @@ class Database(Protocol):
     # --- reading ---
 
     def read(self, statement: str, values: Values = ()) -> list[Row]:
-        """Rows of what is committed."""
+        """Committed rows."""
         ...
 
     def among(self, column: str) -> str:
@@ -63,7 +63,7 @@ class Database(Protocol):
         """Chunks by their number, with the words that they were added with."""
         ...
 
-    # --- searching, on what is committed ---
+    # --- searching, on committed data ---
 
     def frequency(self, base: int, term: str) -> int:
         """The number of chunks that contain a word. Numbers above `MATCHES` may be too small."""

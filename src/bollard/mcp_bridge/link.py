@@ -246,7 +246,7 @@ class Link:
 
 
 class _Progress:
-    """Passes progress on, seldom enough that a flood of it costs nobody anything."""
+    """Forwards progress at a limited rate, so that a flood of it is cheap."""
 
     def __init__(self, call: int, send: Send) -> None:
         self._call = call

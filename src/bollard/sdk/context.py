@@ -79,7 +79,7 @@ class RunContext(Generic[C]):
         timeout_ms = raw.runtime.timeout_ms
         self._until = None if timeout_ms is None else clock() + timeout_ms / 1000
 
-    # --- what the run is about ---
+    # --- the event and its place ---
 
     @property
     def run_id(self) -> str:
@@ -144,7 +144,7 @@ class RunContext(Generic[C]):
     def metadata(self) -> JsonObject:
         return self.raw.metadata
 
-    # --- what the run can do ---
+    # --- actions ---
 
     @property
     def api(self) -> RunApi:
@@ -164,7 +164,7 @@ class RunContext(Generic[C]):
             raise ValueError(f"unknown log level {level!r}; use one of {', '.join(_LEVELS)}")
         self._log(level, message, fields)
 
-    # --- what the runner yields ---
+    # --- results ---
 
     def delta(
         self,

@@ -151,7 +151,7 @@ class _Run:
             except asyncio.CancelledError as error:
                 self._stopping = True
                 refused = error
-            except Exception as error:  # noqa: BLE001 -- the runner is told at its yield, and may go on
+            except Exception as error:  # noqa: BLE001 -- raised at the runner's yield; the runner may continue
                 refused = error
                 refusals += 1
                 if refusals > REFUSALS:
@@ -171,7 +171,7 @@ class _Run:
         if explicit and value.type not in TERMINAL_TYPES:
             try:
                 await self._send(value)
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- nobody is left to be told
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- no caller is left
                 await self.end_with(error)
                 return
         if explicit or not self._is_stopping():
@@ -206,7 +206,7 @@ class _Run:
             last = message_completed(value, message_id=None)
             try:
                 await self._emit(last.type, last.data)
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- it is the last word either way
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- the run ends either way
                 await self.end_with(error)
                 return
         await self.end_with(asyncio.CancelledError())

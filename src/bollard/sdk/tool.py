@@ -167,7 +167,7 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-# What a tool returned, as the protocol's answer. Calling the tool is not done here.
+# The value that a tool returned, as an answer of the protocol.
 
 
 _CONTENT: tuple[type[BaseModel], ...] = tuple(get_args(member)[0] for member in get_args(get_args(ContentElement)[0]))

@@ -35,7 +35,7 @@ def seal_cursor(secret: bytes, *, purpose: str, scope: str, place: JsonValue) ->
 
 
 def open_cursor(secret: bytes, cursor: str, *, purpose: str, scope: str) -> JsonValue:
-    """Return the place in a cursor. Raises `BadCursor`, which does not say what is wrong."""
+    """Return the position in a cursor. Raises `BadCursor`, which does not name the fault."""
     if len(cursor) > CURSOR_CHARACTERS:
         raise BadCursor("the cursor is not valid here")
     try:

@@ -1,8 +1,8 @@
 """Checks the URLs of providers and MCP servers. Pure.
 
-A URL that an authorized person saves is used as it is, also in the own network (ADR 0060). Refused are other schemes
-than http and https, plain http to other networks, and link-local addresses. A URL that an MCP server names, such as its
-authorization server, must not lead into the own network unless the server itself is there.
+A URL that an authorized person saves may be in the own network (ADR 0060). Refused are schemes other than http and
+https, plain http to other networks, and link-local addresses. A URL that an MCP server names, such as its authorization
+server, must not be in the own network unless the server itself is.
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ _LOOPBACK: Final = ipaddress.IPv6Address("::1")
 
 
 class AddressKind(msgspec.Struct, frozen=True, kw_only=True):
-    """The kind of a URL, with the words for its errors."""
+    """The kind of a URL, with the terms for its errors."""
 
     of: str
     example: str

@@ -84,7 +84,7 @@ class HostEnd:
             raise IncompatiblePeer("the connection is not initialized", "call initialize first")
         return self._worker
 
-    # --- what the owner does ---
+    # --- methods for the owner ---
 
     async def initialize(self, host_version: str, *, timeout_s: float = REQUEST_TIMEOUT_S) -> protocol.InitializeResult:
         """Exchange introductions, once. Raises `IncompatiblePeer` that says what to upgrade."""

@@ -181,7 +181,7 @@ class HostRun:
         self._struck_out = False
         self._over = False
 
-    # --- what the owner does ---
+    # --- methods for the owner ---
 
     def credit(self, sequence: int) -> None:
         """Grant credit: results through `sequence` are committed."""

@@ -270,7 +270,7 @@ class Peer:
         return self._held.bytes
 
     def close(self, reason: str) -> None:
-        """Stop receiving, send what is queued, and close."""
+        """Stop receiving, send the queued frames, and close."""
         self._closing = True
         self._held.send_some()
         self.transport.close(reason)

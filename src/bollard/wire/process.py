@@ -142,7 +142,7 @@ class PipeReader:
             return b""  # a broken pipe has ended
 
     def close(self) -> None:
-        """Stop reading and report what is left."""
+        """Stop reading and report the remaining output."""
         if self.closed.done():
             return
         if self._pause is not None:

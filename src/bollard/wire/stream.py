@@ -125,7 +125,7 @@ class StreamTransport(asyncio.Protocol):
         self._reading = False
         self._abort_timer: asyncio.TimerHandle | None = None
 
-    # --- what asyncio calls ---
+    # --- callbacks of asyncio ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._stream = cast("asyncio.Transport", transport)

@@ -1,7 +1,7 @@
 """The proof of a run in one file: its event, its grant, its records, and the signed heads that cover them.
 
-A stranger checks it with the host's public key and nothing else. Between the records of the run stand the headers of
-others, without their data: a link of the chain covers each of them. Making it blocks; checking it is pure.
+A third party verifies it with the host's public key alone. Between the records of the run are the headers of other
+records, without their data, because the links of the chain cover them. Building a proof blocks; verifying one is pure.
 """
 
 from bisect import bisect_left
@@ -185,25 +185,25 @@ def _graph_of(store: Store, workspace: str, points: Sequence[RecordRow]) -> Prov
     return None if sha256 is None or kept is None else ProvedGraph(sha256=sha256, json=kept.body.decode())
 
 
-# Checks a proof of a run: with the file and a public key, and nothing of the host that made it. Pure.
+# Verifies the proof of a run with the file and a public key, without the host. Pure.
 
 
 T = TypeVar("T", bound=msgspec.Struct)
 PROOF_BYTES: Final = 1 << 30
-"""The largest file that is looked at."""
+"""The largest accepted file."""
 
 
 class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a proof shows."""
+    """The content of a verified proof."""
 
     run_id: str
     workspace: str
     records: int
     """Records of the run, and its event."""
     without_data: int
-    """Those of them whose data is not there: it was dropped, or withheld."""
+    """Records without data: it was dropped, or withheld."""
     unsigned: int
-    """Those of them that no signed head vouches for."""
+    """Records that no signed head covers."""
     ended: bool
     key_ids: tuple[str, ...]
     """The keys that signed."""
@@ -238,7 +238,7 @@ def read_proof(text: bytes) -> Proof:
 
 
 def check_proof(proof: Proof, keys: Mapping[str, VerifyKey]) -> ProofReport:
-    """`keys` are the public keys that are believed, by id."""
+    """`keys` are the trusted public keys, by id."""
     problems: list[str] = []
     own: list[ProvedRecord] = []
     unsigned = 0
@@ -348,8 +348,8 @@ def _graph_problems(proof: Proof, granted: ProvedRecord) -> Iterator[str]:
 
 
 def _hole_problems(proof: Proof) -> Iterator[str]:
-    """Records of one chain with others between them that are not here must have following numbers: else some of the
-    run's own may have been left out. Between two chains nobody can say."""
+    """Records of one chain whose neighbours are missing must have consecutive numbers; otherwise records of the run may
+    have been left out. This cannot be checked between two chains."""
     before: tuple[Section, int] | None = None
     for section in proof.sections:
         numbers = [record.seq for record in section.records if record.run_id == proof.run_id and record.seq is not None]

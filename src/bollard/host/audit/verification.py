@@ -162,7 +162,7 @@ class LogWalk:
                 continue
             expected = tip.position + 1
             try:
-                if observed.__class__ is int:  # what a database without booleans has; no host writes another number
+                if observed.__class__ is int:  # SQLite has no booleans; no host writes another number
                     observed = _FLAGS[observed]
                 header = (workspace, chain, position, run, seq, epoch, source, kind, observed, at, digest)
                 linked = sha256(tip.hash.encode() + encode(header)).hexdigest()
@@ -291,7 +291,7 @@ class LogWalk:
                 detail = f"the data of a {kind} record is gone, and retention never takes it"
             elif kind == _PURGED and not drops.purged[kind]:
                 detail = f"the data of {count} {kind} records is gone, and no later one says that it was dropped"
-            elif count > drops.purged[kind] and not gone[_PURGED]:  # else nobody can say how much was dropped
+            elif count > drops.purged[kind] and not gone[_PURGED]:  # otherwise the number of dropped records is unknown
                 detail = f"the data of {count} {kind} records is gone, and the log says that {drops.purged[kind]} were"
                 detail += " dropped"
             else:

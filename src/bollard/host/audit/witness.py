@@ -1,7 +1,7 @@
-"""The witness: sends every signed head to a second sink, so that a rewrite of the log alone does not go unseen.
+"""The witness: sends every signed head to a second sink, so that a rewrite of the log alone is detected.
 
-The sink may be down: the host goes on, says so, and writes an `audit.gap` record when it is back. Only the newest head
-of each chain is held meanwhile, because it vouches for everything before it.
+If the sink is down, the host continues, reports it, and writes an `audit.gap` record when the sink is back. Meanwhile
+only the newest head of each chain is held, because it vouches for everything before it.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Where events come from and replies go: chat platforms, programs, devices. One boundary, and what stands behind it."""
+"""Channels: connections to chat platforms, programs and devices, which send events and receive replies."""

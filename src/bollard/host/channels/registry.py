@@ -1,4 +1,4 @@
-"""The channels that people saved, of every workspace, and what sends through each of them."""
+"""The saved channels of every workspace, and their senders."""
 
 import asyncio
 import contextlib
@@ -132,10 +132,10 @@ _SECRET: Final = "channel_secret"  # noqa: S105 -- the kind of row that holds on
 
 
 class Channels(Protocol):
-    """Where a delivery finds its channel."""
+    """Finds the channel of a delivery."""
 
     def sender(self, workspace: str, channel_id: str) -> Channel | None:
-        """What sends to the channel; `None` if there is none, or it is disabled, or it only receives events."""
+        """The sender of the channel; `None` if the channel does not exist, is disabled, or only receives events."""
         ...
 
     def is_off(self, workspace: str, channel_id: str) -> bool:
@@ -144,7 +144,7 @@ class Channels(Protocol):
 
 
 class ChannelRepository(Repository[SavedChannel]):
-    """The saved channels, and their secrets, which are kept beside the log."""
+    """The saved channels. Their secrets are stored beside the log."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class ChannelRepository(Repository[SavedChannel]):
         egress: EgressClient | None = None,
     ) -> None:
         """`is_open` says whether a workspace is open: a channel of a closed workspace receives and sends nothing.
-        Without a `sealer`, in memory, secrets are kept in clear."""
+        Without a `sealer`, in memory, secrets are stored in plain text."""
         super().__init__(CHANNEL, changes, self._read_channel, SavedChannel.stored)
         self._sealer = sealer
         self._redactor = redactor or Redactor()
@@ -238,7 +238,7 @@ class ChannelRepository(Repository[SavedChannel]):
         )
 
     def _opened(self, row: KeptRow) -> str:
-        """Raises `Unsealable`. A secret that an earlier version kept in clear is sealed when it changes."""
+        """Raises `Unsealable`. A secret that an earlier version stored in plain text is sealed when it changes."""
         if self._sealer is None or not is_sealed(row.body):
             return row.body.decode()
         return self._sealer.open(_place(row.workspace, row.id), row.body).decode()

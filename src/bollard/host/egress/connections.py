@@ -23,7 +23,7 @@ from bollard.host.limits import EGRESS_FRAMING, EGRESS_KEPT_CONNECTIONS, EGRESS_
 PIECE_BYTES: Final = 65536
 """The limit of one read."""
 Judge = Callable[[Destination, float], Awaitable[Sequence[Address]]]
-"""Looks a place up within so many seconds, and returns the addresses that a connection may be made to; raises
+"""Resolves a name within this many seconds, and returns the addresses that may be connected to. Raises
 `EgressDenied`."""
 
 
@@ -94,7 +94,7 @@ class _Incoming:
     keeps: bool = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.has_head:  # there may be any number of them behind the body, and no caller needs those
+        if not self.has_head:  # there may be any number of them after the body, and no caller needs them
             self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
             self.head_bytes += len(name) + len(value)
 
@@ -306,7 +306,7 @@ class Connections:
                 await answer.head()
             except _Stale:
                 connection.drop()
-                kept = None  # nothing of an answer came, and a new connection cannot be stale
+                kept = None  # no part of an answer arrived, and a new connection cannot be stale
             except BaseException:
                 connection.drop()
                 raise

@@ -1,1 +1,1 @@
-"""Grants: what one run may do, decided once before it starts, and every question about it answered from that."""
+"""Grants: the permissions of one run, compiled once before it starts, and their explanation."""

@@ -34,7 +34,10 @@ class SavedKnowledgeBase(SavedBody):
     kb_id: ChosenName
     name: Annotated[str, Field(max_length=DOCUMENT_NAME_CHARACTERS)] = ""
     description: Annotated[
-        str, Field(max_length=limits.TEXT_CHARACTERS, description="What it contains. People and models choose by it.")
+        str,
+        Field(
+            max_length=limits.TEXT_CHARACTERS, description="The contents of the base. People and models choose by it."
+        ),
     ] = ""
     embedding: Literal["bundled", "none"] = Field(
         default="bundled", description="`bundled` searches by meaning and by words, `none` by words only."

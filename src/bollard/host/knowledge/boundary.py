@@ -58,7 +58,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for. `filters` compares metadata of documents: by key a value, or a list of allowed values."""
+    """A query. `filters` compares metadata of documents: for each key a value, or a list of allowed values."""
 
     query: str
     top_k: int = 5

@@ -1,1 +1,1 @@
-"""MCP servers as sources of tools. The SDK lives in a process of its own (`bollard.mcp_bridge`)."""
+"""MCP servers as sources of tools. A separate process loads the SDK (`bollard.mcp_bridge`)."""

@@ -197,7 +197,7 @@ class McpBridge:
         return answer
 
     async def finish_login(self, order: FinishLogin, limit_s: float) -> LoginEnded:
-        """Complete a login with what the browser came back with, and wait for the outcome."""
+        """Complete a login with the query of the redirect, and wait for the outcome."""
         ended = self._logins.get(order.login)
         if ended is None:
             return LoginEnded(login=order.login, problem=_LOST)

@@ -33,7 +33,7 @@ NO_TERMS: Final = Terms()
 
 
 class ToolConsent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The consent of a person to one definition of a tool, on these terms. The log holds it as it is."""
+    """The consent of a person to one definition of a tool, on these terms. The log stores it unchanged."""
 
     definition_sha256: str
     definition: dict[str, Any]  # JSON; the decoder does not know `JsonValue`
@@ -65,7 +65,7 @@ def suggested(seen: ToolSeen) -> Terms:
     destructive = seen.destructive is not False
     return Terms(
         risk="low" if read_only else "high" if destructive else "medium",
-        # Whatever the hints say: output of a server is untrusted, and what it reads may be private.
+        # In spite of the hints: output of a server is untrusted, and the data that it reads may be private.
         flow=Flow(reads_private=True, brings_untrusted=True, sends_out=seen.open_world is not False),
         effects="none" if read_only else "idempotent" if seen.idempotent is True else "at_most_once",
     )
@@ -208,7 +208,7 @@ class ConsentMcpTools(Strict):
 
 
 def terms_of(chosen: _Terms, otherwise: Terms) -> Terms:
-    """The terms that a person chose, and the suggested ones for what is left out."""
+    """The terms that a person chose, completed with the suggested ones."""
     return Terms(
         risk=chosen.risk or otherwise.risk,
         flow=otherwise.flow if chosen.flow is None else Flow(**chosen.flow.model_dump()),

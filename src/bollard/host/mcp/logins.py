@@ -143,12 +143,12 @@ class BeginMcpLogin(Strict):
     """`POST /api/v1/mcp-servers/{server_id}/login`."""
 
     redirect_uri: Annotated[str, Field(max_length=256)] = Field(
-        description="Where the browser comes back to: `http`, a loopback address, with a port."
+        description="The redirect URI of the browser: `http`, a loopback address, with a port."
     )
 
 
 class CompleteMcpLogin(Strict):
-    """`POST /api/v1/mcp-servers/{server_id}/login/complete`: what the browser came back with."""
+    """`POST /api/v1/mcp-servers/{server_id}/login/complete`: the query of the redirect."""
 
     code: _Word
     state: _Word

@@ -26,7 +26,7 @@ class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 Watch = Callable[[Saved[ServerRecord] | None, Saved[ServerRecord] | None], None]
 Leaving = Callable[[str, str, str], JointChange]
-"""What is deleted with a server: called with the workspace, the server and the caller."""
+"""Deletes the data of a server: called with the workspace, the server and the caller."""
 
 
 def _nothing_leaves(workspace: str, name: str, by: str) -> JointChange:

@@ -292,7 +292,7 @@ class PluginFleet:
     def discovered(
         self, placement: PoolPlacement, identity: PluginIdentity, catalogue: RunnerCatalogue, tools: ToolCatalogue
     ) -> None:
-        """Publish what a worker declared when it introduced itself."""
+        """Publish the runners and tools that a worker declared."""
         placement.version = identity.version
         self._check_digest(placement, identity.digest)
         if placement not in self._placements:
@@ -385,7 +385,7 @@ def _select_tools(placement: PoolPlacement) -> list[str]:
 
 
 def _explain_failure(placement: PoolPlacement, problems: list[str]) -> str:
-    """Why nothing of a plugin can be used. The worker's own warnings explain more than the missing runner does."""
+    """Why no part of a plugin can be used. The worker's own warnings explain more than a missing runner."""
     lines = placement.log.last(20)
     warnings = [line.text for line in lines if line.kind == "log" and line.level in ("warning", "error")]
     return " | ".join(warnings[-3:] or problems) or "it offers no runner"

@@ -217,8 +217,8 @@ class ModelCalls:
     async def _asked(
         self, payer: Payer, model_id: str, operation: Operation, sent: int, most: int = 0
     ) -> AsyncGenerator[tuple[CallTarget, BilledCall]]:
-        """One call: reserved, asked, measured, settled, written down. `sent` tokens go out, and at `most` so many come
-        back where the caller said so."""
+        """One call: reserve, invoke, measure, settle, record. It sends about `sent` tokens and receives at `most` this
+        many, if the caller set a limit."""
         ports = self._ports
         known = ports.gateway.book.get(payer.asker.workspace, model_id)
         asked = BilledCall(payer, known, operation, sent, ports)

@@ -1,1 +1,1 @@
-"""Runtimes of other machines: enrolled once, let in by their key, and given runs like a worker of this one."""
+"""Runtimes on other machines: enrolled once, authenticated by their key, and given runs like local workers."""

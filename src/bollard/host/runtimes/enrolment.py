@@ -59,7 +59,7 @@ class Enrolled(Strict):
 
     name: ChosenName
     public_key: Digest = Field(description="32 bytes, as hex.")
-    plugin: PluginName | None = Field(default=None, description="The only plugin that it may bring, where one is said.")
+    plugin: PluginName | None = Field(default=None, description="The only plugin that the runtime may offer, if set.")
     enabled: Flag = True
     enrolled_by: str
     enrolled_ms: Int = Field(ge=0)
@@ -67,7 +67,7 @@ class Enrolled(Strict):
 
 
 def described_by(introduced: InitializeResult, runners: RunnerCatalogue, tools: ToolCatalogue) -> Description:
-    """The description of a remote plugin, from what its worker declares. It requests no environment variables: a
+    """The description of a remote plugin, from the declaration of its worker. It requests no environment variables: a
     remote worker does not see the host's environment."""
     identity = introduced.plugin
     access = RequestedAccess(

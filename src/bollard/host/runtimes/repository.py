@@ -1,6 +1,6 @@
-"""Keeps the runtimes of every workspace: enrolled by a one-time code, known by their key, forgotten when revoked.
+"""The runtimes of every workspace: enrolled by a one-time code, identified by their key, deleted when revoked.
 
-What is refused is refused alike, whatever was wrong: who only knows half must not learn which half.
+Every refusal has the same message, so that a caller with half of the credentials does not learn which half is wrong.
 """
 
 import re
@@ -46,7 +46,7 @@ class RuntimeRepository(Repository[Enrolled]):
         self._invitations = Invitations(journal, clock)
 
     def watch(self, watch: Changed) -> None:
-        """Who hears of each change, after its commit."""
+        """Called after the commit of each change."""
         self._watch = watch
 
     async def load(self, store: Store) -> None:
@@ -110,7 +110,7 @@ class RuntimeRepository(Repository[Enrolled]):
         if self.count(workspace) >= RUNTIMES_OF_WORKSPACE:
             raise RUNTIME.at_limit()
 
-    # --- changing and going ---
+    # --- changes and deletion ---
 
     async def consent(self, workspace: str, name: str, consented: Consented, by: str) -> Saved[Enrolled]:
         """Save the consent to the permissions of its plugin."""

@@ -1,1 +1,1 @@
-"""Skills: folders with a `SKILL.md`, read with suspicion, kept by the digest of their content, shown in three steps."""
+"""Skills: folders with a `SKILL.md`, treated as untrusted content, stored by digest, and loaded in three steps."""

@@ -66,7 +66,7 @@ class ContentFiles:
         return content
 
     def sweep(self, workspace: str, wanted: Set[str]) -> None:
-        """Remove what nothing refers to."""
+        """Remove contents without references."""
         place = self._folder / workspace
         if place.is_dir():
             for path in place.iterdir():

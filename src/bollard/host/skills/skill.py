@@ -213,7 +213,7 @@ class OfferedSkill(msgspec.Struct, frozen=True, kw_only=True):
     source: str = _MINE
     """`workspace`, or `plugin:author/name`."""
     authored: bool = False
-    """Whether a run wrote it. Its text is then as untrusted as what that run read."""
+    """Whether a run wrote it. Its text is then as untrusted as the data that the run had read."""
 
     def file(self, path: str) -> FileEntry | None:
         """The file at this path, if the skill has it."""

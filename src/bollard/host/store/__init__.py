@@ -1,1 +1,2 @@
-"""Where rows are kept: SQLite, PostgreSQL or memory behind one boundary; and blobs, as files. Knows no meaning."""
+"""Storage of rows (SQLite, PostgreSQL or memory, behind one boundary) and of blobs as files. Does not interpret
+them."""

@@ -152,7 +152,7 @@ def drop_data(among: str) -> str:
 
 
 def drop_raw(among: str) -> str:
-    """What the senders of these events sent in full."""
+    """The full payloads of these events."""
     return f"DELETE FROM artifacts WHERE source = 'event' AND {among}"  # noqa: S608 -- our own
 
 
@@ -398,5 +398,5 @@ TRANSCRIPT: Final = select(
     "WHERE place = ? AND conversation IS NOT NULL AND seq > ? AND seq < ?{narrowed} ORDER BY seq {way} LIMIT ?",
 )
 NARROWED: Final = {"role": "role = ?", "before_ms": "created_ms < ?", "after_ms": "created_ms > ?"}
-"""What a read of the transcript may be narrowed by, field of the query by field."""
+"""The filters of a transcript query, by field."""
 REVISION: Final = "SELECT version_num FROM alembic_version"

@@ -1,1 +1,1 @@
-"""The tools that come with the host: what each is, and who carries it out. They know nothing of policy."""
+"""The built-in tools: their definitions and their adapters. Policy is applied elsewhere."""

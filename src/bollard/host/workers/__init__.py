@@ -1,1 +1,1 @@
-"""Worker processes: started, watched, restarted and quarantined. What a run is, they do not know."""
+"""Worker processes: start, heartbeat, restart and quarantine. This package knows nothing about runs."""

@@ -158,4 +158,4 @@ class WorkerLog(Protocol):
 
 
 Discovered = Callable[[PluginIdentity, RunnerCatalogue, ToolCatalogue], None]
-"""Called with what a worker offers, before it gets any run."""
+"""Called with the runners and tools of a worker, before it gets any run."""

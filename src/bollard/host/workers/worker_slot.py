@@ -116,7 +116,7 @@ class ConnectedSlot(ABC):
 
     @property
     def identity(self) -> PluginIdentity:
-        """What the worker says it is."""
+        """The identity that the worker reports."""
         if self._end is None:
             raise RuntimeError("the worker is not started")
         return self._end.peer.plugin
@@ -352,7 +352,7 @@ class WorkerSlot(ConnectedSlot):
 
 
 async def _list_tools(end: HostEnd) -> ToolCatalogue:
-    """A worker that has none need not know the word."""
+    """A worker without tools need not support the method."""
     try:
         return await end.list_tools()
     except RemoteError as error:

@@ -1,4 +1,4 @@
-"""Users, keys, workspaces, channels, plugins, and data that is kept beside the log."""
+"""Users, keys, workspaces, channels, plugins, and rows beside the log."""
 
 from bollard.host.store.migrations.upgrade import run_schema
 

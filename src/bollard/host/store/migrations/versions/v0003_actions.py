@@ -1,4 +1,4 @@
-"""What runs do: their calls, approvals, flow bits; and secrets, MCP servers and skills that people save."""
+"""Calls, approvals and flow bits of runs; saved secrets, MCP servers and skills."""
 
 from bollard.host.store.migrations.upgrade import run_schema
 
