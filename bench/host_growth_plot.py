@@ -47,11 +47,11 @@ def plot(points: Sequence[Point]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         'aria-labelledby="title description">',
-        '<title id="title">What a run costs by the length of the log</title>',
+        '<title id="title">Cost of a run by the length of the log</title>',
         f'<desc id="description">Records in the log, host CPU per run, and runs per second. {said}.</desc>',
         STYLE,
         f'<rect class="ground" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="8"/>',
-        _text(WIDTH / 2, 28, "What a run costs by the length of the log", look="name"),
+        _text(WIDTH / 2, 28, "Cost of a run by the length of the log", look="name"),
         _text(WIDTH / 2, HEIGHT - 14, "records in the log (16 clients, 10 deltas a run)"),
         _text(LEFT + 22, TOP - 14, "host CPU per run, ms", look="cpu"),
         _text(WIDTH - RIGHT, TOP - 14, "runs/s", look="rate"),
