@@ -49,7 +49,7 @@ async def call_answer_tolerant(session: Session) -> None:
     await run.completes()
 
 
-@CASES.shared("a refused call reaches the runner with its code, and the run goes on", "P07-01")
+@CASES.shared("a refused call reaches the runner with its code, and the run continues", "P07-01")
 async def call_refused(session: Session) -> None:
     run = session.start([_CALL, step("delta", text="still here")])
     call = await session.next_call("host.info")
@@ -81,7 +81,7 @@ async def call_error_unhandled(session: Session) -> None:
     await run.fails_with("runner.error")
 
 
-@CASES.shared("parallel calls each get their own answer, whatever the order", "P06-04")
+@CASES.shared("parallel calls each get their own answer, in any order", "P06-04")
 async def calls_parallel(session: Session) -> None:
     queries: list[JsonObject] = [{"query": f"q{number}"} for number in range(_PARALLEL)]
     run = session.start([step("call_many", action="history.search", params=[*queries])])
@@ -115,7 +115,7 @@ async def calls_of_two_runs(session: Session) -> None:
         await run.completes()
 
 
-@CASES.shared("a call that is given up is told with api/cancel, and its late answer has no effect", "P11-26")
+@CASES.shared("api/cancel is sent for an abandoned call, and its late answer has no effect", "P11-26")
 async def call_given_up(session: Session) -> None:
     run = session.start([step("give_up", action="host.info", params={}, after_ms=50), step("delta", text="on")])
     call = await session.next_call("host.info")
@@ -188,7 +188,7 @@ async def stream_in_order(session: Session) -> None:
     await run.completes()
 
 
-@CASES.shared("credit for a stream is cumulative and never ahead of what the runner took", "P11-28")
+@CASES.shared("credit for a stream is cumulative and never exceeds the chunks that the runner took", "P11-28")
 async def stream_credit(session: Session) -> None:
     run = session.start([_stream(hold_after=3)])
     call = await _opened(session)
@@ -199,7 +199,7 @@ async def stream_credit(session: Session) -> None:
     await run.fails_with("cancelled")
 
 
-@CASES.shared("a stream longer than its window goes on as credit is returned", "P11-29")
+@CASES.shared("a stream longer than its window continues as credit is returned", "P11-29")
 async def stream_longer_than_window(session: Session) -> None:
     total = 2 * limits.STREAM_WINDOW_CHUNKS + 44
     run = session.start([_stream()])
@@ -225,7 +225,7 @@ async def stream_error(session: Session) -> None:
     await run.completes()
 
 
-@CASES.shared("a stream that the runner leaves is told with api/cancel, and late chunks have no effect", "P11-27")
+@CASES.shared("api/cancel is sent for a stream that the runner leaves, and late chunks have no effect", "P11-27")
 async def stream_left(session: Session) -> None:
     run = session.start([_stream(take=2), step("delta", text="on")])
     call = await _opened(session)

@@ -69,7 +69,9 @@ async def _abandoned(run: ScriptedRun) -> None:
 
 
 @CASES.own(
-    "a runner that ignores its cancel is abandoned after 5 s: run/start is answered, others go on", "P08-04", "P08-05"
+    "a runner that ignores its cancel is abandoned after 5 s: run/start is answered, other runs continue",
+    "P08-04",
+    "P08-05",
 )
 async def cancel_grace(session: Session) -> None:
     run = session.start([step("ignore_cancel"), step("delta", text="x"), _FOREVER])
@@ -130,7 +132,7 @@ async def cancel_ended_ignored(session: Session) -> None:
         raise CaseFailed("no result for a dead run", f"{run.count - count} came")
 
 
-@CASES.shared("a second cancel changes nothing: last results still come, and the first reason stands", "P08-08")
+@CASES.shared("a second cancel changes nothing: last results still arrive, and the first reason applies", "P08-08")
 async def cancel_twice(session: Session) -> None:
     last = [step("wait", ms=200), step("delta", text="bye")]
     run = session.start([step("on_cancel", steps=[*last]), step("delta", text="x"), _FOREVER])
@@ -151,7 +153,7 @@ async def cancel_while_blocked(session: Session) -> None:
     await run.fails_with("cancelled")
 
 
-@CASES.shared("a run that waits for an answer is cancelled at once, and the call is given up", "P08-09")
+@CASES.shared("a run that waits for an answer is cancelled at once, and its call too", "P08-09")
 async def cancel_during_call(session: Session) -> None:
     run = session.start([step("call", action="host.info", params={})])
     call = await session.next_call("host.info")

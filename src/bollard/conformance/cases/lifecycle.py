@@ -41,7 +41,7 @@ async def initialize_states_identity(session: Session) -> None:
         raise CaseFailed(f"protocol 1 and the plugin {AUTHOR}/{PLUGIN}", f"it says {shorten(session.introduction)}")
 
 
-@CASES.own("a second initialize is refused, and the connection goes on as it was", "P11-03")
+@CASES.own("a second initialize is refused, and the connection continues unchanged", "P11-03")
 async def initialize_once(session: Session) -> None:
     again: JsonObject = {"protocol": PROTOCOL_VERSION, "host_version": "another", "limits": {"window_results": 1}}
     require_error(await session.request("initialize", again), "a second initialize")
@@ -49,7 +49,9 @@ async def initialize_once(session: Session) -> None:
     await run.completes()
 
 
-@CASES.launching("a protocol version that the worker does not speak is refused with what to upgrade", "P11-04")
+@CASES.launching(
+    "a protocol version that the worker does not speak is refused with a hint that names the side to upgrade", "P11-04"
+)
 async def wrong_version_refused(launch: Launcher) -> None:
     async with launch(initialize=False) as session:
         params: JsonObject = {"protocol": _FUTURE_PROTOCOL, "host_version": "conformance", "limits": {}}
@@ -148,9 +150,7 @@ async def shutdown_idle(session: Session) -> None:
         raise CaseFailed("exit code 0", f"it is {code}")
 
 
-@CASES.own(
-    "after shutdown active runs end, new ones are refused, and the worker leaves when the last has ended", "P11-09"
-)
+@CASES.own("after shutdown active runs end, new ones are refused, and the worker ends after the last run", "P11-09")
 async def shutdown_lets_runs_end(session: Session) -> None:
     run = session.start([step("delta", text="a"), step("wait", ms=600), step("delta", text="b")])
     await run.has(1)
@@ -161,7 +161,7 @@ async def shutdown_lets_runs_end(session: Session) -> None:
     await session.exited("the worker to end soon after its last run")
 
 
-@CASES.own("when the shutdown grace has passed the worker cancels what is left and ends", "P11-10")
+@CASES.own("after the shutdown grace the worker cancels the remaining runs and ends", "P11-10")
 async def shutdown_grace_passes(session: Session) -> None:
     run = session.start([step("delta", text="a"), _FOREVER])
     await run.has(1)

@@ -32,7 +32,9 @@ async def log_record(session: Session) -> None:
         raise CaseFailed(f"warning of {run.id} with its fields", f"the record is {shorten(record)}")
 
 
-@CASES.own("log records are limited to bursts of 400 and 100 a second, and the number dropped is told", "P11-18")
+@CASES.own(
+    "log records are limited to bursts of 400 and 100 a second, and the number of dropped records is reported", "P11-18"
+)
 async def log_flood(session: Session) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -62,9 +64,7 @@ async def log_long_message(session: Session) -> None:
         raise CaseFailed(f"fields.cut_characters of at least {len(message) - kept}", f"it is {shorten(cut)}")
 
 
-@CASES.shared(
-    "what a runner prints reaches stdout, stderr or a log record, and never the connection as a frame", "P11-20"
-)
+@CASES.shared("printed text reaches stdout, stderr or a log record, and never the connection as a frame", "P11-20")
 async def print_is_not_the_channel(session: Session) -> None:
     text = '{"jsonrpc":"2.0","method":"run/result","params":{"run_id":"printed"}}'
     run = session.start([step("print", text=text), step("delta", text="x")])

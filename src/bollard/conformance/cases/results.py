@@ -35,7 +35,7 @@ async def answer_follows_terminal(session: Session) -> None:
     await session.never(lambda: run.count > count, "no result after the answer to run/start", for_s=0.1)
 
 
-@CASES.shared("a runner that just ends gives run.completed with finish reason end", "P05-03")
+@CASES.shared("a runner that ends without a terminal result gives run.completed with finish reason end", "P05-03")
 async def end_completes(session: Session) -> None:
     data = await session.start([step("delta", text="x")]).completes()
     if data.get("finish_reason") != "end":
@@ -43,7 +43,7 @@ async def end_completes(session: Session) -> None:
 
 
 @CASES.shared(
-    "a runner that raises gives run.failed with runner.error and a sentence; others go on", "P05-04", "P05-39"
+    "a runner that raises gives run.failed with runner.error and a sentence; other runs continue", "P05-04", "P05-39"
 )
 async def raise_fails(session: Session) -> None:
     other = session.start([step("wait", ms=150), step("delta", text="x")])
@@ -54,14 +54,14 @@ async def raise_fails(session: Session) -> None:
     await other.completes()
 
 
-@CASES.shared("a run.completed of the runner is sent as it is, once", "P05-05")
+@CASES.shared("a run.completed of the runner is sent unchanged, once", "P05-05")
 async def finish_is_the_only_terminal(session: Session) -> None:
     data = await session.start([step("delta", text="x"), step("finish", finish_reason="stop")]).completes()
     if data.get("finish_reason") != "stop":
         raise CaseFailed("finish_reason stop", f"it is {shorten(data)}")
 
 
-@CASES.shared("a run.failed of the runner is sent as it is, once", "P05-05")
+@CASES.shared("a run.failed of the runner is sent unchanged, once", "P05-05")
 async def fail_is_the_only_terminal(session: Session) -> None:
     run = session.start([step("fail", code="budget_exceeded", error="no money", retryable=True)])
     data = await run.fails_with("budget_exceeded")
@@ -69,7 +69,7 @@ async def fail_is_the_only_terminal(session: Session) -> None:
         raise CaseFailed("the error and retryable of the runner", f"they are {shorten(data)}")
 
 
-@CASES.shared("what a runner yields after its terminal result is not sent", "P05-06")
+@CASES.shared("results after the terminal result are not sent", "P05-06")
 async def nothing_after_terminal(session: Session) -> None:
     run = session.start([step("finish"), step("delta", text="x", count=3), step("raise", message="late")])
     await run.completes()
@@ -128,7 +128,7 @@ async def large_result_sent(session: Session) -> None:
         raise CaseFailed(f"one delta of {size} characters", f"there are {shorten([len(text) for text in run.texts])}")
 
 
-@CASES.shared("a runner that yields something that is no result fails its run and no other", "P05-12", "P05-39")
+@CASES.shared("a runner that yields an invalid value fails its own run only", "P05-12", "P05-39")
 async def rubbish_fails_the_run(session: Session) -> None:
     other = session.start([step("wait", ms=150), step("delta", text="x")])
     await session.start([step("delta", text="x"), step("rubbish")]).fails_with("runner.error", "runner.protocol")
@@ -154,7 +154,7 @@ async def _stops_by_bytes(session: Session, run: ScriptedRun, window: int) -> in
     return expected
 
 
-@CASES.shared("a run stops at 256 uncommitted results and goes on as far as credit says", "P11-11", "P11-13")
+@CASES.shared("a run stops at 256 uncommitted results and continues as credit allows", "P11-11", "P11-13")
 async def credit_by_count(session: Session) -> None:
     total = limits.WINDOW_RESULTS + 250
     run = session.start([step("delta", text="x", count=total)], credit=False)

@@ -132,7 +132,7 @@ async def concurrent_runs(session: Session) -> None:
     await forever.fails_with("cancelled")
 
 
-@CASES.shared("run/start with the id of an active run is refused, and that run goes on", "P08-12")
+@CASES.shared("run/start with the id of an active run is refused, and that run continues", "P08-12")
 async def active_id_refused(session: Session) -> None:
     run = session.start([step("delta", text="a"), step("wait", ms=300), step("delta", text="b")])
     await run.has(1)

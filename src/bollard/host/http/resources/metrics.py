@@ -150,7 +150,7 @@ class Vitals:
         errors = [Sample(n, {"reason": reason}) for reason, n in asked.errors.items()]
         return [
             counter("bollard_model_calls_total", "Calls of models, by what came of them.", *calls),
-            counter("bollard_model_tokens_total", "Tokens of models; guessed where nobody told.", *tokens),
+            counter("bollard_model_tokens_total", "Tokens of models, estimated if the provider reports none.", *tokens),
             counter("bollard_model_cost_total", "What models cost, by their prices.", *cost),
             counter("bollard_model_errors_total", "Calls of models that failed, by reason.", *errors),
             histogram("bollard_model_seconds", "From asking a model to the end of its answer.", asked.latency),
