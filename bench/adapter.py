@@ -1,6 +1,6 @@
-"""What a load driver that knows nothing of this host needs to drive one that is already running.
+"""Describes the requests of this host for other load drivers.
 
-Start it with `BOLLARD_BUILTIN_PLUGINS=false bollard up --plugins bench/plugins/benchecho.py` and put its token into
+Start a host with `BOLLARD_BUILTIN_PLUGINS=false bollard up --plugins bench/plugins/benchecho.py` and put its token into
 BOLLARD_BENCH_TOKEN. A request is (method, path, headers, body, mark of a delta, mark of the end).
 """
 

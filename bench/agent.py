@@ -1,4 +1,4 @@
-"""`scripts/bench agent`: what the host adds to a model, and how quickly it looks things up."""
+"""`scripts/bench agent`: the overhead of the host on model calls, and the speed of retrieval."""
 
 import json
 import tempfile
@@ -25,7 +25,7 @@ RATES = (1000, 5000)
 
 
 async def measure(*, quick: bool) -> Measured:
-    """Every figure of the agent. Full adds knowledge on PostgreSQL, which takes minutes to fill."""
+    """Every figure of the agent. The full run adds knowledge on PostgreSQL, which takes minutes to fill."""
     figures: list[Figure] = []
     missing: list[str] = []
     with tempfile.TemporaryDirectory(prefix="bollard-bench-") as name:
@@ -55,8 +55,8 @@ async def _models(data: Path, provider: LoopbackProvider, *, quick: bool) -> lis
 
 
 async def _turns(host: HostProcess, provider: LoopbackProvider, *, passes: int, turns: int) -> Figure:
-    """Both in turn, each answer one short sentence; the difference is what a turn costs more."""
-    await _median_turn(host, 5)  # what is loaded once is loaded now
+    """Both in turn, each answer one short sentence; the difference is the overhead of a turn."""
+    await _median_turn(host, 5)  # load everything that is loaded once
     over: list[float] = []
     for _ in range(passes):
         direct = median([await provider.turn_s("hi") for _ in range(turns)])
@@ -67,7 +67,7 @@ async def _turns(host: HostProcess, provider: LoopbackProvider, *, passes: int, 
 
 
 async def _median_turn(host: HostProcess, turns: int) -> float:
-    """As the runner sees it."""
+    """The time that the runner sees."""
     said = await _streamed(host, {"agent": AGENTS[1], "input": {"text": "hi"}, "data": {"turns": turns}})
     if b"MEDIAN=" not in said:
         raise RuntimeError(f"a run of turns went wrong: {said[-600:]!r}")
@@ -75,7 +75,7 @@ async def _median_turn(host: HostProcess, turns: int) -> float:
 
 
 async def _streamed(host: HostProcess, asked: dict[str, Any]) -> bytes:
-    """Everything that the stream of one run says."""
+    """All text of the stream of one run."""
     connection = Connection(host.port)
     headers = {**host.headers, "accept": "text/event-stream"}
     _, chunks = await connection.request("POST", "/api/v1/runs", headers, json.dumps(asked).encode())
@@ -85,7 +85,8 @@ async def _streamed(host: HostProcess, asked: dict[str, Any]) -> bytes:
 
 
 async def _tool_turns(host: HostProcess, *, passes: int) -> Figure:
-    """What a turn of the local agent takes in all: the model names a tool, it is called, and the loop goes on."""
+    """The whole time of a turn of the local agent: the model names a tool, the tool is called, and the loop
+    continues."""
     policy = {"access": {"permissions": {"models": ["stream"], "tools": ["detail", "call"], "history": ["page"]}}}
     config: dict[str, Any] = {
         "model": {"primary": "openai", "fallbacks": []},
@@ -100,7 +101,7 @@ async def _tool_turns(host: HostProcess, *, passes: int) -> Figure:
         taken.append((await _run_s(host, calls, b"nothing was done for") - bare) / TOOL_TURNS)
     return Figure(
         figure="local-agent turn with a tool p50",
-        value=median(taken[1:]) * 1000,  # the first is the agent's first
+        value=median(taken[1:]) * 1000,  # the first turn of the agent is not counted
         unit="ms",
         better="lower",
         must=None,
@@ -118,7 +119,7 @@ async def _run_s(host: HostProcess, text: str, answer: bytes) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AtRate:
-    """The provider, or the host in front of it, with a provider that keeps to a rate."""
+    """The provider, or the host in front of it, with a provider of a fixed rate."""
 
     target: HostProcess | LoopbackProvider
     rate: int
@@ -142,7 +143,7 @@ class _AtRate:
 
 
 async def _tokens(host: HostProcess, provider: LoopbackProvider, *, rate: int, passes: int) -> Figure:
-    """One client, one answer of a second after the other."""
+    """One client; each answer takes a second, one after the other."""
     direct: list[float] = []
     through: list[float] = []
     for _ in range(passes):

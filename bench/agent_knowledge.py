@@ -1,4 +1,4 @@
-"""Knowledge through the host's side of its process: how quickly text becomes findable, and how quickly it is found."""
+"""Knowledge through the host's side of its process: the speed of indexing and of queries."""
 
 import asyncio
 import logging
@@ -25,7 +25,8 @@ __all__ = ["measure_knowledge", "measure_on_postgres"]
 WORKSPACE = "default"
 CHUNKS = 100_000
 SHORT_TOKENS = 40
-"""Of a chunk of the large base: what a search costs depends on how many there are, less on how long they are."""
+"""Words of a chunk of the large base. The cost of a search depends on the number of chunks more than on their
+length."""
 DOCUMENT_BYTES = 1 << 20
 INDEX_S = 1800
 PAUSE_S = 0.02
@@ -37,7 +38,7 @@ async def measure_knowledge(data: Path, *, quick: bool) -> list[Figure]:
 
 
 async def measure_on_postgres(data: Path) -> Measured:
-    """On the PostgreSQL that is reachable, and on one that has pgvector. This takes minutes."""
+    """On the reachable PostgreSQL, and on one with pgvector. This takes minutes."""
     figures: list[Figure] = []
     missing: list[str] = []
     for number, (name, opened) in enumerate((("PostgreSQL", own_database), ("pgvector", vector_database))):
@@ -66,9 +67,9 @@ async def _measured(data: Path, database: str, *, megabytes: int, questions: int
 
 
 async def _ingestion(engine: KnowledgeEngine, *, megabytes: int) -> Figure:
-    """From the first document given to the last one ready, with the chunks and embeddings of any base."""
+    """From the first document to the last ready one, with the chunks and embeddings of any base."""
     await engine.open_base(WORKSPACE, SavedKnowledgeBase(kb_id="warm"))
-    await _put(engine, "warm", _documents(1, 1 << 16))  # the process starts, and loads what embeds
+    await _put(engine, "warm", _documents(1, 1 << 16))  # the process starts and loads its model
     await _ready(engine, "warm")
     await engine.open_base(WORKSPACE, SavedKnowledgeBase(kb_id="text"))
     documents = list(_documents(megabytes, DOCUMENT_BYTES))
@@ -81,8 +82,8 @@ async def _ingestion(engine: KnowledgeEngine, *, megabytes: int) -> Figure:
 
 
 async def _retrieval(engine: KnowledgeEngine, *, questions: int) -> Figure:
-    """Questions of four to nine words, some rare and some not, over a base that was asked before."""
-    # Not validated: its chunks are shorter than those of a saved base may be.
+    """Queries of four to nine words, some rare and some not, over a base that was queried before."""
+    # Not validated: its chunks are shorter than a saved base allows.
     base = SavedKnowledgeBase.model_construct(kb_id="large", chunk_tokens=SHORT_TOKENS, overlap_tokens=0)
     await engine.open_base(WORKSPACE, base)
     number = chunks = 0
@@ -101,7 +102,7 @@ async def _retrieval(engine: KnowledgeEngine, *, questions: int) -> Figure:
             raise RuntimeError(f"nothing was found for {asked.query!r}")
     return Figure(
         figure=f"retrieval p50, {chunks // 1000} 000 chunks",
-        value=median(taken[5:]),  # the first ones load what is kept in memory
+        value=median(taken[5:]),  # the first queries load caches
         unit="ms",
         better="lower",
         must=50.0,
@@ -115,7 +116,7 @@ async def _put(engine: KnowledgeEngine, kb_id: str, documents: Iterator[NewDocum
 
 
 async def _ready(engine: KnowledgeEngine, kb_id: str) -> int:
-    """Wait until everything is indexed; how many chunks that are."""
+    """Wait until everything is indexed; returns the number of chunks."""
     async with asyncio.timeout(INDEX_S):
         while True:
             documents = await engine.documents(WORKSPACE, kb_id, "", 1000)
@@ -146,6 +147,6 @@ def _said(chance: random.Random, words: int) -> str:
 
 @cache
 def _spoken() -> list[str]:
-    """Every word of the documentation, as often as it is there: a few are everywhere and most are rare."""
+    """Every word of the documentation with its frequency: a few are everywhere and most are rare."""
     pages = sorted((Path(__file__).parent.parent / "docs").rglob("*.md"))
     return [word for page in pages for word in re.findall(r"[A-Za-z][a-z]+", page.read_text(encoding="utf-8"))]

@@ -1,4 +1,4 @@
-"""PostgreSQL databases to measure knowledge on: one of the server that is reachable, and one that has pgvector."""
+"""PostgreSQL databases for the knowledge benchmark: one of the reachable server, and one with pgvector."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ END_S = 120
 
 @contextmanager
 def vector_database() -> Generator[str]:
-    """The URL of a database of a server with pgvector that runs meanwhile. Raises `NoServer`."""
+    """The URL of a database of a running server with pgvector. Raises `NoServer`."""
     command = [sys.executable, "-m", "tests.knowledge.vector_server"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin is not None
@@ -33,6 +33,6 @@ def vector_database() -> Generator[str]:
 
 
 def has_pgvector(url: str) -> bool:
-    """Whether a knowledge process that was there has found the extension."""
+    """Whether the knowledge process has found the extension."""
     with psycopg.connect(url) as connection:
         return bool(connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchall())

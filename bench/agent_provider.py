@@ -1,4 +1,4 @@
-"""The loopback provider as a process, and the provider itself as a target: the floor of everything that models do."""
+"""The loopback provider as a process, and as a target: the floor of all model figures."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ HEADERS = {"content-type": "application/json"}
 
 
 class LoopbackProvider:
-    """Called directly, with the client that the host is called with."""
+    """Called directly, with the same client as the host."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -26,7 +26,7 @@ class LoopbackProvider:
         self._connection = Connection(port)
 
     def call(self, client: int, deltas: int) -> Call:
-        """As many tokens as it can."""
+        """As many tokens as possible."""
         del client
         return self.call_for(f"stream {deltas}")
 
@@ -55,7 +55,7 @@ class LoopbackProvider:
 
 @asynccontextmanager
 async def provider_running() -> AsyncGenerator[LoopbackProvider]:
-    """The provider that ships as an example, as anyone starts it."""
+    """The example provider, started like a user would."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(PROGRAM), "--port", "0", stdout=asyncio.subprocess.PIPE
     )

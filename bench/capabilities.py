@@ -1,4 +1,4 @@
-"""`scripts/bench capabilities`: what it costs to see, to do and to prove what runs do."""
+"""`scripts/bench capabilities`: the cost of graphs, calls and proofs."""
 
 import asyncio
 import tempfile
@@ -46,7 +46,7 @@ async def measure(*, quick: bool) -> Measured:
 
 
 def _graph(passes: int) -> Figure:
-    """Named and put together from nothing; the capabilities are there, as their sources keep them."""
+    """Build a graph from its capabilities, which their sources have cached."""
     tools = [
         Capability(
             id=f"mcp:server{number % 10}/tool{number // 2}",
@@ -74,7 +74,7 @@ def _graph(passes: int) -> Figure:
 
 
 def _verified(data: Path, passes: int) -> Figure:
-    """The log that the calls left, from the file to the last link."""
+    """Verify the log of the calls, from the file to the last link."""
     keys = {key_id: VerifyKey(bytes.fromhex(key)) for key_id, key in public_keys(data).items()}
     rates: list[float] = []
     for _ in range(passes):

@@ -142,7 +142,7 @@ class CallBench:
             raise RuntimeError(f"a call was {outcome.status}: {outcome.message}")
 
     async def flush(self) -> None:
-        """One record on disk, and nothing else."""
+        """The time to commit one record."""
         record = NewRecord(workspace="default", type="bench.flush", data=b"{}", created_ms=self._clock.now_ms())
         await self.journal.commit(Entry(records=[record]))
 
@@ -176,9 +176,9 @@ def _lost() -> None:
 
 
 async def measure_calls(bench: CallBench, *, passes: int, calls: int) -> list[Figure]:
-    """Overhead beside a flush of the same minute, then how many a second: in one run, and in many."""
+    """Overhead relative to a commit of the same minute, then calls per second: in one run, and in many."""
     run = await bench.begin(0)
-    await bench.call(run, 0)  # what is loaded once is loaded now
+    await bench.call(run, 0)  # load everything that is loaded once
     flushes: list[float] = []
     taken: list[float] = []
     rates: list[float] = []

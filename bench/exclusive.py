@@ -16,7 +16,7 @@ class AnotherBench(Exception):
 
 @contextmanager
 def alone() -> Generator[None]:
-    """Held until the block is left, or the process ends however it ends. Raises `AnotherBench`."""
+    """Held until the block ends or the process ends for any reason. Raises `AnotherBench`."""
     path = Path(tempfile.gettempdir()) / f"bollard-bench-{os.getuid()}.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

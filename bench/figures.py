@@ -1,4 +1,4 @@
-"""One performance figure and how it is printed and judged. Knows nothing of what is measured."""
+"""One performance figure: how it is printed and judged."""
 
 import json
 import statistics
@@ -11,10 +11,8 @@ __all__ = ["Figure", "Measured", "median", "print_measured"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A measured value, the floor it is compared with, and its bounds.
-
-    `must` and `aim` bound the ratio where there is a floor, else the value itself.
-    """
+    """A measured value, its floor, and its bounds. `must` and `aim` bound the ratio if there is a floor, otherwise the
+    value."""
 
     figure: str
     value: float
@@ -70,14 +68,14 @@ def median(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Every figure of a suite, and what should have been measured but could not be."""
+    """Every figure of a suite, and the figures that could not be measured."""
 
     figures: Sequence[Figure]
     missing: Sequence[str] = ()
 
 
 def print_measured(measured: Measured, *, as_json: bool) -> bool:
-    """Print every figure; true when everything was measured and no must was missed."""
+    """Print every figure; true if everything was measured and no must was missed."""
     for figure in measured.figures:
         print(figure.as_json() if as_json else figure.as_line(), flush=True)
     return not measured.missing and all(figure.meets(figure.must) for figure in measured.figures)

@@ -1,4 +1,4 @@
-"""`scripts/bench host`: a whole host, started as a user starts it, against a floor that only does what physics asks."""
+"""`scripts/bench host`: a whole host, started like a user would, against a floor of the machine."""
 
 import gc
 import resource
@@ -24,7 +24,8 @@ __all__ = ["measure", "measure_growth"]
 
 
 async def measure(*, quick: bool) -> Measured:
-    """Every figure of the host. Full adds what needs minutes: 10 000 runs, 10 000 readers, 100 000 runs in the log."""
+    """Every figure of the host. The full run adds those that take minutes: 10 000 runs, 10 000 readers, 100 000 runs in
+    the log."""
     passes, seconds = (3, 0.5) if quick else (5, 2.0)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))  # hosts inherit it
@@ -78,14 +79,14 @@ async def _long_figures(directory: Path, *, passes: int) -> list[Figure]:
 async def _host(
     data: Path, database: str = "", *, variables: Mapping[str, str] = NO_VARIABLES
 ) -> AsyncGenerator[HostProcess]:
-    """A host whose agents are all there."""
+    """A host whose agents are all ready."""
     async with host_running(Installation(data=data, database=database), variables=variables) as host:
         await host.wait_for_agents("benchecho", "benchecho.wait", "benchflood", "benchflood.ending")
         yield host
 
 
 def _database(stack: ExitStack) -> str | None:
-    """The URL of a PostgreSQL database for as long as the stack stands; nothing, and a line that says so, without."""
+    """The URL of a PostgreSQL database while the stack is open; `None`, with a message, without a server."""
     try:
         return stack.enter_context(own_database())
     except NoServer as error:

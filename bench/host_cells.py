@@ -13,20 +13,20 @@ __all__ = ["Cell", "Cells", "load_figures", "measure_cells", "postgres_figures",
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """So many clients, each asking for one run after the other of so many deltas."""
+    """A number of clients; each starts one run after the other with this many deltas."""
 
     clients: int
     deltas: int
 
 
 _WITHOUT_LONG = ("postgres", "traced")
-"""One run's deltas meet the same code there: only the commits are slower, and no delta has a span."""
+"""Deltas take the same code path there: only the commits are slower, and no delta has a span."""
 ALONE, SIXTEEN, SIXTY_FOUR, LONG = Cell(1, 10), Cell(16, 10), Cell(64, 10), Cell(1, 1000)
 
 
 @dataclass(slots=True)
 class Cells:
-    """What one server gave, pass by pass."""
+    """The results of one server, pass by pass."""
 
     loads: dict[Cell, list[Load]] = field(default_factory=dict[Cell, list[Load]])
     cpu_ms_per_run: dict[Cell, list[float]] = field(default_factory=dict[Cell, list[float]])
@@ -67,7 +67,7 @@ async def _measure_one(name: str, server: Target, cell: Cell, seconds: float, ce
     if load.errors:
         print(f"{name}, {cell}: {len(load.errors)} errors, the first: {load.errors[0]}", file=sys.stderr, flush=True)
     if isinstance(server, HostProcess):
-        cpu_ms = (server.cpu_s() - before) * 1000 / (len(load.samples) + cell.clients)  # the warm-up cost something too
+        cpu_ms = (server.cpu_s() - before) * 1000 / (len(load.samples) + cell.clients)  # the warm-up costs CPU too
         cells.cpu_ms_per_run.setdefault(cell, []).append(cpu_ms)
     cells.loads.setdefault(cell, []).append(load)
 

@@ -1,4 +1,4 @@
-"""What a host costs while little happens: its start, its memory, its idle readers, and what many runs leave behind."""
+"""The cost of an almost idle host: its start, its memory, its idle readers, and the memory that many runs leave."""
 
 import asyncio
 import resource
@@ -25,7 +25,7 @@ SETTLED_LOOKS = 3
 
 
 async def start_times(directory: Path, *, passes: int) -> list[Figure]:
-    """A first start makes the schema and the keys; every later one finds them."""
+    """A first start creates the schema and the keys; later starts find them."""
     ready: list[float] = []
     agents: list[float] = []
     loop = asyncio.get_running_loop()
@@ -51,9 +51,8 @@ def idle_memory(host: HostProcess) -> Figure:
 
 
 async def growth_over_runs(host: HostProcess) -> Figure:
-    """What 10 000 runs leave in memory, once the first thousand have filled every cache and pool. On a fresh host:
-    one that has freed much would hide it.
-    """
+    """The memory that 10 000 runs leave, after the first thousand have filled every cache and pool. Uses a fresh host:
+    a host that has freed much memory would hide it."""
     await drive(host, clients=16, deltas=10, runs=WARM_RUNS)
     before = host.rss_mib()
     load = await drive(host, clients=16, deltas=10, runs=GROWTH_RUNS)
@@ -71,7 +70,7 @@ async def growth_over_runs(host: HostProcess) -> Figure:
 
 
 async def idle_readers(host: HostProcess, count: int) -> Figure:
-    """The memory of so many clients that all follow one run in which nothing happens. On a fresh host, as above."""
+    """The memory of clients that all follow one run in which nothing happens. On a fresh host, as above."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most < count + SPARE_FILES:
         raise RuntimeError(f"{count} readers need {count + SPARE_FILES} open files, the limit is {most} (`ulimit -Hn`)")
@@ -98,8 +97,8 @@ async def idle_readers(host: HostProcess, count: int) -> Figure:
 
 
 async def stuck_readers(host: HostProcess) -> list[Figure]:
-    """The memory of clients that ask for the stream of a finished run of 40 MB and read nothing of it: while they are
-    there, and what they leave behind. On a fresh host, as above."""
+    """The memory of clients that request the stream of a finished run of 40 MB and read nothing: while they are
+    connected, and after they have left. On a fresh host, as above."""
     run_id = await host.start_run("benchflood.ending", bytes=STUCK_RUN_BYTES, delta_bytes=STUCK_DELTA_BYTES, pause_s=0)
     await host.wait_for(run_id, "completed")
     before = await _settled_mib(host)
@@ -131,7 +130,7 @@ async def stuck_readers(host: HostProcess) -> list[Figure]:
 
 
 async def _settled_mib(host: HostProcess) -> float:
-    """Resident memory once it grows and shrinks no more: what the readers of a host cost comes with delay."""
+    """Resident memory once it is stable: the cost of readers appears with a delay."""
     newest = [host.rss_mib()]
     while len(newest) < SETTLED_LOOKS or max(newest) - min(newest) > SETTLED_MIB:
         await asyncio.sleep(SETTLED_S)
@@ -145,7 +144,7 @@ def _stream_request(host: HostProcess, run_id: str) -> bytes:
 
 
 def _subscribe(host: HostProcess, run_id: str, count: int) -> list[socket.socket]:
-    """Clients that have each seen the delta of the run: plain sockets, so that they cost us nothing either."""
+    """Clients that have each received the delta of the run: plain sockets, because they are cheap here too."""
     request = _stream_request(host, run_id)
     readers: list[socket.socket] = []
     while len(readers) < count:

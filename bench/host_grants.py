@@ -1,4 +1,4 @@
-"""What a grant costs: to issue one for a run whose agent has many resources, and to check one call against it."""
+"""The cost of a grant: compiling one for an agent with many resources, and checking one call against it."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TIMES = 2_000
 
 
 def grant_figures() -> list[Figure]:
-    """Both p50, in this process, with everything on that a run of a conversation has."""
+    """Both p50, in this process, for a run with all features of a conversation."""
     tools = [f"tool:bench/{number}" for number in range(RESOURCES)]
     offer = Offer.of(
         *(OfferedTool(tool_name=name, tool_type="builtin", risk="low", definition_sha256="0" * 64) for name in tools)

@@ -1,7 +1,7 @@
-"""`scripts/bench host --growth`: what a run costs on logs of different lengths, printed and plotted.
+"""`scripts/bench host --growth`: the cost of a run on logs of different lengths, printed and plotted.
 
-Each length has a data directory and a host of its own; the hosts take turns, so that a noisy minute meets all of them.
-The two short logs are restored before every pass: the load itself would make long ones of them.
+Each length has its own data directory and host; the hosts take turns, so that a noisy minute affects all of them. The
+two short logs are restored before every pass, because the load itself would lengthen them.
 """
 
 import shutil
@@ -25,7 +25,7 @@ PLOT = Path(__file__).parents[1] / "docs" / "images" / "growth.svg"
 CLIENTS = 16
 RUNS = 400
 MUST = 1.25
-"""The most that a run may cost on a long log, as a multiple of a short one. Chosen to leave room for noise."""
+"""The largest cost of a run on a long log, as a multiple of that on a short one. It leaves room for noise."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _Log:
 
 
 async def measure_growth(*, quick: bool) -> Measured:
-    """Quick leaves out the million."""
+    """The quick run leaves out the million."""
     passes, sizes = (3, SIZES[:3]) if quick else (7, SIZES)
     with tempfile.TemporaryDirectory(prefix="bollard-bench-") as name:
         logs = [_preloaded(Path(name) / str(size), size) for size in sizes]

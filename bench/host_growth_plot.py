@@ -30,7 +30,7 @@ polyline.line { fill: none; }
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What a run cost on a log of this length."""
+    """The cost of a run on a log of this length."""
 
     records: int
     cpu_ms: float
@@ -38,7 +38,7 @@ class Point:
 
 
 def plot(points: Sequence[Point]) -> str:
-    """Both axes start at zero, so that a flat line looks flat and nothing else does."""
+    """Both axes start at zero, so that a flat line looks flat."""
     top_cpu = _round_up(max(point.cpu_ms for point in points) * 1.2)
     top_rate = _round_up(max(point.runs_per_s for point in points) * 1.8)  # so that the lines do not cross
     said = "; ".join(

@@ -1,4 +1,4 @@
-"""What a run that emits deltas without pause does to the runs of others, while it goes on and when it ends."""
+"""The effect of a run that emits deltas without pause on the runs of others, during the run and at its end."""
 
 from figures import Figure, median
 from host_process import HostProcess

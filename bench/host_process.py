@@ -38,7 +38,7 @@ PAUSE_S = 0.01
 
 @dataclass(slots=True, kw_only=True)
 class Installation:
-    """What outlives one process of a host: its directory, its database, and the token its first start printed."""
+    """The lasting parts of a host: its directory, its database, and the token of its first start."""
 
     data: Path
     database: str = ""
@@ -63,7 +63,7 @@ class Floor:
 
 
 class TraceSink:
-    """Where a traced host sends its spans."""
+    """The collector of a traced host."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -79,18 +79,18 @@ class TraceSink:
 
 
 class HostProcess:
-    """A host as a target, and what its processes cost."""
+    """A host as a target, with the cost of its processes."""
 
     def __init__(self, pid: int, port: int, token: str, ready_s: float) -> None:
         self.port = port
         self.ready_s = ready_s
-        """From before its process was made until it answered that it is ready."""
+        """From before the process was created until it was ready."""
         self._agents: asyncio.Queue[str] = asyncio.Queue()
         self.headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
         self._stream_headers = {**self.headers, "accept": "text/event-stream"}
         self._process = psutil.Process(pid)
         self.in_conversations = False
-        """Whether each client talks in a conversation of its own; else its runs belong to none."""
+        """Whether each client uses a conversation of its own."""
 
     def call(self, client: int, deltas: int) -> Call:
         asked: dict[str, object] = {"agent": "benchecho", "input": {"text": "hi"}, "data": {"deltas": deltas}}
@@ -111,7 +111,7 @@ class HostProcess:
                 awaited.discard(await self._agents.get())
 
     def has_agent(self, agent: str) -> None:
-        """The host said so."""
+        """The host reported the event."""
         self._agents.put_nowait(agent)
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:
@@ -126,7 +126,7 @@ class HostProcess:
         return json.loads(text)
 
     async def start_run(self, agent: str, **data: float) -> str:
-        """A run that nobody watches."""
+        """A run without readers."""
         answer = await self.ask("POST", "/api/v1/runs", {"agent": agent, "input": {"text": "hi"}, "data": data})
         return answer["run_id"]
 
@@ -140,7 +140,7 @@ class HostProcess:
         await _until(reached)
 
     async def wait_for_record(self, run_id: str, kind: str) -> None:
-        """Until a record of this type is on disk."""
+        """Wait until a record of this type is on disk."""
 
         async def written() -> bool:
             page = await self.ask("GET", f"/api/v1/runs/{run_id}/records")
@@ -197,11 +197,11 @@ async def trace_sink_running() -> AsyncGenerator[TraceSink]:
 async def host_running(
     installed: Installation, *, plugins: Sequence[Path] = PLUGINS, variables: Mapping[str, str] = NO_VARIABLES
 ) -> AsyncGenerator[HostProcess]:
-    """A host that has answered `/readyz`. Its agents come a moment later."""
+    """A host that is ready. Its agents follow a moment later."""
     environment = os.environ | {
         "BOLLARD_BUILTIN_PLUGINS": "false",
         "BOLLARD_LOG_LEVEL": "warning",
-        "XDG_CONFIG_HOME": str(installed.data / "config"),  # the user's own credentials are none of our business
+        "XDG_CONFIG_HOME": str(installed.data / "config"),  # the user's own credentials must not be used
         **variables,
     }
     command = [str(Path(sys.executable).with_name("bollard")), "up", "--data", str(installed.data), "--port", "0"]
@@ -234,7 +234,7 @@ async def _listening(process: asyncio.subprocess.Process) -> int:
 
 
 async def _said(process: asyncio.subprocess.Process, event: str) -> dict[str, Any]:
-    """The next line of the host that tells of this event."""
+    """The next line of the host about this event."""
     if process.stdout is None:
         raise RuntimeError("no pipe")
     while line := await process.stdout.readline():
@@ -250,7 +250,7 @@ async def _read_agents(process: asyncio.subprocess.Process, host: HostProcess) -
 
 
 async def _until(true: Callable[[], Awaitable[bool]]) -> None:
-    """Another process cannot wake us: we ask again and again."""
+    """Poll, because another process cannot notify us."""
     async with asyncio.timeout(START_S):
         while not await true():  # noqa: ASYNC110
             await asyncio.sleep(PAUSE_S)

@@ -1,4 +1,4 @@
-"""How much longer a host takes to be ready when its log is long."""
+"""The additional start time of a host with a long log."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ async def restart_with_a_long_log(directory: Path, *, passes: int) -> Figure:
     for count in range(passes + 1):
         for name, installed in (("empty", empty), ("full", full)):
             async with host_running(installed) as host:
-                if count:  # the first start makes schema and keys
+                if count:  # the first start creates schema and keys
                     ready[name].append(host.ready_s)
     return Figure(
         figure="restart with 100 000 runs, more than empty",

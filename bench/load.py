@@ -1,7 +1,7 @@
-"""Drives one HTTP + server-sent-events server with a fixed number of clients, and says how it went.
+"""Drives one HTTP server with server-sent events with a fixed number of clients, and reports the results.
 
-No SSE or JSON library in the hot path: the client only looks for byte marks, so that its own cost stays far below the
-server's. Knows nothing of what the server is: a `Target` says what to ask and how to recognise the answer.
+The hot path uses no SSE or JSON library: the client only looks for byte marks, so that its own cost stays far below the
+server's. A `Target` defines the requests and the marks of their answers.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ class Target(Protocol):
     def port(self) -> int: ...
 
     def call(self, client: int, deltas: int) -> Call:
-        """What this client sends to get a run of so many deltas."""
+        """The request of this client for a run with this many deltas."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One run that was answered in full. Times are seconds since its request."""
+    """One completely answered run. Times are seconds since its request."""
 
     first_delta: float
     total: float
@@ -47,7 +47,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What one cell of load gave."""
+    """The result of one cell of load."""
 
     samples: list[Sample]
     errors: list[str]
@@ -114,7 +114,7 @@ class Connection:
 
 
 async def _one_run(connection: Connection, call: Call, deltas: int) -> Sample | str:
-    """A sample, or what went wrong."""
+    """A sample, or the error."""
     first_delta: float | None = None
     seen, final, last = 0, False, b""
     started = time.perf_counter()
@@ -139,7 +139,7 @@ async def _one_run(connection: Connection, call: Call, deltas: int) -> Sample | 
 async def drive(
     target: Target, *, clients: int, deltas: int, seconds: float | None = None, runs: int | None = None
 ) -> Load:
-    """Keep `clients` busy for so many seconds, or until so many runs were made. One untimed run each comes first."""
+    """Keep `clients` busy for this many seconds, or until this many runs were made, after one untimed run each."""
     connections = [Connection(target.port) for _ in range(clients)]
     warm = await asyncio.gather(*(_one_run(connections[i], target.call(i, 2), 2) for i in range(clients)))
     outcomes: list[Sample | str] = [outcome for outcome in warm if isinstance(outcome, str)]

@@ -1,6 +1,6 @@
-"""One MCP call over stdio: through the host's bridge, and as the SDK's own client makes it, to the same server.
+"""One MCP call over stdio: through the host's bridge, and with the SDK's own client, to the same server.
 
-Both are measured in turns, so that whatever else the machine does falls on both.
+Both are measured in turns, so that other load affects both.
 """
 
 import asyncio

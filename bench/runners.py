@@ -1,4 +1,4 @@
-"""The runners that the wire benchmark drives, in one file as a stranger would write them."""
+"""The runners of the wire benchmark, in a single-file plugin."""
 
 import asyncio
 

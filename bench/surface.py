@@ -1,4 +1,4 @@
-"""`scripts/bench surface`: what people and programs read, on a log of a million rows."""
+"""`scripts/bench surface`: lists and timelines on a log of a million rows."""
 
 import sys
 import tempfile
@@ -19,7 +19,7 @@ QUICK_ROWS = 100_000
 
 
 async def measure(*, quick: bool) -> Measured:
-    """Each read on SQLite and, in full, on PostgreSQL too."""
+    """Each read on SQLite and, in a full run, on PostgreSQL too."""
     rows, reads = (QUICK_ROWS, 40) if quick else (ROWS, 200)
     figures: list[Figure] = []
     missing: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ async def measure(*, quick: bool) -> Measured:
 
 @asynccontextmanager
 async def _long_log(data: Path, rows: int, database: str = "") -> AsyncGenerator[HostProcess]:
-    """A host whose log has so many rows."""
+    """A host whose log has this many rows."""
     preload(data, -(-rows // RECORDS_PER_RUN), database)
     async with host_running(Installation(data=data, database=database)) as host:
         await host.wait_for_agents("benchecho")

@@ -16,11 +16,11 @@ MUST_MS = 10.0
 AIM_MS = 3.0
 LIMIT = 50
 SPREAD = 25
-"""Runs and conversations whose timelines are read in turn, so that no one of them is always in memory."""
+"""Runs and conversations whose timelines are read in turn, so that none of them stays in memory."""
 
 
 class _Reader:
-    """One client that reads, and remembers how long each read took."""
+    """A client that records the duration of each read."""
 
     def __init__(self, host: HostProcess) -> None:
         self._connection = Connection(host.port)
@@ -36,7 +36,7 @@ class _Reader:
         return took, json.loads(text)
 
     async def pages(self, path: str, count: int) -> AsyncGenerator[tuple[float, Any]]:
-        """A list from its start, behind one cursor after the other; from its start again where it ends."""
+        """A list page by page, and again from its start at the end."""
         cursor = ""
         for _ in range(count):
             took, page = await self.read(f"{path}{'&' if '?' in path else '?'}limit={LIMIT}{cursor}")

@@ -1,6 +1,6 @@
-"""A collector that takes every batch of spans and throws it away, as cheaply as it can. Prints its port.
+"""A collector that discards every batch of spans, as cheaply as possible. Prints its port.
 
-`GET` answers how many bytes of spans have come: a host that is measured as traced must have sent some.
+`GET` returns the number of received bytes: a traced host must have sent some.
 """
 
 import asyncio

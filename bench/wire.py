@@ -1,4 +1,5 @@
-"""`scripts/bench wire`: the channel between one real worker process and a strict consumer, against the raw machine."""
+"""`scripts/bench wire`: the connection between one real worker process and a strict consumer, against the raw
+machine."""
 
 import asyncio
 import gc

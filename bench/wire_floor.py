@@ -1,4 +1,4 @@
-"""What the machine itself costs: raw JSON lines over a socket pair and over pipes, with nothing of ours around them."""
+"""The cost of the machine itself: raw JSON lines over a socket pair and over pipes."""
 
 import json
 import socket
@@ -36,7 +36,7 @@ def push_lines_per_s(count: int) -> float:
     )
     theirs.close()
     decode = msgspec.json.Decoder().decode
-    tail = ours.recv(1)  # the clock starts with the first byte: starting the child is another figure
+    tail = ours.recv(1)  # the clock starts with the first byte: the start of the child is another figure
     started, got = time.perf_counter(), 0
     while got < count:
         *lines, tail = (tail + ours.recv(1 << 16)).split(b"\n")

@@ -1,4 +1,4 @@
-"""The smallest strict host: enough to drive a worker and to measure it. Commits at once, answers `host.info`."""
+"""The smallest strict host: enough to drive and measure a worker. Commits at once, answers `host.info`."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ PLUGIN = Path(__file__).parent / "runners.py"
 
 
 class CountingSink:
-    """Counts what a run sent and answers its calls."""
+    """Counts the results of a run and answers its calls."""
 
     def __init__(self) -> None:
         self.deltas = 0
@@ -86,7 +86,7 @@ class BenchHost:
 
     @classmethod
     async def start(cls) -> "tuple[BenchHost, float]":
-        """A worker that is ready, and the seconds that took from before its process was spawned."""
+        """A ready worker, and the seconds since before its process was spawned."""
         started = time.perf_counter()
         worker = await spawn_worker(
             [sys.executable, "-m", "bollard.runtime", str(PLUGIN)],

@@ -1,4 +1,4 @@
-"""The runners that the host benchmark drives, in one file as a stranger would write them."""
+"""The runners of the host benchmark, in a single-file plugin."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The runners that the agent benchmark drives: nothing but the run API's way to a model."""
+"""The runners of the agent benchmark: only calls of a model through the run API."""
 
 import time
 from statistics import median
@@ -16,7 +16,7 @@ class Config(BaseModel):
 
 @runner(name="default", label="Model", permissions={"models": ["invoke", "stream"]})
 async def relay(ctx: RunContext[Config]):
-    """Hands on the model's answer as it comes, then says what ends a run of the benchmark."""
+    """Forwards the model's answer as it arrives, then sends the mark that ends a run of the benchmark."""
     question = [{"role": "user", "content": ctx.input.text}]
     async for chunk in ctx.api.models.stream(ctx.config.model or "", question):
         if chunk.content:
@@ -26,7 +26,7 @@ async def relay(ctx: RunContext[Config]):
 
 @runner(name="turns", label="Turns", permissions={"models": ["invoke", "stream"]})
 async def turns(ctx: RunContext[Config]):
-    """Asks `event.data.turns` times, one after the other, and says the median of what a turn took."""
+    """Calls the model `event.data.turns` times, one after the other, and reports the median time of a turn."""
     count = ctx.event.data["turns"]
     if not isinstance(count, int):
         raise TypeError("event.data.turns is a number")

@@ -1,4 +1,4 @@
-"""Two runners that obey `config.script`. They differ in their manifest only: `stubborn` has no `interrupt`."""
+"""Two runners that execute `config.script`. They differ in their manifest only: `stubborn` has no `interrupt`."""
 
 from script import ScriptRunner
 
@@ -7,7 +7,7 @@ from bollard.sdk import runner
 
 @runner(name="scripted", capabilities=["interrupt", "steering"])
 class Scripted(ScriptRunner):
-    """Does what its script says."""
+    """Executes its script."""
 
 
 @runner(name="stubborn")

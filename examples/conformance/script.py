@@ -19,14 +19,14 @@ Results = AsyncGenerator[Any, None]
 
 @dataclass
 class Memory:
-    """What one run remembers between its steps."""
+    """The state of one run between its steps."""
 
     ignoring: bool = False
     on_cancel: list[Step] = field(default_factory=list[Step])
 
 
 class ScriptRunner:
-    """Does the steps of `config.script`, then ends."""
+    """Executes the steps of `config.script`, then ends."""
 
     async def run(self, ctx: RunContext) -> Results:
         memory = Memory()
@@ -46,7 +46,7 @@ class ScriptRunner:
 
 
 async def perform(ctx: RunContext, steps: list[Step], memory: Memory) -> Results:
-    """Do the steps; an ignored cancel ends the wait it hits and nothing else."""
+    """Execute the steps; an ignored cancel ends only the wait that it interrupts."""
     for step in steps:
         arguments = {name: value for name, value in step.items() if name != "do"}
         try:
@@ -59,7 +59,7 @@ async def perform(ctx: RunContext, steps: list[Step], memory: Memory) -> Results
 
 
 def said(ctx: RunContext, value: JsonValue) -> Result:
-    """What a step learned, as one delta of JSON."""
+    """The outcome of a step, as one delta of JSON."""
     return ctx.delta(json.dumps(value, ensure_ascii=False))
 
 
@@ -252,7 +252,7 @@ async def environment(ctx: RunContext, _: Memory) -> Results:
         try:
             descriptors.append({"number": int(link.name), "target": os.readlink(link)})
         except OSError:
-            continue  # the listing's own descriptor is gone by now
+            continue  # the descriptor of the listing itself is closed by now
     yield said(ctx, {"variables": [*sorted(os.environ)], "descriptors": descriptors})
 
 

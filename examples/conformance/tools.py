@@ -1,4 +1,4 @@
-"""Three tools for the conformance kit: one that answers, one that takes its time, one that fails."""
+"""Three tools for the conformance kit: one that answers, one that is slow, one that fails."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A small MCP server over stdio, written with the official SDK: it sends letters, and keeps them in a file beside it.
+"""A small MCP server over stdio, written with the official SDK: it sends letters, and stores them in a file beside it.
 
 bollard mcp add letters -- "$(command -v python3)" "$PWD/examples/mcp/letters.py"
 """

@@ -1,5 +1,7 @@
-"""Sources that an agent puts before a question, and the sentence of them that answers it best. There is no model here:
-the best sentence is the one that shares the longest words with the question."""
+"""Sources that an agent puts before a question, and the sentence in them that answers it best.
+
+There is no model here: the best sentence shares the longest words with the question.
+"""
 
 import html
 import re
@@ -10,9 +12,9 @@ from typing import Final
 __all__ = ["Source", "brings_sources", "cited_sentence", "sources_of", "without_sources"]
 
 WORD_LETTERS: Final = 3
-"""Shorter words are in every sentence. A Chinese character is a word of its own, however short."""
+"""Shorter words are in every sentence. A Chinese character is a word of its own."""
 SENTENCE: Final = 300
-"""Characters of a sentence that are said."""
+"""The largest number of characters of a sentence."""
 
 _SOURCE: Final = re.compile(r'<source id="(\d{1,4})"[^<>]*>(.*?)(?:</source>|\Z)', re.DOTALL)
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
@@ -21,14 +23,14 @@ _WORD: Final = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A piece of a document, and the number to cite it by."""
+    """A passage of a document, and its citation number."""
 
     source_id: str
     text: str
 
 
 def sources_of(texts: Iterable[str]) -> Iterator[Source]:
-    """What stands between `<source id="N" …>` and `</source>` in what a user or the prompt says."""
+    """The text between `<source id="N" …>` and `</source>` in user and system messages."""
     for text in texts:
         for source_id, body in _SOURCE.findall(text):
             yield Source(source_id=source_id, text=html.unescape(body))
@@ -43,7 +45,7 @@ def without_sources(text: str) -> str:
 
 
 def cited_sentence(question: str, sources: Sequence[Source]) -> str | None:
-    """The sentence, with the number of its source; nothing where no sentence shares a word with the question."""
+    """The sentence, with the number of its source; `None` if no sentence shares a word with the question."""
     wanted = _words(question)
     sentences = [
         (sentence.strip(), source) for source in sources for sentence in _SENTENCE_END.split(source.text) if sentence

@@ -26,31 +26,31 @@ __all__ = ["Provider"]
 BODY_BYTES: Final = 64 * 1024 * 1024
 HEAD_BYTES: Final = 64 * 1024
 REMEMBERED: Final = 2_000
-"""Requests that are kept to be looked at."""
+"""Requests that are kept for inspection."""
 DIMENSIONS: Final = 64
 CATCH_UP_S: Final = 0.001
-"""A stream with a rate sleeps when it is ahead by so much."""
+"""A stream with a rate sleeps when it is ahead by this much."""
 MODELS: Final = ("loopback", "loopback-small", "loopback-embedding", "loopback-rerank")
 
 
 class Gone(Exception):
-    """The client went away, or is sent away."""
+    """The client disconnected, or is disconnected."""
 
 
 class Exchange:
-    """One request and the connection that its answer takes."""
+    """One request and the connection of its answer."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         self._early = b""
-        """A byte of the next request that came while the last was being answered."""
+        """A byte of the next request that arrived during the last answer."""
         self.method = self.path = ""
         self.headers: dict[str, str] = {}
         self.body = b""
 
     async def read(self) -> bool:
-        """The next request of the connection; false at its end."""
+        """Read the next request of the connection; false at its end."""
         try:
             head = self._early + await self._reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
@@ -99,7 +99,7 @@ class Exchange:
         """Returns when the client closed its side."""
         with suppress(ConnectionError):
             self._early = await self._reader.read(1)
-            if self._early:  # it is there, and has its next request ready
+            if self._early:  # the client is connected, and has sent its next request
                 await asyncio.Event().wait()
 
     def cut(self) -> None:
@@ -113,7 +113,7 @@ def _head(status: int, fields: dict[str, str]) -> bytes:
 
 
 class Provider:
-    """Answers by script, then by what it is asked; remembers what came."""
+    """Answers by script, then by the request; records the requests."""
 
     def __init__(self, key: str | None = None) -> None:
         self._key = key
@@ -121,7 +121,7 @@ class Provider:
         self._seen: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
         self._count = 0
         self._may_go = asyncio.Semaphore(0)
-        """One for each answer that is held: it may be told to go on before it has come that far."""
+        """One event for each held answer: it may be released before it is reached."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, request by request."""
@@ -196,7 +196,7 @@ class Provider:
     async def _answer(
         self, exchange: Exchange, asked: Question | dict[str, Any], script: Answer | None, seen: dict[str, Any]
     ) -> None:
-        """Say it, and notice when the client goes away meanwhile."""
+        """Send the answer, and notice when the client disconnects meanwhile."""
         answer = script or (default_answer(asked) if isinstance(asked, Question) else Answer())
         path: str = seen["path"]
         seen["status"] = answer.status
@@ -266,7 +266,7 @@ async def _stream(exchange: Exchange, said: Format, answer: Answer, may_go: asyn
 
 
 async def _fault(exchange: Exchange, said: Format, answer: Answer) -> bool:
-    """Do what the fault is; whether the stream is over with it."""
+    """Execute the fault; returns whether it ends the stream."""
     match answer.fault:
         case "empty_choices":
             return False
@@ -329,7 +329,7 @@ OTHERS: Final = {"/embeddings": _embeddings, "/rerank": _rerank}
 
 
 async def serve(port: int, key: str | None) -> None:
-    """Print the address, and answer until a signal comes."""
+    """Print the address, and serve until a signal arrives."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

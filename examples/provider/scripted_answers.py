@@ -1,4 +1,4 @@
-"""What the loopback provider answers: a script that a test queued, or what the last user message asks for."""
+"""The answers of the loopback provider: a script that a test queued, or the command in the last user message."""
 
 import json
 import re
@@ -12,11 +12,11 @@ from cited_sources import Source, brings_sources, cited_sentence, sources_of, wi
 __all__ = ["Answer", "BadScript", "Question", "Scripts", "ToolCall", "default_answer", "read_question", "read_script"]
 
 QUEUED: Final = 10_000
-"""Scripts that may wait."""
+"""The largest number of queued scripts."""
 TOKENS: Final = 1_000_000
 """Tokens of one answer."""
 SAID: Final = 300
-"""Characters of a message that are said again."""
+"""Characters of a message that are repeated."""
 FAULTS: Final = (
     "broken_sse",  # an event whose JSON is cut, then the end
     "half_utf8",  # the bytes end inside a character
@@ -31,12 +31,12 @@ _CALL: Final = re.compile(r"\s*(?P<then>then\s+)?call\s+(?P<name>[\w.:/-]+)\s*(?
 
 
 class BadScript(ValueError):
-    """A script that cannot be meant."""
+    """An invalid script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that the answer asks for; `arguments` is JSON text, and may be broken on purpose."""
+    """A tool call in an answer; `arguments` is JSON text, and may be broken on purpose."""
 
     name: str
     arguments: str = "{}"
@@ -45,43 +45,43 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer, or one way of not answering."""
+    """One answer, or one failure."""
 
     text: str = ""
     tokens: int = 0
-    """So many tokens `tok-000000 ` instead of a text."""
+    """This many tokens `tok-000000 ` instead of a text."""
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = ""
-    """In the words of OpenAI: `stop`, `length`, `tool_calls`, `content_filter`. Empty: what fits."""
+    """A finish reason of OpenAI: `stop`, `length`, `tool_calls`, `content_filter`. Empty: derived from the answer."""
     usage: dict[str, int] | None = field(default_factory=dict[str, int])
-    """`prompt_tokens`, `completion_tokens`; empty: counted; null: none is told."""
+    """`prompt_tokens`, `completion_tokens`; empty: counted; null: not reported."""
     tokens_per_second: float = 0
-    """Zero: as fast as they are taken."""
+    """Tokens per second; zero is as fast as possible."""
     first_token_s: float = 0
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict[str, str])
     body: Any = None
-    """Of a status that is not 200, or of an answer that is given as it is; null: an error in the vendor's form."""
+    """The body for a status other than 200, or of a raw answer; null: an error in the vendor's form."""
     error_code: str = ""
-    """Of that error: `context_length_exceeded`, for example."""
+    """The code of that error, for example `context_length_exceeded`."""
     fault: str = ""
     hold: bool = False
-    """A stream stops, until `POST /_go` lets it go on: to its fault, or to its end."""
+    """The stream stops until `POST /_go`, then continues to its fault or its end."""
     after: int = 1
-    """Pieces that come before the hold and the fault."""
+    """Chunks before the hold and the fault."""
     bytewise: bool = False
-    """Every byte of a stream is a chunk of its own."""
+    """Send every byte of a stream as a separate chunk."""
     noise: bool = False
-    """Comments, keep-alives, events nobody knows, and chunks without a choice come in between."""
+    """Send comments, keep-alives, unknown events and chunks without a choice in between."""
     times: int = 1
-    """How often it is given; 0: always."""
+    """The number of uses; 0 is unlimited."""
     model: str = ""
-    """Only for questions to this model."""
+    """Only for requests to this model."""
     path: str = ""
-    """Only for this call: `/chat/completions`, `/embeddings`, …"""
+    """Only for this path: `/chat/completions`, `/embeddings`, …"""
     contains: str = ""
-    """Only for questions whose body has this text."""
+    """Only for requests whose body contains this text."""
 
     @property
     def pieces(self) -> list[str]:
@@ -92,29 +92,29 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What the formats have in common."""
+    """The fields that all formats have in common."""
 
     path: str
     model: str
     stream: bool
     wants_usage: bool
-    """In a stream of OpenAI's, usage is told to who asks for it."""
+    """Whether the client requests usage in a stream of OpenAI."""
     text: str
-    """Of the last user message, without sources."""
+    """The last user message, without sources."""
     earlier: str
-    """Of the user message before that; one that brings sources is the agent's."""
+    """The user message before that; a message with sources is from the agent."""
     results: tuple[str, ...]
-    """What tools returned, where they spoke last."""
+    """The results of tools, if they are the last messages."""
     rounds: int
-    """Batches of tools since the user spoke."""
+    """Batches of tools since the last user message."""
     tools: tuple[str, ...]
     sources: tuple[Source, ...]
     words: int
-    """About what the prompt counts."""
+    """The estimated tokens of the prompt."""
 
 
 def read_script(value: object) -> Answer:
-    """An answer out of JSON; raises `BadScript` for what it does not know."""
+    """An answer from JSON; raises `BadScript` for an unknown field."""
     if not isinstance(value, dict):
         raise BadScript("a script is an object")
     given = dict(cast("dict[str, Any]", value))
@@ -141,7 +141,7 @@ def _tool_call(value: object) -> ToolCall:
 
 
 class Scripts:
-    """Answers that wait for their question, in order."""
+    """The queued answers, in order."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Answer, int]] = []
@@ -158,7 +158,7 @@ class Scripts:
         self._waiting.clear()
 
     def take(self, path: str, model: str, body: str) -> Answer | None:
-        """The first that fits; it is gone when it was given as often as it says."""
+        """The first matching answer; it is removed after its last use."""
         for index, (answer, left) in enumerate(self._waiting):
             if answer.path not in ("", path) or answer.model not in ("", model) or answer.contains not in body:
                 continue
@@ -171,8 +171,8 @@ class Scripts:
 
 
 def default_answer(question: Question) -> Answer:
-    """`call NAME {json}`, `repeat`, `stream N [at RATE]`, `fail STATUS`; else from the sources that came with it, or
-    what was said, said again."""
+    """`call NAME {json}`, `repeat`, `stream N [at RATE]`, `fail STATUS`; otherwise an answer from the sources, or an
+    echo."""
     calls = [call for call in _calls(question.text) if call[0] == question.rounds]
     if calls and all(name in question.tools for _, name, _ in calls):
         return Answer(tool_calls=tuple(ToolCall(name=name, arguments=rest or "{}") for _, name, rest in calls))
@@ -207,7 +207,7 @@ def _calls(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def read_question(path: str, body: dict[str, Any]) -> Question:
-    """The same out of three formats: OpenAI's two, and Anthropic's."""
+    """The same request from three formats: OpenAI's two, and Anthropic's."""
     entries = list(_entries(body))
     users = [index for index, (role, _) in enumerate(entries) if role == "user"]
     last = users[-1] if users else -1
@@ -234,7 +234,7 @@ def read_question(path: str, body: dict[str, Any]) -> Question:
 
 
 def _entries(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Role and text of everything that was said, oldest first."""
+    """Role and text of every message, oldest first."""
     if system := body.get("system", body.get("instructions")):
         yield "system", _text(system)
     said = body.get("messages", body.get("input", []))

@@ -1,4 +1,4 @@
-"""The wire formats that the loopback provider speaks, as data: whole answers, and events of a stream."""
+"""The wire formats of the loopback provider, as data: complete answers, and events of a stream."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from scripted_answers import Answer, Question
 __all__ = ["FORMATS", "AnthropicMessages", "Format", "OpenAIChat", "OpenAIResponses", "error_body"]
 
 ARGUMENT_PIECES: Final = 3
-"""The arguments of a call come in so many pieces."""
+"""The number of chunks of a call's arguments."""
 OVERLOADED: Final = "the loopback provider was told to give up here"
 _STATUS_TYPES: Final = {
     400: "invalid_request_error",
@@ -33,7 +33,7 @@ def _cut(text: str) -> list[str]:
 
 
 def _counted(answer: Answer, question: Question) -> tuple[int, int] | None:
-    """Tokens of the question and of the answer, or nothing."""
+    """Tokens of the request and of the answer, or `None`."""
     if answer.usage is None:
         return None
     written = len(answer.pieces) + len(answer.reasoning.split()) + 4 * len(answer.tool_calls)
@@ -50,7 +50,7 @@ def error_body(path: str, answer: Answer) -> object:
 
 
 class Format:
-    """One vendor's way to say an answer. `begin`, `pieces` and `end` are the three parts of a stream."""
+    """The answer format of one vendor. `begin`, `pieces` and `end` are the three parts of a stream."""
 
     def __init__(self, answer: Answer, question: Question, number: int) -> None:
         self.answer = answer
@@ -66,7 +66,7 @@ class Format:
         raise NotImplementedError
 
     def pieces(self) -> Iterator[bytes]:
-        """One event for each token; what the next token needs before it is in the same bytes."""
+        """One event for each token, together with the events that precede it."""
         raise NotImplementedError
 
     def end(self) -> Iterator[bytes]:
@@ -76,7 +76,7 @@ class Format:
         return b': keep-alive\n\nevent: nobody_knows\ndata: {"type":"nobody_knows","choices":[]}\n\n'
 
     def failure(self) -> bytes:
-        """What a vendor sends when it gives up in the middle."""
+        """The error of a vendor in the middle of a stream."""
         return _event({"error": {"message": OVERLOADED, "type": "server_error", "param": None, "code": None}})
 
     def call_id(self, index: int) -> str:
@@ -202,7 +202,7 @@ class OpenAIResponses(Format):
 
 
 def _emptied(item: dict[str, Any]) -> dict[str, Any]:
-    """An item as it is announced, before anything of it came."""
+    """An item as it is announced, before its content."""
     return {"arguments": ""} if item["type"] == "function_call" else {"content": []}
 
 
@@ -286,4 +286,4 @@ FORMATS: Final[dict[str, type[Format]]] = {
     "/responses": OpenAIResponses,
     "/messages": AnthropicMessages,
 }
-"""By the path of the call, without the version."""
+"""The formats by path, without the version."""

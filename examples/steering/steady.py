@@ -1,8 +1,7 @@
-"""A runner that takes its time: small steps, and between two of them it listens to what it is told.
+"""A runner that works in small steps and pulls steering messages between them.
 
-It shows the three moments at which a runner pulls what people send into its run: after a step, before the next one,
-and once more before it would end. Each step reads the history and keeps a number in the state, so that taking a right
-away has something to refuse.
+It pulls at three moments: after a step, before the next one, and once more before it ends. Each step reads the history
+and writes a number into the state, so that a revocation has an effect to show.
 """
 
 import asyncio
@@ -13,11 +12,11 @@ from pydantic import BaseModel, Field
 from bollard.sdk import AgentAPIException, Form, RunContext, runner
 
 ENOUGH: Final = frozenset({"enough", "够了"})
-"""What ends the work early, when somebody says it."""
+"""The message that ends the work early."""
 
 
 class SteadyConfig(BaseModel):
-    """What an agent can set."""
+    """The configuration of an agent."""
 
     steps: Annotated[
         int,
@@ -48,7 +47,7 @@ class SteadyConfig(BaseModel):
     permissions={"history": ["page"]},
 )
 async def steady(ctx: RunContext[SteadyConfig]):
-    """One line for each step, one for each message that came meanwhile."""
+    """One line for each step, and one for each steering message."""
     for step in range(1, ctx.config.steps + 1):
         yield ctx.delta(f"step {step}: {await read(ctx)}, {await keep(ctx, step)}\n")
         await asyncio.sleep(ctx.config.pause_s)
@@ -57,14 +56,14 @@ async def steady(ctx: RunContext[SteadyConfig]):
             yield ctx.delta(f"told: {words}\n")
         if ENOUGH & {words.strip().lower() for words in told}:
             break
-    # Whatever came during the last words is read too: a run that ends with unread messages gives them back.
+    # Messages that arrived during the last output are read too: unread ones would get runs of their own.
     for words in await listen(ctx):
         yield ctx.delta(f"told: {words}\n")
     yield ctx.delta("done\n")
 
 
 async def listen(ctx: RunContext[SteadyConfig]) -> list[str]:
-    """What was sent into the run since it last listened. Who may not be told anything works on."""
+    """The new steering messages. Without the permission the runner continues without them."""
     try:
         pulled = await ctx.api.steering.pull()
     except AgentAPIException:
@@ -73,7 +72,7 @@ async def listen(ctx: RunContext[SteadyConfig]) -> list[str]:
 
 
 async def read(ctx: RunContext[SteadyConfig]) -> str:
-    """Read the newest messages of the conversation, or say why that is not possible."""
+    """Read the newest messages of the conversation, or report why that fails."""
     try:
         await ctx.api.history.page(limit=10)
     except AgentAPIException as error:
@@ -82,7 +81,7 @@ async def read(ctx: RunContext[SteadyConfig]) -> str:
 
 
 async def keep(ctx: RunContext[SteadyConfig], step: int) -> str:
-    """Keep the step in the conversation's state, or say why that is not possible."""
+    """Save the step in the conversation's state, or report why that fails."""
     try:
         await ctx.api.state.set("conversation", "step", step)
     except AgentAPIException as error:

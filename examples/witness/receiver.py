@@ -1,4 +1,4 @@
-"""A witness for a Bollard host, to be run on another machine: keeps what it is sent in one file that only grows.
+"""A witness for a Bollard host, for another machine: appends the received lines to one file.
 
     WITNESS_TOKEN=… python receiver.py heads.jsonl 8500
 
@@ -43,7 +43,7 @@ class Receiver(BaseHTTPRequestHandler):
                 file.write(b"\n")  # a full disk or a power loss cut the last line off
             file.write(body)
             file.flush()
-            os.fsync(file.fileno())  # before the answer: a 2xx says that it is on disk
+            os.fsync(file.fileno())  # before the answer: a 2xx confirms that it is on disk
         self._answer(204)
 
     def do_GET(self) -> None:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import Annotated, Final
 
+from call_report import Language, answered, decided, refused
 from pydantic import BaseModel, Field
-from telling import Language, answered, decided, refused
 from words import Act, act_of, is_chinese, number_in, tool_in
 
 from bollard.sdk import AgentAPIException, Form, RunContext, runner
@@ -38,7 +38,7 @@ FAIL: Final = {"en": "you asked me to fail", "zh": "是你让我失败的"}
 
 
 class DemoConfig(BaseModel):
-    """What an agent can set."""
+    """The configuration of an agent."""
 
     pause_s: Annotated[
         float,
@@ -64,7 +64,7 @@ class DemoConfig(BaseModel):
     permissions={"artifacts": ["write"], "tools": ["call"]},
 )
 async def demo(ctx: RunContext[DemoConfig]):
-    """One act for each word; an event without text is told by its name."""
+    """One action for each word; an event without text is answered with its name."""
     said = ctx.input.text or ctx.event.event_type
     language: Language = "zh" if is_chinese(said) else "en"
     match act_of(said):
@@ -72,7 +72,7 @@ async def demo(ctx: RunContext[DemoConfig]):
             last = number_in(said)
             for number in range(1, last + 1):
                 yield ctx.delta(f"{number} ")
-            if ctx.conversation is not None:  # state belongs to a conversation, and an event need not have one
+            if ctx.conversation is not None:  # state belongs to a conversation, and an event may have none
                 yield ctx.state("conversation", "count", last)
         case "file":
             content = f"{TALK[language].format(said=said)}\n"
@@ -90,7 +90,7 @@ async def demo(ctx: RunContext[DemoConfig]):
 
 
 async def _words(ctx: RunContext[DemoConfig], act: Act, said: str, language: Language) -> str:
-    """The answer to what asks for words alone."""
+    """The answer to words that request text only."""
     if act == "help":
         return HELP[language]
     if act == "call":
@@ -101,7 +101,7 @@ async def _words(ctx: RunContext[DemoConfig], act: Act, said: str, language: Lan
 
 
 async def _answer_of_tool(ctx: RunContext[DemoConfig], said: str, language: Language) -> str:
-    """What a tool answered, or why it did not. A call that needs somebody's yes comes back when they gave it."""
+    """The answer of a tool, or its error. A call that needs approval returns after the decision."""
     if (asked := tool_in(said)) is None:
         given = ", ".join(tool.tool_name for tool in ctx.resources.tools)
         return CALL[language].replace("{tools}", given or "-")

@@ -1,4 +1,4 @@
-"""Which word asks for what, in both languages. Knows nothing of runs."""
+"""The command words of the demo, in both languages."""
 
 import json
 import re
@@ -22,30 +22,30 @@ ACTS: Final[dict[str, Act]] = {
     "fail": "fail",
     "失败": "fail",
 }
-"""The words that are understood."""
+"""The known words."""
 
 COUNT_DEFAULT: Final = 5
 COUNT_MOST: Final = 100
 
 
 def act_of(text: str) -> Act:
-    """What the first word asks for; anything else is talk."""
+    """The action of the first word; any other text is echoed."""
     said = text.strip().lower()
     for word, act in ACTS.items():
-        # Chinese is written without spaces: the word may be followed by anything.
+        # Chinese has no spaces: any text may follow the word.
         if said == word or said.startswith(f"{word} ") or (is_chinese(word) and said.startswith(word)):
             return act
     return "talk"
 
 
 def number_in(text: str) -> int:
-    """How far to count."""
+    """The number to count to."""
     found = re.search(r"\d{1,6}", text)
     return max(1, min(COUNT_MOST, int(found[0]))) if found else COUNT_DEFAULT
 
 
 def tool_in(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Which tool to call, and with what; nothing where it is not said as `call NAME {"argument": "value"}`."""
+    """The tool to call, and its arguments; `None` unless the text is `call NAME {"argument": "value"}`."""
     found = re.fullmatch(r"(?:call\s|调用)\s*([A-Za-z0-9_:./-]+)\s*(.*)", text.strip(), re.IGNORECASE | re.DOTALL)
     if found is None:
         return None

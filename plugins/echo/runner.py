@@ -10,7 +10,7 @@ PIECE_CHARACTERS: Final = 8
 
 
 class EchoConfig(BaseModel):
-    """What an agent can set."""
+    """The configuration of an agent."""
 
     greeting: Annotated[
         str,
@@ -41,7 +41,7 @@ class WordCount(BaseModel):
     description={"en_US": "Streams the message back in small pieces.", "zh_Hans": "把消息分成小段流式返回。"},
 )
 async def echo(ctx: RunContext[EchoConfig]):
-    """Say it back. An event need not be a message: where there is no text, its name is said."""
+    """Echo the text. An event without text is answered with its name."""
     heard = ctx.input.text if ctx.input.text is not None else ctx.event.event_type
     answer = ctx.config.greeting + heard
     if ctx.config.shout:

@@ -1,4 +1,4 @@
-"""What the demo says about a call of a tool: at once, or when somebody decided after its run had ended."""
+"""The sentences of the demo about a tool call: after the call, or after a decision that outlived its run."""
 
 from typing import Final, Literal
 
@@ -12,21 +12,21 @@ ANSWERED: Final = {"en": "{name} answered: {answer}", "zh": "{name} 的回答：
 REFUSED: Final = {"en": "{name} was not called ({code}): {error}", "zh": "没有调用 {name}（{code}）：{error}"}
 CARRIED_OUT: Final = "{name} was allowed and called, 已批准并调用: {answer}"
 NOT_CARRIED_OUT: Final = "{name} did not succeed ({outcome}), 没有成功: {error}"
-"""Nobody has said anything that tells the language of the one who is told."""
+"""In both languages, because no message of the run shows the reader's language."""
 
 
 def answered(result: ToolResult, name: str, language: Language) -> str:
-    """A tool's answer, in words."""
+    """The answer of a tool, as text."""
     return ANSWERED[language].format(name=name, answer=_words(result))
 
 
 def refused(code: str, error: str, name: str, language: Language) -> str:
-    """Why there is no answer."""
+    """The reason for a missing answer."""
     return REFUSED[language].format(name=name, code=code, error=error)
 
 
 def decided(data: JsonObject) -> str:
-    """What came of a call whose run did not live to see somebody's decision: the data of `approval.decided`."""
+    """The outcome of a call that was decided after its run had ended: the data of `approval.decided`."""
     name, outcome, result = str(data.get("name")), str(data.get("outcome")), data.get("result")
     if outcome == "completed" and isinstance(result, dict):
         answer = _words(ToolResult.from_wire({"call_id": "", **result}))
