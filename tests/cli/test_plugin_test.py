@@ -64,4 +64,4 @@ def test_no_tests_is_a_clear_error(bollard, write) -> None:
 def test_without_pytest_the_hint_says_how_to_get_it() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_PYTEST], capture_output=True, text=True, env={}, check=False)
     assert done.returncode == UsageProblem.exit_code
-    assert done.stderr == "bollard: pytest is not installed\nhint: pip install 'bollard[test]'\n"
+    assert done.stderr == "bollard: pytest is not installed\nhint: install it: `make setup`\n"

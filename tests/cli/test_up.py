@@ -226,7 +226,7 @@ def test_help_needs_no_host_installed() -> None:
     code = "import sys; sys.modules['uvicorn'] = None; from bollard.cli.app import run; sys.exit(run(['up'], {}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("bollard: the host is not installed (uvicorn is missing)\nhint: pip install")
+    assert done.stderr.startswith("bollard: the host is not installed (uvicorn is missing)\nhint: install it: `make")
 
 
 def test_a_host_does_not_carry_what_draws_tracebacks() -> None:

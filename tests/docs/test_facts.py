@@ -19,9 +19,8 @@ def _section(page: Any, title: str) -> str:
 
 
 def test_the_notifications_are_those_of_the_channel(pages: dict[str, Any]) -> None:
-    decided = _section(
-        pages["docs/decisions/0002-notifications-and-requests-of-the-worker-connection.md"], "Decision"
-    ).split("Every other")[0]
+    page = pages["docs/decisions/0002-notifications-and-requests-of-the-worker-connection.md"]
+    decided = _section(page, "Decision").split("Every other")[0]
     assert set(re.findall(r"`([a-z]+(?:/[a-z]+)?)`", decided)) == {
         name for name, method in METHODS.items() if method.result is None
     }

@@ -1,15 +1,11 @@
 """The wheel with pydantic and nothing else: the protocol stands on that alone."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from tests.environments import Environment, run
 
 from bollard.protocol.export import render, schema_documents
 
@@ -29,64 +25,16 @@ json.dump({{
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Installation:
-    python: Path
-    site: Path
-
-
-def run(*command: str | Path, cwd: Path) -> str:
-    # Nothing of this environment may leak into the empty one.
-    leaky = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"}
-    environment = {name: value for name, value in os.environ.items() if name not in leaky}
-    done = subprocess.run([*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-def find_uv(repository: Path) -> str | None:
-    """Where scripts/setup finds or puts it."""
-    own = repository / ".uv" / "bin" / "uv"
-    return shutil.which("uv") or (str(own) if own.exists() else None)
-
-
-def from_the_cache_or_the_index(uv: str, *command: str | Path, cwd: Path) -> None:
-    """What setup has just fetched is in the cache; the index is asked only for what is not."""
-    offline = subprocess.run([uv, *map(str, command), "--offline"], cwd=cwd, capture_output=True, check=False)
-    if offline.returncode != 0:
-        run(uv, *command, cwd=cwd)
-
-
-def install_with_uv(uv: str, repository: Path, folder: Path) -> Path:
-    pinned = f"pydantic=={version('pydantic')}"
-    from_the_cache_or_the_index(uv, "build", "--quiet", "--wheel", "--out-dir", folder / "dist", repository, cwd=folder)
-    (wheel,) = (folder / "dist").glob("*.whl")
-    run(uv, "venv", "--quiet", "--no-project", "--python", sys.executable, folder / "venv", cwd=folder)
-    python = folder / "venv" / "bin" / "python"
-    install = ("pip", "install", "--quiet", "--python", python)
-    run(uv, *install, "--no-deps", "--offline", wheel, cwd=folder)
-    from_the_cache_or_the_index(uv, *install, pinned, cwd=folder)
-    return python
-
-
-def install_with_pip(repository: Path, folder: Path) -> Path:
-    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
-    python = folder / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", repository, cwd=folder)
-    run(python, "-m", "pip", "install", "--quiet", f"pydantic=={version('pydantic')}", cwd=folder)
-    return python
+@pytest.fixture(scope="module")
+def installation(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    made = Environment(repository, tmp_path_factory.mktemp("alone"))
+    made.install(made.build_wheel(), deps=False)
+    made.install(f"pydantic=={version('pydantic')}")
+    return made
 
 
 @pytest.fixture(scope="module")
-def installation(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    folder = tmp_path_factory.mktemp("alone")
-    uv = find_uv(repository)
-    python = install_with_uv(uv, repository, folder) if uv else install_with_pip(repository, folder)
-    return Installation(python=python, site=folder / "venv")
-
-
-@pytest.fixture(scope="module")
-def probe(installation: Installation) -> dict[str, object]:
+def probe(installation: Environment) -> dict[str, object]:
     return json.loads(run(installation.python, "-I", "-c", PROBE, cwd=installation.site))
 
 
@@ -108,7 +56,7 @@ def test_every_schema_can_be_built_there_and_is_the_same(probe) -> None:
 
 
 @pytest.fixture(scope="module")
-def package(installation: Installation) -> Path:
+def package(installation: Environment) -> Path:
     found = run(installation.python, "-I", "-c", "import bollard; print(bollard.__path__[0])", cwd=installation.site)
     return Path(found.strip())
 

@@ -24,6 +24,7 @@ from bollard.cli.errors import EXIT_INTERRUPTED, CliError, UsageProblem
 from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
 from bollard.cli.shell import read_invocation
 from bollard.cli.terminal.columns import printable
+from bollard.extras import install_command
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -236,8 +237,9 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 def _known_problem(error: Exception) -> CliError | None:
     """The problem if the host's code, running in this process, raises an error of its own or is not installed."""
     if isinstance(error, ImportError):
-        ours = (error.name or "").startswith("bollard")
-        return None if ours else UsageProblem("error.no_host", "hint.no_host", module=error.name)
+        if (error.name or "").startswith("bollard"):
+            return None
+        return UsageProblem("error.no_host", "hint.no_host", module=error.name, command=install_command("host"))
     from bollard.cli.client.host_client import problem_of
     from bollard.host.errors import HostError
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, cast
 
 from bollard import __version__
+from bollard.extras import install_command
 from bollard.protocol import CHANNEL_FD_VARIABLE, WorkerIdentity
 from bollard.runtime.limits import EXIT_GRACE_S, HOST_SILENCE_S
 from bollard.runtime.output import capture_output
@@ -139,7 +140,8 @@ def _prepare_remote_dial(arguments: argparse.Namespace) -> Dial:
     try:
         from bollard.wire.websocket import connect_websocket  # noqa: PLC0415 -- needs an extra
     except ImportError as error:
-        raise IncompatiblePeer("--connect needs the extra `remote`", "pip install 'bollard[remote]'") from error
+        hint = f"install it: `{install_command('remote')}`"
+        raise IncompatiblePeer("--connect needs the extra `remote`", hint) from error
     url: str = arguments.connect
     if arguments.key is None:
         require_private(url)

@@ -27,6 +27,7 @@ from bollard.cli.limits import LOAD_TIMEOUT_S, RUN_TIMEOUT_S
 from bollard.cli.plugins.findings import CheckReport
 from bollard.cli.shell import Shell
 from bollard.cli.terminal.columns import printable
+from bollard.extras import install_command
 from bollard.protocol.limits import NAME_CHARACTERS
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ _NOTHING_COLLECTED: Final = 5
 def run_tests(path: Path, arguments: Sequence[str], *, output_to_stderr: bool) -> int:
     """Run the tests and return pytest's exit code; raises if there are none."""
     if importlib.util.find_spec("pytest") is None:
-        raise UsageProblem("error.no_pytest", "hint.no_pytest")
+        raise UsageProblem("error.no_pytest", "hint.no_pytest", command=install_command("test"))
     if not path.exists():
         raise UsageProblem("error.no_path", "hint.plugin_path", path=path)
     folder, targets = _targets(path.resolve())

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
+from bollard.extras import install_command
 from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
 from bollard.host.errors import HostError, InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge
 from bollard.host.knowledge.bases import SavedKnowledgeBase
@@ -294,10 +295,12 @@ class ProcessEngine:
                 )
             await asyncio.sleep(max(0.0, left_s))
             if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+                command = install_command("knowledge")
                 raise KnowledgeUnavailable(
                     "the packages for knowledge bases are not installed on the host",
-                    hint="pip install 'bollard[knowledge]', and restart the host",
+                    hint=f"install them: `{command}`, then restart the host",
                     reason="not_installed",
+                    command=command,
                 )
             if self._last is not None:
                 await self._last.end()

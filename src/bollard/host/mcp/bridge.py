@@ -12,6 +12,7 @@ from typing import Final, Protocol, cast
 
 import structlog
 
+from bollard.extras import install_command
 from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
 from bollard.host.capabilities.sources import Progress
 from bollard.host.errors import OutcomeUnknown, SettingsError, ToolFailed
@@ -232,10 +233,12 @@ class McpBridge:
         if self._helper is not None:
             return self._helper
         if importlib.util.find_spec(self._sdk) is None:
+            command = install_command("mcp")
             raise SettingsError(
                 "the SDK for MCP is not installed on the host",
                 reason="mcp_sdk",
-                hint="pip install 'bollard[mcp]', and start the host again",
+                hint=f"install it: `{command}`, then restart the host",
+                command=command,
             )
         helper = self._helper = HelperProcess(
             _MODULE,

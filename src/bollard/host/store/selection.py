@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bollard.extras import install_command
 from bollard.host.clock import Clock
 from bollard.host.errors import SettingsError
 from bollard.host.store.kept_key import KeptKey
@@ -33,6 +34,10 @@ def choose_store(database: str, data: Path, clock: Clock, *, alone: bool = False
 
 
 def postgres_missing() -> SettingsError:
+    command = install_command("postgres")
     return SettingsError(
-        "PostgreSQL needs the extra `postgres`", reason="postgres_missing", hint="pip install 'bollard[postgres]'"
+        "PostgreSQL needs the extra `postgres`",
+        reason="postgres_missing",
+        hint=f"install it: `{command}`",
+        command=command,
     )

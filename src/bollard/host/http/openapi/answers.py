@@ -125,15 +125,13 @@ class ErrorAnswers:
 
 def _error(codes: list[str]) -> JsonObject:
     words = {code: ERROR_WORDS[code] for code in codes}
-    only: JsonObject = {
-        "type": "object",
-        "properties": {"error": {"type": "object", "properties": {"code": {"type": "string", "enum": [*codes]}}}},
-    }
     response: JsonObject = {
         "description": "\n".join(f"- `{code}`: {each.summary}" for code, each in words.items()),
+        "x-bollard-codes": [*codes],
         "content": {
             "application/json": {
-                "schema": {"allOf": [{"$ref": "#/components/schemas/Error"}, only]},
+                # One schema for all errors: a generated client has one class for them.
+                "schema": {"$ref": "#/components/schemas/Error"},
                 "examples": {
                     code: {"summary": each.summary, "value": each.example(code)} for code, each in words.items()
                 },

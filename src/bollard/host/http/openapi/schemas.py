@@ -74,11 +74,11 @@ ACCEPTED: Final = named(
     ),
 )
 """The response to an event."""
-_REF: Final = "#/components/schemas/{model}"
+COMPONENT: Final = "#/components/schemas/{model}"
 
 
-class _Untitled(GenerateJsonSchema):
-    """The schema without titles that repeat a field name, and without the underscore of private names."""
+class SchemaGenerator(GenerateJsonSchema):
+    """Schemas without titles that repeat a field name, and without the underscore of private names."""
 
     def normalize_name(self, name: str) -> str:
         return super().normalize_name(name).lstrip("_")
@@ -97,10 +97,12 @@ class SchemaRegistry:
         )
         # One schema for both directions: responses only leave out absent fields.
         refs, found = models_json_schema(
-            [(shape, "validation") for shape in used], ref_template=_REF, schema_generator=_Untitled
+            [(shape, "validation") for shape in used], ref_template=COMPONENT, schema_generator=SchemaGenerator
         )
         self._refs = {shape: cast("JsonObject", refs[shape, "validation"]) for shape in used}
-        self.components = cast("JsonObject", found.get("$defs", {}))
+        components = cast("dict[str, JsonObject]", found.get("$defs", {}))
+        # A generated client names its classes by the title.
+        self.components: JsonObject = {name: {**schema, "title": name} for name, schema in components.items()}
 
     def of(self, shape: type[Shape] | JsonObject) -> JsonObject:
         """A reference to a shape, or the schema itself with references to its titled parts."""
@@ -117,7 +119,7 @@ class SchemaRegistry:
             return schema
         if self.components.setdefault(title, schema) != schema:
             raise ValueError(f"two shapes are called {title}")
-        return {"$ref": _REF.format(model=title)}
+        return {"$ref": COMPONENT.format(model=title)}
 
     def needed(self, shape: type[Shape] | JsonObject, placeholders: Sequence[str]) -> bool:
         """Whether a body of this shape is required. A missing body counts as an empty object, and fields that are

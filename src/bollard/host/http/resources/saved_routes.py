@@ -14,7 +14,7 @@ from starlette.responses import Response
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.openapi.schemas import named
+from bollard.host.http.openapi.schemas import COMPONENT, SchemaGenerator, named
 from bollard.host.http.operations import PAGE, Answer, Operation, QueryField, leads_to
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import AnswerBody, answer, answer_body, declared_operations
@@ -266,13 +266,13 @@ def shown_as(
 ) -> AnswerBody:
     """The body of an answer that shows a model: its fields, the other fields of the example, and the revision. The
     model completes the example. `stated` and `optional` are schemas, as in `answer_body`."""
-    schema = model.model_json_schema()
-    shown = cast("dict[str, Any]", _inlined(schema, schema.get("$defs", {})))
-    fields = {field for field in shown["properties"] if field != "revision"}
+    schema = model.model_json_schema(ref_template=COMPONENT, schema_generator=SchemaGenerator)
+    fields = {field: each for field, each in schema["properties"].items() if field != "revision"}
+    absent = {field for field, each in fields.items() if each.get("default", ...) is None}
     others = {field: value for field, value in example.items() if field not in fields}
     more = answer_body("", {**others, "revision": 1}, optional, **stated).schema
-    required = {*(field for field in shown["required"] if field in fields), *cast("list[str]", more["required"])}
-    properties = {field: shown["properties"][field] for field in fields} | cast("JsonObject", more["properties"])
+    required = {*(fields.keys() - absent), *cast("list[str]", more["required"])}
+    properties = {field: _shown(each) for field, each in fields.items()} | cast("JsonObject", more["properties"])
     whole: JsonObject = {
         "type": "object",
         "properties": {field: properties[field] for field in sorted(properties)},
@@ -283,31 +283,8 @@ def shown_as(
     return AnswerBody(named(name, whole), {**given.to_wire(), **others, "revision": 1})
 
 
-def _inlined(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """The bare schema: without references, titles and defaults. An optional field is never null."""
-    if isinstance(node, list):
-        return [_inlined(each, definitions) for each in cast("list[Any]", node)]
-    if not isinstance(node, dict):
-        return node
-    schema = cast("dict[str, Any]", node)
-    if "$ref" in schema:
-        return _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    if "properties" not in schema:
-        return {key: _inlined(value, definitions) for key, value in schema.items() if key not in ("title", "default")}
-    absent = {name for name, field in schema["properties"].items() if field.get("default", ...) is None}
-    properties = {
-        name: _inlined(_not_null(field) if name in absent else field, definitions)
-        for name, field in schema["properties"].items()
-    }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": sorted(set(properties) - absent),
-        "additionalProperties": False,
-    }
-
-
-def _not_null(field: Mapping[str, Any]) -> Mapping[str, Any]:
+def _shown(field: Mapping[str, Any]) -> JsonObject:
+    """The schema of a field in an answer, which has no default. A field that may be absent is never null."""
     choices = [each for each in field.get("anyOf", []) if each.get("type") != "null"]
-    others = {key: value for key, value in field.items() if key != "anyOf"}
-    return field if not choices else {**others, **choices[0]} if len(choices) == 1 else {**others, "anyOf": choices}
+    others = {key: value for key, value in field.items() if key not in ("anyOf", "default")}
+    return {**others, **choices[0]} if len(choices) == 1 else {**others, "anyOf": choices} if choices else others

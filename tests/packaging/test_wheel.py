@@ -1,0 +1,76 @@
+"""The built wheel in an empty environment: a host starts, answers, and its hints name commands that work there."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.environments import Environment, clean_variables, run
+from tests.ports import free_port
+
+pytestmark = pytest.mark.full
+
+HELLO = """
+from bollard.sdk import RunContext, runner
+
+@runner(label="Hello")
+async def hello(ctx: RunContext):
+    yield ctx.delta(f"hello, {ctx.input.text}")
+"""
+
+
+@pytest.fixture(scope="module")
+def containerfile(repository: Path) -> str:
+    return (repository / "deploy/Containerfile").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def installed(repository: Path, containerfile: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """The wheel with the extras of the container."""
+    made = Environment(repository, tmp_path_factory.mktemp("wheel"))
+    (extras,) = re.findall(r"'\.(\[[\w,]+\])'", containerfile)
+    made.install(f"bollard{extras} @ {made.build_wheel().as_uri()}")
+    return made
+
+
+def test_a_host_of_the_container_starts_is_healthy_and_runs_an_own_agent(
+    installed: Environment, containerfile: str, tmp_path: Path
+) -> None:
+    bollard, port = installed.site / "bin" / "bollard", str(free_port())
+    own = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "BOLLARD_PORT": port, "LANG": "en_US.UTF-8"}
+    (tmp_path / "hello.py").write_text(HELLO, encoding="utf-8")
+    with subprocess.Popen(
+        [bollard, "up", "--data", str(tmp_path / "data")],
+        cwd=tmp_path,
+        env=clean_variables(**own),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as host:
+        try:
+            assert host.stdout is not None
+            ready: set[str] = set()
+            while not {"assistant", "demo", "echo"} <= ready:
+                line = json.loads(host.stdout.readline())
+                ready.add(line.get("agent", "")) if line["event"] == "agent.ready" else None
+            (_, code) = json.loads(re.findall(r"CMD (\[.*urlopen.*\])", containerfile)[0])[1:]
+            run(installed.python, "-c", code.replace("8420", port), cwd=tmp_path)
+            assert "1 2 3" in run(bollard, "chat", "--agent", "demo", "--message", "count 3", cwd=tmp_path, **own)
+            run(bollard, "plugin", "install", "hello.py", "--yes", cwd=tmp_path, **own)
+            assert "hello, Ada" in run(bollard, "chat", "--agent", "hello", "--message", "Ada", cwd=tmp_path, **own)
+            assert json.loads(run(bollard, "doctor", cwd=tmp_path, **own))["healthy"] is True
+        finally:
+            host.terminate()
+            host.wait(timeout=60)
+    assert host.returncode == 0
+
+
+def test_a_hint_of_the_wheel_names_pip_and_one_of_a_clone_names_make(
+    installed: Environment, repository: Path, tmp_path: Path
+) -> None:
+    code = "from bollard.extras import install_command; print(install_command('mcp'))"
+    assert run(installed.python, "-I", "-c", code, cwd=tmp_path) == "pip install 'bollard[mcp]'\n"
+    clone = repository / ".venv" / "bin" / "python"
+    if os.access(clone, os.X_OK):
+        assert run(clone, "-I", "-c", code, cwd=tmp_path) == "make setup\n"
