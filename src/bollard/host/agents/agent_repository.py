@@ -134,7 +134,7 @@ class AgentRepository(Repository[SavedAgent]):
 
         # A daily budget includes the runs before it was set, so they are counted before it applies.
         await self._count_runs_of_day(workspace, SavedAgent.read({**body, "agent_id": agent_id}))
-        return await self._save(workspace, agent_id, make, by=by, edited=edited, along=lambda: along)
+        return await self._save(workspace, agent_id, make, by=by, edited=edited, along=lambda _: along)
 
     def _read(
         self, body: JsonObject, workspace: str, agent_id: str, before: SavedAgent | None, by: str

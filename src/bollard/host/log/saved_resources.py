@@ -241,12 +241,12 @@ class Repository(Generic[T]):
         edited: int | None = None,
         keeps: Keeps = (),
         beside: Sequence[tuple[str, JsonObject]] = (),
-        along: Callable[[], JointChange] = JointChange,
+        along: Callable[[T], JointChange] = lambda _: JointChange(),
         then: Callable[[], None] = lambda: None,
     ) -> Saved[T]:
         """Save what `make` returns for the present resource; `make` raises to refuse the change. `edited` is the
         revision that the caller changed: another one raises `Conflict`. `keeps`, `beside` and what `along` returns
-        after `make` share the commit. `then` is called after the commit, also when no caller waits any more."""
+        for the new value share the commit. `then` is called after the commit, also when no caller waits any more."""
         async with self._changing:
             before = self.find(workspace, resource_id)
             revision = 0 if before is None else before.revision
@@ -256,7 +256,7 @@ class Repository(Generic[T]):
             if before is None and limit is not None and self.count(workspace) >= limit:
                 raise self._kind.at_limit()
             saved = Saved(workspace=workspace, id=resource_id, revision=revision + 1, value=value)
-            joint = JointChange(records=beside, keeps=_rows(keeps)) + along() + JointChange(settled=[then])
+            joint = JointChange(records=beside, keeps=_rows(keeps)) + along(value) + JointChange(settled=[then])
             await self._commit(self._change(saved, by), saved, joint)
             return saved
 
