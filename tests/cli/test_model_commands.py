@@ -10,9 +10,10 @@ from typing import Any, get_args
 import pytest
 from tests.tables import for_each
 
-from bollard.cli.language import load_text
+from bollard.cli.language import LANGUAGES, load_text
 from bollard.host.errors import InvalidRequest
 from bollard.host.models.failures import Reason, failed
+from bollard.host.models.presets import presets
 from bollard.host.models.specs import SavedModel
 
 KEY = "sk-environment-canary-0123"
@@ -25,6 +26,13 @@ class _Answering(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
+        if "wrong" in self.headers.get("authorization", ""):
+            refusal = b'{"error": {"message": "no such key"}}'
+            self.send_response(401)
+            self.send_header("content-length", str(len(refusal)))
+            self.end_headers()
+            self.wfile.write(refusal)
+            return
         choice = {"index": 0, "delta": {"content": "hello there"}, "finish_reason": "stop"}
         body = f"data: {json.dumps({'choices': [choice]})}\n\ndata: [DONE]\n\n".encode()
         self.send_response(200)
@@ -59,7 +67,11 @@ def test_a_model_is_added_tried_shown_and_removed(ask: Any, provider_url: str) -
     where = ("--base-url", provider_url, "--model", "tiny", "--secret", "MODEL_KEY")
     prices = ("--price-input", "0.15", "--price-output", "0.6", "--context-window", "1000", "--vision")
     added = ask("models", "add", "small", *where, *prices, "--text")
-    assert (added.code, added.out) == (0, "saved model small; test it: bollard models test small\n"), added.err
+    assert added.code == 0, added.err
+    assert added.out.splitlines() == [
+        "saved model small; test it: bollard models test small",
+        "small is the default model of this workspace",
+    ]
     shown = ask("models", "show", "small", "--text").out
     assert "key: secret MODEL_KEY" in shown
     assert "price per million tokens: 0.15 input, 0.6 output, in USD" in shown
@@ -68,7 +80,8 @@ def test_a_model_is_added_tried_shown_and_removed(ask: Any, provider_url: str) -
     assert "answer: hello there" in tried.out
     listing = ask("models")
     listed = {item["model_id"]: item for item in listing.json["items"]}
-    assert (listed["small"]["origin"], listed["demo"]["is_default"]) == ("saved", True)
+    assert (listed["small"]["origin"], listed["small"]["is_default"]) == ("saved", True)
+    assert listed["demo"]["is_default"] is False
     assert (listed["small"]["vision"], listed["small"]["secret"]) == (True, "MODEL_KEY")
     assert "sk-0123456789" not in listing.out
     assert "内置" in ask("models", "list", "--text", BOLLARD_LANG="zh_Hans").out
@@ -83,7 +96,100 @@ def test_a_model_that_does_not_answer_says_why_and_what_to_do(ask: Any) -> None:
     tried = ask("models", "test", "dead", "--text", BOLLARD_LANG="zh_Hans")
     assert tried.code == 1
     assert "没有回答（unreachable）：无法连接模型提供方 (http://127.0.0.1:1: no connection within 10 s: " in tried.out
+    assert "地址：http://127.0.0.1:1/v1\n" in tried.out
     assert "提示：请检查 base_url，以及主机到提供方的网络" in tried.out
+    assert ask("models", "remove", "dead").code == 0
+
+
+def test_a_preset_saves_model_and_key_tests_them_and_chooses_the_default(ask: Any, provider_url: str) -> None:
+    here = ("--preset", "deepseek", "--base-url", provider_url, "--key-stdin")
+    added = ask("models", "add", *here, "--text", stdin="sk-fine-0123456789\n")
+    assert added.code == 0, added.err
+    lines = added.out.splitlines()
+    assert lines[0] == f"deepseek-chat at {provider_url}"
+    assert lines[1].startswith("deepseek answered in ")
+    assert lines[2:] == [
+        "answer: hello there",
+        "saved model deepseek",
+        "deepseek is the default model of this workspace",
+    ]
+    shown = ask("models", "show", "deepseek").json
+    assert (shown["secret"], shown["style"], shown["is_default"]) == ("DEEPSEEK_API_KEY", "openai-chat", True)
+    again = ask("models", "add", "second", "--preset", "deepseek", "--base-url", provider_url)
+    assert again.code == 0, again.err
+    assert (again.json["model"]["is_default"], again.json["kept"], again.json["test"]["ok"]) == (False, True, True)
+    chosen = ask("models", "default", "second", "--text")
+    assert chosen.out == "second is the default model of this workspace\n", chosen.err
+    assert "sk-fine" not in added.out + again.out + ask("models").out
+    for name in ("deepseek", "second"):
+        assert ask("models", "remove", name).code == 0
+    assert ask("secrets", "remove", "DEEPSEEK_API_KEY").code == 0
+
+
+def test_a_preset_whose_test_fails_leaves_nothing_behind_unless_it_is_to_be_kept(ask: Any, provider_url: str) -> None:
+    here = ("models", "add", "--preset", "modelscope", "--model", "tiny", "--base-url", provider_url, "--key-stdin")
+    failed = ask(*here, "--text", stdin="sk-wrong-0123456789\n")
+    assert failed.code == 1
+    assert f"address: {provider_url}, HTTP status 401" in failed.out
+    assert "no such key" in failed.out
+    assert "hint: bind your ModelScope account to an Alibaba Cloud account first" in failed.out
+    assert "model modelscope was not saved; --keep saves it also if the test fails" in failed.out
+    assert ask("models", "show", "modelscope").code == 4
+    assert "MODELSCOPE_API_KEY" not in ask("secrets").out
+    kept = ask(*here, "--keep", "--text", stdin="sk-wrong-0123456789\n", BOLLARD_LANG="zh_Hans")
+    assert kept.code == 1
+    assert f"地址：{provider_url}，HTTP 状态 401" in kept.out
+    assert "请先把 ModelScope 账号绑定到阿里云账号" in kept.out
+    assert "已保存模型 modelscope" in kept.out
+    before = ask("models", "show", "modelscope").json
+    assert ask(*here, "--vision", stdin="sk-wrong-0123456789\n").code == 1
+    after = ask("models", "show", "modelscope").json
+    assert (after["vision"], after["default"]) == (before["vision"], before["default"])
+    assert ask("models", "remove", "modelscope").code == 0
+    assert ask("secrets", "remove", "MODELSCOPE_API_KEY").code == 0
+
+
+def test_a_preset_asks_a_person_for_the_key_without_echo(terminal: Any, steady_host: Any, provider_url: str) -> None:
+    there = ("--preset", "groq", "--base-url", provider_url)
+    screen = terminal("models", "add", *there, **steady_host.variables)
+    screen.expect("Name of the model at Groq: ")
+    screen.send("tiny\n")
+    screen.expect("API key of Groq: ")
+    screen.send("sk-wrong-0123456789\n")
+    screen.expect(r"Keep the model anyway\? \[y/N\] ")
+    screen.send("n\n")
+    screen.expect("model groq was not saved")
+    assert screen.end() == 1
+    assert "sk-wrong" not in screen.shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--preset", "deepsek"), "deepseek"),
+        (("--preset", "ollama"), "--model NAME"),
+        (("--preset", "qwen"), "--key-stdin"),
+        ((), "bollard models add --preset openai"),
+        (("x", "--keep"), "--preset"),
+    ],
+)
+def test_a_preset_that_lacks_something_names_it(ask: Any, arguments: tuple[str, ...], told: str) -> None:
+    refused = ask("models", "add", *arguments, "--text")
+    assert refused.code == 2
+    assert told in refused.err
+
+
+def test_every_preset_makes_a_model_that_the_host_would_save(bollard: Any) -> None:
+    listed = {item["preset"]: item for item in bollard("models", "presets", "--json").json["items"]}
+    wanted = "openai anthropic deepseek qwen moonshot zhipu modelscope ollama vllm litellm openrouter siliconflow"
+    assert set(wanted.split()) <= set(listed) == set(presets())
+    for name, preset in presets().items():
+        for url in (preset.base_url, *preset.other_urls):
+            body = {"style": preset.style, "base_url": url, "model": preset.model or "m", "secret": preset.secret}
+            assert SavedModel.read({"model_id": name, **body}).base_url == url
+        assert set(preset.note) in (set(), set(LANGUAGES))
+    shown = bollard("models", "presets", "--text").out
+    assert "https://dashscope.aliyuncs.com/compatible-mode/v1" in shown
 
 
 @pytest.mark.parametrize("arguments", [("add", "x", "--style", "telepathy"), ("add", "x", "--header", "nothing")])

@@ -111,7 +111,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limit."""
     default_model: str = ""
     """The id of the model that `default` refers to. If it is empty, or the workspace has no such model, `default` is
-    the model from the environment (`OPENAI_BASE_URL`, `ANTHROPIC_API_KEY`), otherwise the built-in `demo`."""
+    the default model of the workspace, otherwise the model from the environment (`OPENAI_BASE_URL`,
+    `ANTHROPIC_API_KEY`), otherwise the built-in `demo`."""
     sandbox: Demand = "any"
     """How programs of runs (the tool `exec`) must be confined: `bubblewrap`, `landlock+seccomp`, `any` of the two, or
     `off`, which runs none. If the required level is unavailable, `exec` is refused; it never falls back."""

@@ -209,12 +209,14 @@ def test_cancelling_a_run_in_the_middle_of_an_answer_hangs_up_on_the_provider(as
     assert (called["status"], called["estimated"]) == ("cancelled", True)
 
 
-def test_an_agent_that_names_default_gets_the_built_in_model(asker: Any) -> None:
+def test_an_agent_that_names_default_gets_the_default_model_of_its_workspace(asker: Any, provider: Provider) -> None:
+    saved(asker, provider, "chosen", secret=None, default=True)
     agent(asker, "anybody", "default")
     run_id = asker.tell("anybody", "hello").json["run_id"]
     assert asker.ended(run_id)["status"] == "completed"
     (called,) = [each.data["data"] for each in asker.read(run_id) if each.type == "model.called"]
-    assert (called["model_id"], called["alias_of"]) == ("default", "demo")
+    assert (called["model_id"], called["alias_of"]) == ("default", "chosen")
+    assert asker.delete("/api/v1/models/chosen").status == 200
 
 
 def test_a_model_that_the_policy_cuts_off_does_not_exist_for_the_run(asker: Any, provider: Provider) -> None:
@@ -239,11 +241,12 @@ def test_models_are_saved_listed_changed_and_forgotten_with_their_revisions(aske
     assert asker.put(path, {**body, "vision": True}, if_match='"1"').json["vision"] is True
     listed = {item["model_id"]: item for item in asker.get("/api/v1/models?limit=100").json["items"]}
     assert listed["edited"]["revision"] == 2
-    assert (listed["demo"]["origin"], listed["demo"]["is_default"]) == ("builtin", True)
+    assert listed["demo"]["origin"] == "builtin"
+    (default,) = [item["model_id"] for item in listed.values() if item["is_default"]]
     page = asker.get("/api/v1/models?limit=1").json
     assert page["has_more"] is True
     assert asker.get(f"/api/v1/models?limit=1&cursor={page['next_cursor']}").status == 200
-    assert asker.get("/api/v1/models/default").json["alias_of"] == "demo"
+    assert asker.get("/api/v1/models/default").json["alias_of"] == default
     assert asker.delete(path, if_match='"1"').status == 412
     assert asker.delete(path).json == {"model_id": "edited", "deleted": True}
     assert asker.get(path).status == 404

@@ -89,6 +89,7 @@ async def test_a_provider_inside_is_saved_and_asked_only_where_an_operator_opene
             await save(closed, inside)
         assert refused.value.details["field"] == "model.base_url"
         assert "egress_allow" in refused.value.hint
+        assert "BOLLARD_EGRESS_ALLOW=" in refused.value.hint
 
     await save(await open_host(f"127.0.0.1:{there.port}"), url)
     closed = await open_host()
@@ -103,6 +104,48 @@ async def test_a_provider_inside_is_saved_and_asked_only_where_an_operator_opene
     async with opened.gateway.place(ASKER, "small", 1) as place:
         await place.backend.invoke(call(), None)
     assert len(there.asked) == 1
+
+
+async def test_the_first_real_model_of_a_workspace_becomes_its_default_until_another_is_chosen(
+    open_host: OpenHost,
+) -> None:
+    models = await open_host()
+
+    async def save(workspace: str, model_id: str, **more: Any) -> bool | None:
+        body = {"style": "openai-chat", "base_url": "https://api.example.org/v1", "model": "tiny", **more}
+        return (await models.book.save(body, workspace, model_id, by="user:ann", edited=None)).spec.default
+
+    def default(workspace: str) -> str:
+        return models.book.default(workspace).model_id
+
+    assert await save("one", "helper", style="demo", base_url="", model="") is None
+    assert await save("one", "vectors", style="openai-embeddings") is None
+    assert default("one") == "demo"
+    assert await save("one", "first") is True
+    assert await save("one", "second") is None
+    assert await save("one", "first", vision=True) is True, "an edit keeps the role"
+    assert (default("one"), default("two")) == ("first", "demo")
+    assert await save("one", "second", default=True) is True
+    assert default("one") == "second"
+    assert models.book.get("one", "first").spec.default is None
+    assert models.book.get("one", "first").revision == 3
+    with pytest.raises(InvalidRequest) as refused:
+        await save("one", "vectors", style="openai-embeddings", default=True)
+    assert refused.value.details["reason"] == "model_default_type"
+
+    again = await open_host()
+    assert again.book.default("one").model_id == "second", "the choice is on disk"
+    await again.book.delete("one", "second", by="user:ann", edited=None)
+    assert again.book.default("one").model_id == "demo"
+
+
+async def test_a_model_of_the_environment_stays_the_default(open_host: OpenHost) -> None:
+    models = await open_host(environment={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
+    await save(models, "https://api.example.org/v1")
+    assert models.book.default("default").model_id == "openai"
+    body = {"style": "openai-chat", "base_url": "https://api.example.org/v1", "model": "tiny", "default": True}
+    await models.book.save(body, "default", "small", by="user:ann", edited=None)
+    assert models.book.default("default").model_id == "small"
 
 
 async def test_a_name_is_judged_at_each_connection_and_tells_nobody_what_it_stands_for(

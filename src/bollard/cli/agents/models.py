@@ -1,29 +1,32 @@
 """`bollard models …`: the models of a host. A key is a secret, and options contain only its name. Texts of a model are
 escaped, so that they cannot imitate the command line."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
 
-from bollard.cli.client.documents import Resource
+from bollard.cli.agents.model_lines import MODELS, default_lines, document_of, model_lines, tried_lines
 from bollard.cli.command import CommandGroup
+from bollard.cli.errors import UsageProblem
 from bollard.cli.language import Text
 from bollard.cli.options import given_values, one_of, pairs_of
-from bollard.cli.shell import HostShell
+from bollard.cli.shell import HostShell, Shell
 from bollard.cli.terminal.columns import Column, printable
 
-MODELS: Final = Resource(path="/api/v1/models", key="model_id")
 _STYLES: Final = ("openai-chat", "openai-responses", "anthropic", "openai-embeddings", "rerank", "demo")
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="models.id")]
+NewModel = Annotated[str | None, typer.Argument(metavar="MODEL", help="models.new_id")]
+PresetName = Annotated[str | None, typer.Option("--preset", metavar="NAME", help="models.preset")]
+KeyStdin = Annotated[bool, typer.Option("--key-stdin", help="models.key_stdin")]
+KeepFailed = Annotated[bool, typer.Option("--keep", help="models.keep")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """Options of a model."""
 
-    style: Annotated[str, typer.Option("--style", metavar="|".join(_STYLES), help="models.style")] = "openai-chat"
+    style: Annotated[str | None, typer.Option("--style", metavar="|".join(_STYLES), help="models.style")] = None
     base_url: Annotated[str | None, typer.Option("--base-url", metavar="URL", help="models.base_url")] = None
     name: Annotated[str | None, typer.Option("--model", metavar="NAME", help="models.model")] = None
     secret: Annotated[str | None, typer.Option("--secret", metavar="NAME", help="models.secret")] = None
@@ -56,8 +59,9 @@ class ModelOptions:
             "requests_per_minute": self.per_minute,
             "price": self._price(),
         }
+        style = {} if self.style is None else {"style": one_of("--style", self.style, _STYLES)}
         return {
-            "style": one_of("--style", self.style, _STYLES),
+            **style,
             "vision": self.vision,
             "headers": dict(pairs_of(self.header, "error.models_pair", "hint.models_pair")),
             **given_values(given),
@@ -72,42 +76,7 @@ class ModelOptions:
 
 def _marked_id(model: dict[str, Any], text: Text) -> str:
     """The id, with a mark on the default model."""
-    return model["model_id"] + (f" ({text('models.default')})" if model["is_default"] else "")
-
-
-def model_lines(item: dict[str, Any], text: Text) -> Iterator[str]:
-    """The details of one model."""
-    yield text("models.head", model=printable(item["model_id"]), type=item["model_type"], style=item["style"])
-    if "alias_of" in item:
-        yield text("models.alias", model=printable(item["alias_of"]))
-    if item["base_url"]:
-        yield text("models.asks", name=printable(item["model"]), url=printable(item["base_url"]))
-    if "secret" in item:
-        yield text("models.key", secret=printable(item["secret"]))
-    if "context_window" in item:
-        yield text("models.window", tokens=item["context_window"])
-    if "price" in item:
-        price = item["price"]
-        yield text("models.price", input=price["input"], output=price["output"], currency=price["currency"])
-    yield text("models.origin", origin=text(f"models.origin.{item['origin']}"))
-
-
-def tried_lines(tried: dict[str, Any], text: Text) -> Iterator[str]:
-    """The outcome of a test."""
-    model, took = printable(tried["model_id"]), f"{tried['latency_ms']:.0f}"
-    if not tried["ok"]:
-        message = tried["message"]
-        problem, hint = text.host_error("model_failed", {"reason": tried["reason"]}, message, tried["hint"])
-        problem = problem if message in problem else f"{problem} ({message})"
-        yield text("models.failed", model=model, reason=printable(tried["reason"]), problem=printable(problem))
-        if hint:
-            yield text("models.hint", hint=printable(hint))
-        return
-    yield text("models.answered", model=model, ms=took)
-    if "words" in tried:
-        yield text("models.words", words=printable(tried["words"]))
-    if "dimensions" in tried:
-        yield text("models.dimensions", count=tried["dimensions"])
+    return model["model_id"] + (f" ({text('models.marked_default')})" if model["is_default"] else "")
 
 
 app = CommandGroup("models")
@@ -125,9 +94,48 @@ app.add_show(MODELS, ("model", Model), model_lines)
 
 
 @app.command("add")
-def add(shell: HostShell, model: Model, options: ModelOptions) -> int:
-    saved = shell.put(MODELS.one(model), options.document())
-    return shell.tell(saved, shell.text("models.added", model=model))
+def add(
+    shell: HostShell,
+    options: ModelOptions,
+    model: NewModel = None,
+    preset: PresetName = None,
+    key_stdin: KeyStdin = False,
+    keep: KeepFailed = False,
+) -> int:
+    if preset is not None:
+        from bollard.cli.agents.preset_model import PresetModel
+        from bollard.host.models.presets import presets
+
+        known = presets()
+        chosen = known[one_of("--preset", preset, tuple(known))]
+        return PresetModel(shell, preset, chosen, model or preset).add(
+            options.document(), key_stdin=key_stdin, keep=keep
+        )
+    if model is None or key_stdin or keep:
+        raise UsageProblem("error.models_without_preset", "hint.models_without_preset")
+    saved = shell.put(MODELS.one(model), {"style": _STYLES[0], **options.document()})
+    return shell.tell(saved, shell.text("models.added", model=model), *default_lines(saved, shell.text))
+
+
+@app.command("default")
+def choose_default(shell: HostShell, model: Model) -> int:
+    saved = shell.put(MODELS.one(model), {**document_of(shell.get(MODELS.one(model))), "default": True})
+    wins = [shell.text("models.not_default", model=printable(model))] if not saved["is_default"] else []
+    return shell.tell(saved, *wins, *default_lines(saved, shell.text))
+
+
+@app.command("presets")
+def list_presets(shell: Shell) -> int:
+    from bollard.host.models.presets import presets
+
+    items = [
+        {"preset": name, "label": each.label, "style": each.style, "base_url": each.base_url}
+        | given_values({"model": each.model, "secret": each.secret})
+        | ({"other_urls": list(each.other_urls)} if each.other_urls else {})
+        for name, each in presets().items()
+    ]
+    columns = (Column("preset", "preset"), Column("address", "base_url"))  # more do not fit into 80 columns
+    return shell.show_items({"items": items}, "models", columns)
 
 
 @app.command("test")

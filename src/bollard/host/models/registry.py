@@ -8,17 +8,13 @@ from typing import Final, Literal
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, SettingsError
-from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
+from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.models.limits import MODELS_OF_WORKSPACE
+from bollard.host.models.presets import presets
 from bollard.host.models.specs import SavedModel, check_url
 from bollard.protocol import JsonObject
 
 # --- models of the environment, read once at start ---
-
-
-_OPENAI_MODEL: Final = "gpt-4o-mini"
-_ANTHROPIC_URL: Final = "https://api.anthropic.com/v1"
-_ANTHROPIC_MODEL: Final = "claude-sonnet-4-5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +35,18 @@ def models_of_environment(environment: Mapping[str, str]) -> tuple[EnvironmentMo
             model_type="llm",
             style="openai-chat",
             base_url=_address("OPENAI_BASE_URL", present["OPENAI_BASE_URL"]),
-            model=present.get("OPENAI_MODEL", _OPENAI_MODEL),
+            model=present.get("OPENAI_MODEL") or presets()["openai"].model or "",
             vision=True,
         )
         found.append(EnvironmentModel(spec, present.get("OPENAI_API_KEY")))
     if "ANTHROPIC_API_KEY" in present:
+        known = presets()["anthropic"]
         spec = SavedModel(
             model_id="anthropic",
             model_type="llm",
             style="anthropic",
-            base_url=_address("ANTHROPIC_BASE_URL", present.get("ANTHROPIC_BASE_URL", _ANTHROPIC_URL)),
-            model=present.get("ANTHROPIC_MODEL", _ANTHROPIC_MODEL),
+            base_url=_address("ANTHROPIC_BASE_URL", present.get("ANTHROPIC_BASE_URL", known.base_url)),
+            model=present.get("ANTHROPIC_MODEL") or known.model or "",
             vision=True,
         )
         found.append(EnvironmentModel(spec, present["ANTHROPIC_API_KEY"]))
@@ -68,7 +65,7 @@ def _address(name: str, url: str) -> str:
 
 MODEL: Final = ResourceKind(kind="model", noun="model", listed_by="models list", limit=MODELS_OF_WORKSPACE)
 DEFAULT: Final = "default"
-"""The alias for the default model of the host."""
+"""The alias for the default model of a workspace."""
 DEMO: Final = "demo"
 Origin = Literal["saved", "environment", "builtin"]
 _DEMO: Final = SavedModel(
@@ -107,8 +104,33 @@ class _SavedModels(Repository[SavedModel]):
         self._listener = changed
         self.revision = 0
 
-    async def save(self, spec: SavedModel, workspace: str, *, by: str, edited: int | None) -> Saved[SavedModel]:
-        return await self._save(workspace, spec.model_id, lambda _: spec, by=by, edited=edited)
+    async def save(
+        self, spec: SavedModel, workspace: str, *, by: str, edited: int | None, lacks_default: Callable[[], bool]
+    ) -> Saved[SavedModel]:
+        """A new chat model becomes the default of its workspace where `lacks_default`. The model that was the default
+        loses its mark in the same commit."""
+
+        def make(before: Saved[SavedModel] | None) -> SavedModel:
+            wanted = spec.default
+            if wanted is None and before is not None:
+                wanted = before.value.default
+            elif wanted is None:
+                wanted = spec.style != "demo" and spec.served_type == "llm" and lacks_default()
+            return spec.model_copy(update={"default": wanted or None})
+
+        def unmark_others(saved: SavedModel) -> JointChange:
+            others = [each for each in self.all(workspace) if each.value.default and each.id != spec.model_id]
+            joint = JointChange()
+            for each in others if saved.default else ():
+                unmarked = each.value.model_copy(update={"default": None})
+                joint += self._joining(workspace, each.id, unmarked, by)
+            return joint
+
+        return await self._save(workspace, spec.model_id, make, by=by, edited=edited, along=unmark_others)
+
+    def default(self, workspace: str) -> Saved[SavedModel] | None:
+        """The saved model that the workspace chose as its default."""
+        return next((saved for saved in self.all(workspace) if saved.value.default), None)
 
     def changed(self, before: Saved[SavedModel] | None, after: Saved[SavedModel] | None) -> None:
         self.revision += 1
@@ -167,10 +189,13 @@ class ModelRegistry:
         return found
 
     def default(self, workspace: str) -> RegisteredModel:
-        """The model behind `default`: that of the settings, else of the environment, else the built-in one."""
+        """The model behind `default`: that of the settings, else the choice of the workspace, else that of the
+        environment, else the built-in one."""
         named = self.find(workspace, self._default) if self._default not in ("", DEFAULT) else None
         if named is not None:
             return named
+        if (chosen := self._saved.default(workspace)) is not None:
+            return _known(chosen)
         of_environment = [each for each in self._fixed.values() if each.origin == "environment"]
         return of_environment[0] if of_environment else self._fixed[DEMO]
 
@@ -187,7 +212,10 @@ class ModelRegistry:
         self._refuse_fixed(model_id)
         spec = SavedModel.read({**body, "model_id": model_id})
         self._check_reach(spec)
-        return _known(await self._saved.save(spec, workspace, by=by, edited=edited))
+        saved = await self._saved.save(
+            spec, workspace, by=by, edited=edited, lacks_default=lambda: self.default(workspace).model_id == DEMO
+        )
+        return _known(saved)
 
     async def delete(self, workspace: str, model_id: str, *, by: str, edited: int | None) -> None:
         self._refuse_fixed(model_id)
@@ -197,15 +225,18 @@ class ModelRegistry:
         """Refuse an address that the egress rules forbid. A host name is checked with each connection."""
         if spec.style == "demo":
             return
+        place = Destination.of(spec.base_url)
         try:
-            self._egress.check_host(Destination.of(spec.base_url))
+            self._egress.check_host(place)
         except EgressDenied as error:
+            is_inside = error.details["reason"] == "address_denied"
             raise InvalidRequest(
                 f"model.base_url: {error.message}",
-                reason="model_url_denied",
-                hint=error.hint,
+                reason="model_url_denied" if is_inside else "model_base_url_invalid",
+                hint=f"{error.hint}: BOLLARD_EGRESS_ALLOW={place.authority}" if is_inside else error.hint,
                 field="model.base_url",
                 problem=error.message,
+                address=place.authority,
             ) from error
 
     def _refuse_fixed(self, model_id: str) -> None:
@@ -213,7 +244,7 @@ class ModelRegistry:
             raise Conflict(
                 "default is an alias for another model",
                 reason="model_alias",
-                hint="set default_model in the settings, and save that model",
+                hint="`bollard models default MODEL` chooses the default model",
             )
         fixed = self._fixed.get(model_id)
         if fixed is not None:

@@ -94,6 +94,11 @@ class SavedModel(SavedBody):
     at_once: Annotated[Int, Field(ge=1, le=AT_ONCE_MAX)] = 16
     requests_per_minute: _Rate | None = None
     tokens_per_minute: _Rate | None = None
+    default: Flag | None = Field(
+        default=None,
+        description="Whether `default` refers to this model in its workspace. Without it, the model keeps its role; "
+        "a new chat model becomes the default if the demo model was.",
+    )
 
     @property
     def served_type(self) -> ModelType:
@@ -121,6 +126,14 @@ class SavedModel(SavedBody):
                 "tokens_per_minute",
                 f"does not apply to a model of type {saved.served_type}",
                 "use requests_per_minute",
+                type=saved.served_type,
+            )
+        if saved.default and saved.served_type != "llm":
+            raise cls.invalid(
+                "model_default_type",
+                "default",
+                f"a model of type {saved.served_type} cannot be the default model",
+                "choose a chat model",
                 type=saved.served_type,
             )
         headers = dict(sorted(saved.headers.items()))

@@ -32,7 +32,8 @@ _SENT: Final = {
 async def try_model(gateway: ModelGateway, clock: Clock, caller: Caller, model_id: str) -> JsonObject:
     """The result of a test call: `ok` with the answer, or the reason of the failure. Only callers with `host.operate`
     see the message of an internal provider. Raises `NotFound`."""
-    sent, most = _SENT[gateway.book.get(caller.workspace, model_id).spec.served_type]
+    spec = gateway.book.get(caller.workspace, model_id).spec
+    sent, most = _SENT[spec.served_type]
     asker = ModelCaller(workspace=caller.workspace, by=caller.name)
     started = clock.monotonic()
     outcome: JsonObject = {}
@@ -42,13 +43,17 @@ async def try_model(gateway: ModelGateway, clock: Clock, caller: Caller, model_i
     except TimeoutError:
         outcome = _failed("timeout", f"the model did not answer within {TEST_S:g} s", "check its provider")
     except HostError as error:
-        reason = error.details.get("reason", error.code)
+        reason, status = error.details.get("reason", error.code), error.details.get("status")
         if isinstance(error, ModelFailed) and caller.may("host.operate"):
             error = with_words(error)
         outcome = _failed(str(reason), error.message, error.hint)
+        if status is not None:
+            outcome["status"] = status
     finally:
         gateway.forget(asker)
     took: JsonObject = {"latency_ms": round((clock.monotonic() - started) * 1000, 1)}
+    if "reason" in outcome and spec.base_url:
+        outcome["base_url"] = spec.base_url
     return {"model_id": model_id, "ok": "reason" not in outcome, **took, **outcome}
 
 

@@ -45,6 +45,8 @@ _TRIED: Final = named(
             "reason": TEXT,
             "message": TEXT,
             "hint": TEXT,
+            "base_url": TEXT,
+            "status": NUMBER,
         },
         model_id=TEXT,
         ok=FLAG,
@@ -82,7 +84,8 @@ _RESOURCE: Final = SavedResource(
         "the model behind the name `default`.",
         "save": "`style` is the wire format of the endpoint, `secret` the name of the secret with its key. An agent "
         "may call the model if its configuration or its policy names it. An address that is not globally routable "
-        "must be in the setting `egress_allow`.",
+        "must be in the setting `egress_allow`. A new chat model becomes the default of its workspace if the demo model "
+        "was; `default: true` chooses another one.",
     },
     links={"testModel": "Test the model."},
 )
@@ -136,9 +139,10 @@ class Models(SavedRoutes[RegisteredModel]):
         name="testModel",
         summary="Test a model with one short question.",
         description="This is a real call, which may cost a few tokens. It counts in the workspace's budget and leaves "
-        "a record `model.called`. If the call failed, `ok` is false, with `reason`, `message` and `hint`. A "
-        "chat model returns `words`, an embedding model `dimensions`, a rerank model `best`. Messages of a "
-        "provider inside the own network are shown only to callers with `host.operate`.",
+        "a record `model.called`. If the call failed, `ok` is false: `reason`, `message` and `hint` say why, `base_url` "
+        "is the address, and `status` is the HTTP status of the provider, if it answered. A chat model returns `words`, "
+        "an embedding model `dimensions`, a rerank model `best`. Messages of a provider inside the own network are shown "
+        "only to callers with `host.operate`.",
         right="models.write",
         answers={
             200: Answer(

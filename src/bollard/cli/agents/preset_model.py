@@ -1,0 +1,100 @@
+"""`bollard models add --preset`: adds a model of a known provider, asks for its key, and tests it."""
+
+import getpass
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from bollard.cli.agents.model_lines import MODELS, default_lines, document_of, tried_lines
+from bollard.cli.client.documents import SECRETS
+from bollard.cli.errors import CliError, UsageProblem
+from bollard.cli.options import given_values
+from bollard.cli.shell import HostShell
+from bollard.host.models.presets import Preset
+
+
+class PresetModel:
+    """Adds one model of a known provider: saves it with its key, tests it, and takes it back if the test fails."""
+
+    def __init__(self, shell: HostShell, name: str, preset: "Preset", model_id: str) -> None:
+        self._shell = shell
+        self._name = name
+        self._preset = preset
+        self._model_id = model_id
+
+    def add(self, given: dict[str, Any], *, key_stdin: bool, keep: bool) -> int:
+        """Add the model; `given` holds what the options say. Raises `UsageProblem` before anything is saved, and
+        `HostProblem`."""
+        shell, model_id = self._shell, self._model_id
+        document = self._document(given)
+        secrets = {secret["secret_name"] for secret in shell.all(SECRETS)}
+        key = None if "secret" in given else self._key(document, secrets, from_stdin=key_stdin)
+        before = next((each for each in shell.all(MODELS) if each["model_id"] == model_id), None)
+        saved = shell.put(MODELS.one(model_id), document)
+        new_secret: str | None = None
+        try:
+            if key is not None:
+                shell.put(SECRETS.one(document["secret"]), {"value": key})
+                new_secret = None if document["secret"] in secrets else document["secret"]
+            tried = shell.post(MODELS.one(model_id, "/test"))
+            for line in () if shell.for_programs else self._outcome(tried):
+                shell.print(line)
+            kept = tried["ok"] or keep or (shell.has_person and shell.confirm("models.question"))
+        except (CliError, KeyboardInterrupt):
+            self._undo(before, new_secret)
+            raise
+        if kept:
+            lines = [shell.text("models.kept", model=model_id), *default_lines(saved, shell.text)]
+        else:
+            self._undo(before, new_secret)
+            lines = [shell.text("models.not_kept", model=model_id)]
+        shell.show({"model": saved, "test": tried, "kept": kept}, lines)
+        return 0 if tried["ok"] else 1
+
+    def _document(self, given: dict[str, Any]) -> dict[str, Any]:
+        shell, preset = self._shell, self._preset
+        document = {"style": preset.style, "base_url": preset.base_url}
+        document = document | given_values({"model": preset.model, "secret": preset.secret}) | given
+        if "model" not in document and shell.has_person:
+            sys.stdout.write(f"{shell.text('models.ask_name', provider=preset.label)}: ")
+            sys.stdout.flush()
+            document["model"] = sys.stdin.readline().strip()
+        if not document.get("model"):
+            raise UsageProblem("error.models_name", "hint.models_name", preset=self._name)
+        if not shell.for_programs:
+            shell.print(shell.text("models.asks", name=document["model"], url=document["base_url"]))
+        return document
+
+    def _key(self, document: dict[str, Any], secrets: set[str], *, from_stdin: bool) -> str | None:
+        """The key to save; `None` if the provider needs none, or the secret is there already."""
+        text, secret = self._shell.text, document.get("secret")
+        if from_stdin:
+            document.setdefault("secret", f"{self._name.upper()}_API_KEY")
+            if not (key := sys.stdin.readline().strip()):
+                raise UsageProblem("error.models_key_stdin", "hint.models_key", preset=self._name)
+            return key
+        if secret is None:
+            return None
+        if self._shell.has_person:
+            question = "models.ask_known_key" if secret in secrets else "models.ask_key"
+            if key := getpass.getpass(f"{text(question, provider=self._preset.label, secret=secret)}: ").strip():
+                return key
+        if secret not in secrets:
+            raise UsageProblem("error.models_key", "hint.models_key", preset=self._name, secret=secret)
+        return None
+
+    def _outcome(self, tried: dict[str, Any]) -> Iterator[str]:
+        yield from tried_lines(tried, self._shell.text)
+        note = self._preset.note.get(self._shell.text.language)
+        if note and tried.get("reason") == "unauthorized":
+            yield self._shell.text("models.hint", hint=note)
+
+    def _undo(self, before: dict[str, Any] | None, secret: str | None) -> None:
+        """Bring back the model that was there before, or remove the new one. A replaced key cannot be brought back."""
+        if before is None:
+            self._shell.delete(MODELS.one(self._model_id))
+        else:
+            document = {name: value for name, value in document_of(before).items() if name != "revision"}
+            self._shell.put(MODELS.one(self._model_id), document)
+        if secret is not None:
+            self._shell.delete(SECRETS.one(secret))
