@@ -84,8 +84,8 @@ _RESOURCE: Final = SavedResource(
         "the model behind the name `default`.",
         "save": "`style` is the wire format of the endpoint, `secret` the name of the secret with its key. An agent "
         "may call the model if its configuration or its policy names it. An address that is not globally routable "
-        "must be in the setting `egress_allow`. A new chat model becomes the default of its workspace if the demo model "
-        "was; `default: true` chooses another one.",
+        "must be in the setting `egress_allow`. A new chat model becomes the default of its workspace if the demo "
+        "model was; `default: true` chooses another one.",
     },
     links={"testModel": "Test the model."},
 )
