@@ -218,6 +218,9 @@ def stranger(api: Any) -> str:
     """A key of a second workspace that may do everything there."""
     assert api.put("/api/v1/workspaces/second", {}).status == 201
     rights = sorted(rights_of("admin"))
+    # A new model would become the default of a workspace without one, and the next one would not.
+    own = {"style": "openai-chat", "base_url": "https://api.example.org/v1", "model": "own"}
+    assert api.put("/api/v1/models/own", own, bollard_workspace="second").status == 201
     made = api.post("/api/v1/keys", {"name": "all", "rights": rights}, bollard_workspace="second")
     assert made.status == 201, made.body
     return made.json["token"]

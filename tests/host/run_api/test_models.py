@@ -242,7 +242,7 @@ async def test_the_resources_of_a_run_say_what_its_models_are(shop: Shop, make_a
     run = await shop.begin(make_agent(), "small", "ranker", "default", "nowhere")
     models = [ModelResource.from_wire(each) for each in resources_of(run.grant)["models"]]  # type: ignore[union-attr]
     assert [(each.model_id, each.model_type, each.provider, each.operations) for each in models] == [
-        ("default", "llm", "bollard", ("invoke", "stream")),
+        ("default", "llm", "openai", ("invoke", "stream")),
         ("ranker", "rerank", "rerank", ("rerank",)),
         ("small", "llm", "openai", ("invoke", "stream")),
     ]
