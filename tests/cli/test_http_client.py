@@ -9,6 +9,9 @@ from tests.tables import for_each
 
 from bollard.cli.client.http_client import Address, BadAnswer, ConnectionLost, HttpClient, Unreachable, read_url
 
+_TLS = b"\x16"
+"""The first byte of a TLS handshake."""
+
 
 @asynccontextmanager
 async def answering(*pieces: bytes) -> AsyncIterator[tuple[HttpClient, list[bytes]]]:
@@ -17,7 +20,10 @@ async def answering(*pieces: bytes) -> AsyncIterator[tuple[HttpClient, list[byte
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer):
-            head = await reader.readuntil(b"\r\n\r\n")
+            first = await reader.readexactly(1)
+            if first == _TLS:  # after an answer that is no HTTP, the client looks whether the port speaks TLS
+                return
+            head = first + await reader.readuntil(b"\r\n\r\n")
             length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"content-length:")), 0)
             requests.append(head + await reader.readexactly(length))
             for piece in pieces:

@@ -3,17 +3,12 @@
 127.0.0.2 stands for a public address: it is none of the names of loopback, and yet nobody else can reach it.
 """
 
-import datetime
-import ipaddress
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.cli.certificates import self_signed
 from tests.cli.conftest import BOLLARD, environment
 
 pytestmark = pytest.mark.full
@@ -25,24 +20,7 @@ _PUBLIC = "127.0.0.2"
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """A certificate that signs itself, for this address."""
-    folder = tmp_path_factory.mktemp("tls")
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bollard")])
-    now = datetime.datetime.now(datetime.UTC)
-    signed = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(_PUBLIC))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    cert_file, key_file = folder / "cert.pem", folder / "key.pem"
-    cert_file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return str(cert_file), str(key_file)
+    return self_signed(tmp_path_factory.mktemp("tls"), _PUBLIC)
 
 
 @pytest.mark.parametrize("language", ["en_US", "zh_Hans"])
@@ -65,8 +43,10 @@ def test_with_a_certificate_it_speaks_tls_and_the_commands_find_it(
     assert bollard("agents", **trusting).code == 0
     said = bollard("chat", "--agent", "echo", "--message", "hello over TLS", **trusting)
     assert (said.code, "hello over TLS" in said.out) == (0, True)
-    assert bollard("agents", **host.variables, BOLLARD_URL=address).code != 0  # nobody vouches for it
-    assert bollard("agents", **{**trusting, "BOLLARD_URL": f"http://{_PUBLIC}:{host.port}"}).code != 0
+    untrusted = bollard("agents", **host.variables, BOLLARD_URL=address)
+    assert (untrusted.code, "SSL_CERT_FILE" in untrusted.err) == (4, True)
+    plain = bollard("agents", **{**trusting, "BOLLARD_URL": f"http://{_PUBLIC}:{host.port}"})
+    assert (plain.code, plain.err.splitlines()[-1]) == (4, f"hint: use {address}")
     assert host.signal(signal.SIGTERM) == 0
     assert "Traceback" not in host.log
 

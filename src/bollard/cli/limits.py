@@ -24,6 +24,8 @@ PLUGIN_FILES: Final = 10_000
 """Files of a plugin folder that `plugin check` looks at."""
 HTTP_CONNECT_S: Final = 5.0
 """Time to reach a host."""
+TLS_PROBE_S: Final = 2.0
+"""Time to find out whether a port that does not answer over HTTP speaks TLS."""
 HTTP_SILENCE_S: Final = 45.0
 """Time without a byte after which a connection counts as lost; a streaming host sends something every 15 s."""
 HTTP_HEAD_BYTES: Final = 64 * 1024

@@ -13,7 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from bollard.cli.client.credentials import Credentials, credentials_path
-from bollard.cli.client.http_client import BadAnswer, ConnectionLost, HttpClient, Unreachable, pieces_of, read_url
+from bollard.cli.client.http_client import (
+    BadAnswer,
+    CertificateFault,
+    ConnectionLost,
+    HttpClient,
+    HttpFailure,
+    NeedsTls,
+    NoAnswer,
+    NoTls,
+    UntrustedServer,
+    pieces_of,
+    read_url,
+)
 from bollard.cli.errors import CheckFailed, CliError, HostProblem, HostRefusal, UsageProblem
 from bollard.cli.limits import HTTP_BODY_BYTES
 from bollard.host.egress.connections import HttpAnswer
@@ -27,6 +39,9 @@ if TYPE_CHECKING:
 
 
 _JSON = {"Accept": "application/json"}
+_STREAM = "text/event-stream"
+_OF_PROXY = (502, 503, 504)
+"""Statuses of a proxy whose host does not answer."""
 _PERSONAL = ("bls_", "blk_")
 """Prefixes of session tokens and keys; the admin token belongs to no user."""
 
@@ -93,14 +108,13 @@ class HostClient:
             async with self._http.request("POST", "/api/v1/session", data, _JSON) as answer:
                 if answer.status == 401:
                     raise await self._refusal(answer)
-                await self._refused(answer)
-                return _object(self.address, await answer.whole())
+                return await self._success(answer)
 
     async def health(self) -> JsonObject:
         """The answer of `/readyz`, ready or not. Raises `HostProblem`."""
         with _as_problems():
             async with self._http.request("GET", "/readyz") as answer:
-                return _object(self.address, await answer.whole())
+                return await self._object(answer)
 
     async def _send(
         self,
@@ -112,20 +126,21 @@ class HostClient:
     ) -> JsonObject:
         with _as_problems():
             async with self._http.request(method, path, data, {**_JSON, **headers}, sent) as answer:
-                await self._refused(answer)
-                return _object(self.address, await answer.whole())
+                return await self._success(answer)
 
     @asynccontextmanager
     async def events(
         self, method: str, path: str, body: JsonObject | None = None, last_id: str | None = None
     ) -> AsyncGenerator[tuple[HttpAnswer, AsyncIterator[SseEvent]]]:
         """A stream of events. Raises the errors of `http_client`, and `HostProblem` when the host refuses."""
-        headers = {"Accept": "text/event-stream"}
+        headers = {"Accept": _STREAM}
         if last_id is not None:
             headers["Last-Event-ID"] = last_id
         data = None if body is None else json.dumps(body).encode()
         async with self._http.stream(method, path, data, headers) as answer:
             await self._refused(answer)
+            if (answer.header("content-type") or "").partition(";")[0] != _STREAM:
+                raise self._not_a_host(answer)
             yield answer, _events(answer)
 
     @asynccontextmanager
@@ -136,26 +151,51 @@ class HostClient:
                 await self._refused(answer)
                 yield pieces_of(answer)
 
+    async def _success(self, answer: HttpAnswer) -> JsonObject:
+        await self._refused(answer)
+        return await self._object(answer)
+
+    async def _object(self, answer: HttpAnswer) -> JsonObject:
+        """The JSON object of an answer. Raises `HostProblem` for another body, which no host sends."""
+        try:
+            value = json.loads(await answer.whole())
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise self._not_a_host(answer)
+        return cast("JsonObject", value)
+
+    def _not_a_host(self, answer: HttpAnswer) -> HostProblem:
+        if answer.status in _OF_PROXY:
+            return HostProblem("error.proxy", "hint.proxy", address=self.address, status=answer.status)
+        kind = (answer.header("content-type") or "").partition(";")[0]
+        return HostProblem(
+            "error.not_host", "hint.not_host", address=self.address, answer=f"HTTP {answer.status} {kind}".strip()
+        )
+
     async def _refused(self, answer: HttpAnswer) -> None:
-        if answer.status < 400:
+        """Raises `HostProblem` for every answer that is not a success."""
+        if answer.status < 300:
             return
+        if answer.status < 400:  # no operation of a host redirects
+            target = answer.header("location") or "?"
+            raise HostProblem("error.redirect", "hint.redirect", address=self.address, target=target)
+        refusal = await self._refusal(answer)
         if answer.status == 401:
             key = "error.token" if self._has_token else "error.no_token"
             raise HostProblem(key, "hint.token", address=self.address)
-        raise await self._refusal(answer)
+        raise refusal
 
     async def _refusal(self, answer: HttpAnswer) -> HostRefusal:
-        try:
-            error = cast("dict[str, Any]", _object(self.address, await answer.whole()).get("error") or {})
-        except BadAnswer:  # from a proxy, or for an unknown path
-            error = {}
-        message = str(error.get("message") or f"HTTP {answer.status}")
+        error = (await self._object(answer)).get("error")
+        if not isinstance(error, dict) or "code" not in error:
+            raise self._not_a_host(answer)
         return HostRefusal(
             "error.host",
             "hint.host",
-            code=str(error.get("code", "")),
+            code=str(error["code"]),
             details=cast("dict[str, Any]", error.get("details") or {}),
-            detail=message,
+            detail=str(error.get("message") or f"HTTP {answer.status}"),
             advice=str(error.get("hint") or self.address),
         )
 
@@ -167,36 +207,44 @@ async def _events(answer: HttpAnswer) -> AsyncIterator[SseEvent]:
             yield event
 
 
-def _object(address: str, body: bytes) -> JsonObject:
-    try:
-        value = json.loads(body)
-    except ValueError as error:
-        raise BadAnswer(address, "it answers something that is not JSON") from error
-    if not isinstance(value, dict):
-        raise BadAnswer(address, "it answers something that is not an object")
-    return cast("JsonObject", value)
-
-
 @contextmanager
 def _as_problems() -> Generator[None]:
     """Turns the errors of `http_client` into `HostProblem`."""
     try:
         yield
-    except (Unreachable, ConnectionLost, BadAnswer) as error:
+    except HttpFailure as error:
         raise problem_of_failure(error) from error
 
 
-def problem_of_failure(error: Unreachable | ConnectionLost | BadAnswer) -> HostProblem:
+def problem_of_failure(error: HttpFailure) -> HostProblem:
     """The problem to show for a request without an answer."""
+    fields = {"address": error.address, "detail": error.detail}
     match error:
-        case Unreachable():
-            return HostProblem("error.unreachable", "hint.unreachable", address=error.address, detail=error.detail)
+        case UntrustedServer():
+            return HostProblem(*_CERTIFICATE[error.fault], **fields)
+        case NoTls():
+            return HostProblem(
+                "error.no_tls", "hint.no_tls", url=f"http{error.address.removeprefix('https')}", **fields
+            )
+        case NeedsTls():
+            url = f"https{error.address.removeprefix('http')}"
+            return HostProblem("error.needs_tls", "hint.needs_tls", url=url, **fields)
+        case NoAnswer():
+            return HostProblem("error.no_answer", "hint.no_answer", **fields)
         case ConnectionLost():
-            return HostProblem("error.lost", "hint.lost", address=error.address, detail=error.detail)
+            return HostProblem("error.lost", "hint.lost", **fields)
         case BadAnswer():
-            return HostProblem("error.not_http", "hint.unreachable", address=error.address, detail=error.detail)
+            return HostProblem("error.not_http", "hint.not_host", **fields)
+        case _:
+            return HostProblem("error.unreachable", "hint.unreachable", **fields)
 
 
+_CERTIFICATE: Mapping[CertificateFault, tuple[str, str]] = {
+    "authority": ("error.tls_authority", "hint.tls_authority"),
+    "name": ("error.tls_name", "hint.tls_name"),
+    "time": ("error.tls_time", "hint.tls_time"),
+}
+"""Texts for a certificate that is not accepted."""
 _MISSING = {
     "bad_archive": ("error.content_archive", "hint.content_archive"),
     "storage_unavailable": ("error.content_source", "hint.content_source"),

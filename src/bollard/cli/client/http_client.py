@@ -4,22 +4,39 @@ caller. This module knows HTTP, not the API."""
 import asyncio
 import contextlib
 import socket
+import ssl
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from bollard.cli.limits import HTTP_BODY_BYTES, HTTP_CONNECT_S, HTTP_HEAD_BYTES, HTTP_SILENCE_S
+from bollard.cli.limits import HTTP_BODY_BYTES, HTTP_CONNECT_S, HTTP_HEAD_BYTES, HTTP_SILENCE_S, TLS_PROBE_S
 from bollard.host.egress.connections import Connections, HttpAnswer, HttpRequest, NotAnswered, NotSent
 from bollard.host.egress.destination import Destination
 
 _PORTS: Final = {"http": 80, "https": 443}
 
 
+CertificateFault = Literal["authority", "name", "time"]
+"""The part of a certificate that is not accepted: its issuer, its names, or its period."""
+_FAULTS: Final[Mapping[int, CertificateFault]] = {9: "time", 10: "time", 62: "name", 64: "name"}
+"""Verification codes of OpenSSL: not yet valid, expired, another host name, another address."""
+
+
 class HttpFailure(Exception):
-    """Root of the tree: a request without an answer."""
+    """Root of the tree: a request without an answer.
+
+    HttpFailure
+    ├── Unreachable          the connection was refused
+    ├── ConnectionLost       the connection was lost
+    │   └── NoAnswer         the connection ended before an answer began
+    └── BadAnswer            the server is not one that this client can talk to; a retry does not help
+        ├── UntrustedServer  its certificate is not accepted
+        ├── NoTls            it does not speak TLS
+        └── NeedsTls         it speaks nothing but TLS
+    """
 
     def __init__(self, address: str, detail: str) -> None:
         super().__init__(f"{address}: {detail}")
@@ -35,8 +52,28 @@ class ConnectionLost(HttpFailure):
     """The connection was lost."""
 
 
+class NoAnswer(ConnectionLost):
+    """The connection ended before an answer began."""
+
+
 class BadAnswer(HttpFailure):
     """The answer is not valid HTTP."""
+
+
+class UntrustedServer(BadAnswer):
+    """The certificate of the server is not accepted."""
+
+    def __init__(self, address: str, error: ssl.SSLCertVerificationError) -> None:
+        super().__init__(address, error.verify_message)
+        self.fault: CertificateFault = _FAULTS.get(error.verify_code, "authority")
+
+
+class NoTls(BadAnswer):
+    """The server does not speak TLS."""
+
+
+class NeedsTls(BadAnswer):
+    """The server speaks nothing but TLS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +133,34 @@ class HttpClient:
             body_bytes=body_bytes,
             sent=sent or (lambda _: None),
         )
+        has_head = False
         try:
             async with self._connections.asked(request) as answer:
+                has_head = True
                 answer.begun()
                 yield answer
         except NotSent as error:
-            raise Unreachable(where, str(error)) from error
+            raise _not_sent(where, error) from error
         except NotAnswered as error:
-            failure = BadAnswer if error.reason == "invalid" else ConnectionLost
+            if not has_head and error.reason != "timeout" and await self._speaks_tls():
+                raise NeedsTls(where, str(error)) from error
+            lost = NoAnswer if error.reason == "closed" and not has_head else ConnectionLost
+            failure = BadAnswer if error.reason == "invalid" else lost
             raise failure(where, str(error)) from error
+
+    async def _speaks_tls(self) -> bool:
+        """Whether the port of a plain address completes a TLS handshake. Nothing is sent over it."""
+        if self.address.scheme == "https":
+            return False
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            async with asyncio.timeout(TLS_PROBE_S):
+                _, writer = await asyncio.open_connection(self.address.host, self.address.port, ssl=context)
+        except OSError:  # among them TLS errors and the timeout
+            return False
+        writer.transport.abort()
+        return True
 
     def stream(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -122,6 +178,15 @@ class HttpClient:
         return fields
 
 
+def _not_sent(address: str, error: NotSent) -> HttpFailure:
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return UntrustedServer(address, cause)
+    if isinstance(cause, ssl.SSLError) and "ALERT" not in (cause.reason or ""):  # an alert is an answer in TLS
+        return NoTls(address, str(error))
+    return Unreachable(address, str(error))
+
+
 async def pieces_of(answer: HttpAnswer) -> AsyncIterator[bytes]:
     """The body in chunks."""
     while piece := await answer.read():
@@ -137,5 +202,5 @@ async def _addresses(place: Destination, within_s: float) -> Sequence[IPv4Addres
     except TimeoutError:
         raise NotSent(f"no address within {within_s:g} s") from None
     except OSError as error:
-        raise NotSent(str(error)) from error
+        raise NotSent(error.strerror or str(error)) from error
     return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))

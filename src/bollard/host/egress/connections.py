@@ -28,7 +28,7 @@ Judge = Callable[[Destination, float], Awaitable[Sequence[Address]]]
 
 
 class NotSent(Exception):
-    """The connection failed. Nothing of the request can have arrived."""
+    """The connection failed. Nothing of the request can have arrived. The cause is the error of the last attempt."""
 
 
 class NotAnswered(Exception):
@@ -347,15 +347,15 @@ class Connections:
         name = place.host if tls is not None else None
         # An address that drops packets must leave time for the others.
         each_s = (until - loop.time()) / max(1, len(addresses))
-        problem = "the name has no address"
+        problem, cause = "the name has no address", None
         for address in addresses:
             try:
                 async with asyncio.timeout(each_s):
                     streams = await asyncio.open_connection(str(address), place.port, ssl=tls, server_hostname=name)
                 return Connection(*streams, address=address)
             except OSError as error:  # among them every problem of TLS, and the time that is up
-                problem = _problem_of(error)
-        raise NotSent(problem)
+                problem, cause = _problem_of(error), error
+        raise NotSent(problem) from cause
 
     def _take(self) -> Connection | None:
         """The connection that was used last: it is the least likely to be closed."""
