@@ -34,16 +34,28 @@ class Attempt:
     code: str
     reason: str
     retryable: bool
+    address: str | None = None
+    """The address of its provider, if a provider was asked."""
+    status: int | None = None
+    """The HTTP status of its provider."""
 
     @staticmethod
     def of(model: str, error: AgentAPIException) -> "Attempt":
-        said = error.error.details.get("reason")
+        details = error.error.details
+        said, address, status = (details.get(name) for name in ("reason", "address", "status"))
         return Attempt(
             model=model,
             code=error.code,
             reason=said if isinstance(said, str) else error.error.message,
             retryable=error.retryable,
+            address=address if isinstance(address, str) else None,
+            status=status if isinstance(status, int) else None,
         )
+
+    def __str__(self) -> str:
+        place = "" if self.address is None else f" ({self.address})"
+        status = "" if self.status is None else f", HTTP {self.status}"
+        return f"{self.model}{place}: {self.reason}{status} ({self.code})"
 
     def to_json(self) -> JsonObject:
         return {"model": self.model, "code": self.code, "reason": self.reason}
@@ -53,7 +65,7 @@ class NobodyAnswered(Exception):
     """No model said anything."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
-        super().__init__("; ".join(f"{each.model}: {each.reason} ({each.code})" for each in attempts))
+        super().__init__("; ".join(map(str, attempts)))
         self.attempts = tuple(attempts)
 
     @property

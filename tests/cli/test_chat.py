@@ -39,7 +39,10 @@ def test_a_failed_run_is_told_in_words_with_a_hint(bollard, host) -> None:
 
     assert done.code == 1
     assert "failed · runner.error · you asked me to fail" in done.err
-    assert "hint: The agent failed. See `bollard plugin logs NAME`." in done.err
+    assert (
+        "hint: The runner of the plugin bollard/demo failed. Its log says more: `bollard plugin logs bollard/demo`."
+        in done.err
+    )
 
 
 def test_it_speaks_chinese(bollard, host) -> None:
@@ -47,7 +50,9 @@ def test_it_speaks_chinese(bollard, host) -> None:
 
     assert done.err.startswith(f"演示 demo，{host.url}，会话 cli-")
     assert "失败 · runner.error · 是你让我失败的" in done.err
-    assert "提示：智能体执行失败。请查看 `bollard plugin logs NAME`。" in done.err
+    assert (
+        "提示：插件 bollard/demo 的运行器执行失败。详情请看它的日志：`bollard plugin logs bollard/demo`。" in done.err
+    )
 
 
 def test_messages_of_one_chat_share_a_conversation(bollard, host) -> None:

@@ -160,7 +160,8 @@ def test_each_condition_has_its_finding(well, part, change, check, severity):
     ("change", "check"),
     [
         ({"ready": False, "reasons": ("draining",)}, "not_ready"),
-        ({"plugins": (PluginFacts(name="p", status="quarantined", problem="it crashed"),)}, "plugin_quarantined"),
+        ({"plugins": (PluginFacts(name="a/p", status="quarantined", problem="it crashed"),)}, "plugin_quarantined"),
+        ({"plugins": (PluginFacts(name="p", status="quarantined", problem="it crashed"),)}, "plugin_unstarted"),
         ({"agents": None}, "no_token"),
         ({"agents": (AgentFacts(agent_id="a", models=("model",)),)}, "no_model"),
         ({"only_demo": True}, "only_demo"),
@@ -377,7 +378,7 @@ def test_a_plugin_in_quarantine_and_an_agent_without_its_model_are_found_with_th
     done = bollard("doctor", "--data", str(host.data), **host.variables)
     assert done.code == 1
     found = {finding["check"]: finding for finding in done.json["findings"]}
-    assert found["plugin_quarantined"]["fields"]["plugin"] == "crashes"
-    assert found["plugin_quarantined"]["fields"]["problem"]
+    assert found["plugin_unstarted"]["fields"]["plugin"] == "crashes"
+    assert found["plugin_unstarted"]["fields"]["problem"]
     assert found["no_model"]["fields"] == {"agent": "chooser", "models": "model"}
     host.signal(signal.SIGTERM)

@@ -65,7 +65,9 @@ def test_la_07_when_all_models_fail_the_run_says_why_and_the_next_message_is_ans
     told = agent_host.run("fails", "hello", conversation="la-07")
     assert (told.status, told.end["code"]) == ("failed", "runner.error")
     assert "no model could answer" in told.end["error"]
-    assert all(f"{model}: " in told.end["error"] for model in ("main", "second", "third"))
+    origin = agent_host.provider.url.removesuffix("/v1")
+    failed = [f"{model} ({origin}): overloaded, HTTP 500" for model in ("main", "second", "third")]
+    assert all(each in told.end["error"] for each in failed), "its id, its address and the status"
     assert not told.messages
     assert agent_host.run("fails", "again", conversation="la-07").text == "You said: again"
 

@@ -74,6 +74,10 @@ class RecordPrinter:
         self._results = 0
         self._asked: set[str] = set()
         """Open questions."""
+        self._plugin = "AUTHOR/NAME"
+        """The plugin of the runner, once its record came."""
+        self._failed_model: str | None = None
+        """The model of the last call, if the call failed."""
 
     def record(self, record: AgentRunRecord) -> None:
         if self._began is None:
@@ -107,6 +111,10 @@ class RecordPrinter:
             case "question.asked":
                 asked = {"question": printable(str(data.get("question"))), "id": str(data.get("question_id"))}
                 self._renderer.note(self._text("chat.question", **asked))
+            case "run.created":
+                self._plugin = plugin_of(str(data.get("runner_id")))
+            case "model.called":
+                self._failed_model = str(data.get("model_id")) if data.get("status") == "failed" else None
             case "grant.revoked":
                 self._renderer.note(self._text("chat.revoked", what=revocation(data, self._text)))
             case "api.denied" if "action" in data:
@@ -140,13 +148,21 @@ class RecordPrinter:
         asked, self._asked = self._asked, set[str]()
         if code == "host.lost" and asked:  # a repeated request would ask twice
             self._renderer.note(self._text("hint", hint=self._text("chat.still_asked")))
+        elif code == "runner.error" and self._failed_model is not None:
+            model = printable(self._failed_model)
+            self._renderer.note(self._text("hint", hint=self._text("failure.model", model=model)))
         elif (key := f"failure.{code}") in self._text:
-            self._renderer.note(self._text("hint", hint=self._text(key)))
+            self._renderer.note(self._text("hint", hint=self._text(key, plugin=printable(self._plugin))))
 
 
 def sink_for(shell: Shell, renderer: Renderer) -> RecordSink:
     """JSON lines for a program, or the renderer for a person."""
     return RecordLines(sys.stdout) if shell.for_programs else RecordPrinter(renderer, shell.text)
+
+
+def plugin_of(runner_id: str) -> str:
+    """The `author/name` of the plugin of a runner."""
+    return runner_id.removeprefix("plugin:").rpartition("/")[0] or runner_id
 
 
 def _given_back(data: JsonObject) -> str:

@@ -55,6 +55,7 @@ class PortFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginFacts:
     name: str
+    """`author/name`, or the name of its folder or file."""
     status: str
     problem: str | None
 
@@ -234,7 +235,9 @@ def host(facts: Facts) -> Iterator[Finding]:
         yield _error("not_ready", address=running.address, reasons="; ".join(running.reasons) or "?")
     for plugin in running.plugins:
         if plugin.problem is not None:
-            yield _error("plugin_quarantined", plugin=plugin.name, problem=plugin.problem)
+            # A plugin whose workers never started has no id, and commands cannot name it.
+            check = "plugin_quarantined" if "/" in plugin.name else "plugin_unstarted"
+            yield _error(check, plugin=plugin.name, problem=plugin.problem)
     if running.agents is None:
         yield _note("no_token", address=running.address)
     if running.only_demo:

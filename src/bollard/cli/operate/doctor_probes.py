@@ -45,6 +45,7 @@ _OTHERS: Final = 0o077
 _LISTENING: Final = "0A"
 _TCP_TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _OFFERED: Final = Resource(path="/api/v1/models", key="model_id")
+_PLUGINS: Final = Resource(path="/api/v1/plugins", key="plugin_id")
 _ALIAS: Final = "default"
 _DEMO: Final = "demo"
 _MODELS: Final = frozenset(
@@ -205,7 +206,6 @@ async def _host(environment: Mapping[str, str], settings: Settings, token: str |
         return None
     if not isinstance(health.get("ready"), bool):  # another program that answers JSON
         return None
-    plugins = cast("dict[str, dict[str, Any]]", health.get("plugins") or {})
     reasons = cast("list[dict[str, Any]]", health.get("reasons") or [])
     models = await _models(client)
     return HostFacts(
@@ -213,13 +213,19 @@ async def _host(environment: Mapping[str, str], settings: Settings, token: str |
         ready=bool(health["ready"]),
         version=health.get("version"),
         reasons=tuple(str(reason.get("message")) for reason in reasons),
-        plugins=tuple(
-            PluginFacts(name=name, status=str(one.get("status")), problem=one.get("problem"))
-            for name, one in plugins.items()
-        ),
+        plugins=await _plugins(client, health),
         agents=await _agents_without_models(client, models),
         only_demo=models == frozenset({_DEMO, _ALIAS}),
     )
+
+
+async def _plugins(client: HostClient, health: Mapping[str, Any]) -> tuple[PluginFacts, ...]:
+    """The plugins by their ids; without a token that the host accepts, by their names."""
+    try:
+        found = [(str(each["plugin_id"]), each) for each in await _PLUGINS.all(client)]
+    except CliError:
+        found = [*cast("dict[str, dict[str, Any]]", health.get("plugins") or {}).items()]
+    return tuple(PluginFacts(name=name, status=str(one["status"]), problem=one["problem"]) for name, one in found)
 
 
 async def _agents_without_models(client: HostClient, models: frozenset[str]) -> tuple[AgentFacts, ...] | None:

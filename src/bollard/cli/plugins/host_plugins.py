@@ -181,11 +181,17 @@ def change_lines(change: dict[str, Any]) -> Iterator[str]:
 
 
 def log_line(line: dict[str, Any]) -> str:
-    """One log line with its time and its source."""
+    """One log line with its time, its source and its fields."""
     at = datetime.fromtimestamp(line["at_ms"] / 1000, tz=UTC).strftime("%H:%M:%S")
     message = printable(line["text"])
     mark = line["kind"] if line["kind"] != "log" else line["level"]
-    return f"{at} {mark:<7} {message}"
+    shown: dict[str, Any] = {**({"run": line["run_id"]} if line.get("run_id") else {}), **(line.get("fields") or {})}
+    fields = "".join(f" · {printable(name)}: {printable(_plain(value))}" for name, value in shown.items())
+    return f"{at} {mark:<7} {message}{fields}"
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _processes(processes: Iterable[dict[str, Any]], text: Text) -> str:

@@ -10,7 +10,15 @@ from bollard.host.egress.addresses import address_problem, literal
 from bollard.host.egress.connections import Connections, HttpAnswer, HttpRequest, NotAnswered, NotSent
 from bollard.host.egress.destination import Destination
 from bollard.host.errors import EgressDenied, ModelFailed
-from bollard.host.models.failures import ProviderError, failed, failure_in_answer, refused, with_words, without_words
+from bollard.host.models.failures import (
+    ProviderError,
+    at_endpoint,
+    failed,
+    failure_in_answer,
+    refused,
+    with_words,
+    without_words,
+)
 from bollard.host.models.limits import ANSWER_BYTES, HEAD_BYTES, REFUSAL_BYTES, REQUEST_BYTES
 from bollard.host.models.specs import SavedModel
 from bollard.protocol import JsonObject
@@ -35,7 +43,18 @@ class Endpoint:
     async def asked(
         self, path: str, body: JsonObject, headers: tuple[tuple[str, str], ...], key: str | None, idles: int = 0
     ) -> AsyncGenerator[HttpAnswer]:
-        """Send a request and yield a successful answer. Raises `ModelFailed`, also for an error inside the answer."""
+        """Send a request and yield a successful answer. Raises `ModelFailed`, also for an error inside the answer; it
+        names the model and its address."""
+        try:
+            async with self._answer(path, body, headers, key, idles) as answer:
+                yield answer
+        except ModelFailed as error:
+            raise at_endpoint(error, self._spec.model_id, self._place.origin) from error
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self, path: str, body: JsonObject, headers: tuple[tuple[str, str], ...], key: str | None, idles: int
+    ) -> AsyncGenerator[HttpAnswer]:
         spec = self._spec
         if key is not None and not (key.isascii() and key.isprintable() and key):
             raise failed(
@@ -63,8 +82,7 @@ class Endpoint:
             reason = "invalid_request" if literal(self._place.host) is not None else "unreachable"
             raise failed(reason, error.message, hint=error.hint) from error
         except NotSent as error:
-            message = f"{self._place.origin}: no connection within {spec.connect_s:g} s: {error}"
-            raise failed("unreachable", message) from error
+            raise failed("unreachable", f"no connection: {error}") from error
         except NotAnswered as error:
             raise failed("timeout" if error.reason == "timeout" else "broken_answer", str(error)) from error
 

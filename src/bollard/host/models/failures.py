@@ -94,10 +94,14 @@ def failed(
     return made
 
 
+def at_endpoint(error: ModelFailed, model: str, address: str) -> ModelFailed:
+    """The same failure with the id and the address of its model."""
+    return _copy(error, error.message, {**error.details, "model": model, "address": address})
+
+
 def after_emitting(error: ModelFailed) -> ModelFailed:
     """The same failure after a part of the answer was emitted: not retryable."""
-    details = {**error.details, "emitted": True}
-    return _copy(error, error.message, details)
+    return _copy(error, _message_of(error), {**error.details, "emitted": True})
 
 
 def with_words(error: ModelFailed) -> ModelFailed:
@@ -120,15 +124,24 @@ def without_words(error: ModelFailed) -> ModelFailed:
 
 
 def _copy(error: ModelFailed, message: str, details: JsonObject) -> ModelFailed:
+    """`message` is without the model, which comes from the details."""
     others = {name: value for name, value in details.items() if name != "reason"}
     made = ModelFailed(
-        message,
+        f"{_prefix(details)}{message}",
         reason=str(details["reason"]),
         hint=error.hint,
         **cast("dict[str, str | int | float | bool | None]", others),
     )
     made.provider_words = error.provider_words
     return made
+
+
+def _prefix(details: JsonObject) -> str:
+    return f"model {details['model']} at {details['address']}: " if "address" in details else ""
+
+
+def _message_of(error: ModelFailed) -> str:
+    return error.message.removeprefix(_prefix(error.details))
 
 
 class ProviderError(Exception):

@@ -91,10 +91,17 @@ class PluginPool:
         self.crashes = 0
         """How many workers were lost."""
         self.last_failure: str | None = None
+        self._identified: str | None = None
+        """The `author/name` that the first worker reported."""
 
     @property
     def source(self) -> PluginSource:
         return self._source
+
+    @property
+    def plugin_id(self) -> str:
+        """`author/name`; before the first worker of a folder, its name."""
+        return self._identified or self._source.plugin_id or self._source.name
 
     @property
     def status(self) -> PoolStatus:
@@ -168,12 +175,23 @@ class PluginPool:
         except TimeoutError:
             slot = None
         if slot is None:
-            name, quarantined = self._source.name, self._crashes.quarantined
-            hint = f"see `bollard plugin logs {name}`, or run `bollard plugin check`"
-            if quarantined is not None:
-                raise WorkerUnavailable(quarantined, reason="quarantined", hint=hint, plugin=name, problem=quarantined)
-            raise WorkerUnavailable(f"plugin {name} has no ready worker", reason="no_worker", hint=hint, plugin=name)
+            raise self._unavailable()
         return slot
+
+    def _unavailable(self) -> WorkerUnavailable:
+        plugin, quarantined = self.plugin_id, self._crashes.quarantined
+        logs = f"see `bollard plugin logs {plugin}`"
+        if quarantined is None:
+            return WorkerUnavailable(
+                f"plugin {plugin} has no ready worker", reason="no_worker", hint=logs, plugin=plugin
+            )
+        return WorkerUnavailable(
+            f"plugin {plugin} is quarantined: {quarantined}",
+            reason="quarantined",
+            hint=f"{logs}; after the repair run `bollard plugin restart {plugin}`",
+            plugin=plugin,
+            problem=quarantined,
+        )
 
     def drain(self, slot: WorkerSlot, run_id: str) -> None:
         """Give this worker no more runs, replace it, and end it when it is empty."""
@@ -261,6 +279,7 @@ class PluginPool:
             reason = " | ".join(slot.stderr_tail[-3:]) or str(error) or type(error).__name__
             return f"it could not start: {reason}"
         slot.on_answer = self._ready.set
+        self._identified = f"{slot.identity.author}/{slot.identity.name}"
         self._slots.append(slot)
         self._say(f"a worker is ready: {_offered(catalogue, tools)}", pid=slot.pid)
         if catalogue.runners or tools.tools:

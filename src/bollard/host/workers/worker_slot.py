@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import resource
+import signal
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -232,6 +233,10 @@ class ConnectedSlot(ABC):
             self.lost(reason)
 
 
+def _exit_text(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+
+
 def _trace_of(request: JsonObject) -> str | None:
     """The trace id in a start request."""
     context = request.get("context")
@@ -324,11 +329,12 @@ class WorkerSlot(ConnectedSlot):
             self._lost(self, self._killed_because or reason)
 
     async def reap(self) -> None:
-        """Remove everything of a lost worker."""
+        """Remove everything of a lost worker, and log how its process ended."""
         if self._watch is not None:
             self._watch.cancel()
         if self._process is not None:
-            await self._process.kill()
+            code = await self._process.kill()
+            self._tell(f"the worker process ended with {_exit_text(code)}")
 
     async def _watch_heart(self, end: HostEnd) -> None:
         reason = await watch_heartbeat(end.ping, silent=self._silent, answered=self.answer)

@@ -139,10 +139,10 @@ class Models(SavedRoutes[RegisteredModel]):
         name="testModel",
         summary="Test a model with one short question.",
         description="This is a real call, which may cost a few tokens. It counts in the workspace's budget and leaves "
-        "a record `model.called`. If the call failed, `ok` is false: `reason`, `message` and `hint` say why, `base_url` "
-        "is the address, and `status` is the HTTP status of the provider, if it answered. A chat model returns `words`, "
-        "an embedding model `dimensions`, a rerank model `best`. Messages of a provider inside the own network are shown "
-        "only to callers with `host.operate`.",
+        "a record `model.called`. If the call failed, `ok` is false: `reason`, `message` and `hint` say why, "
+        "`base_url` is the address, and `status` is the HTTP status of the provider, if it answered. A chat model "
+        "returns `words`, an embedding model `dimensions`, a rerank model `best`. Messages of a provider inside the "
+        "own network are shown only to callers with `host.operate`.",
         right="models.write",
         answers={
             200: Answer(

@@ -1,0 +1,103 @@
+"""A run that fails says which plugin or model failed, how, and which command shows more; each is walked here."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from tests.cli.conftest import RunningHost
+from tests.ports import free_port
+
+pytestmark = pytest.mark.full
+
+RAISES = """
+from bollard.sdk import RunContext, runner
+
+
+@runner(name="default", label="Raises")
+async def raises(ctx: RunContext):
+    yield ctx.delta("well ")
+    raise ValueError("the weather is bad")
+"""
+EXITS = """
+import os
+
+from bollard.sdk import RunContext, runner
+
+
+@runner(name="default", label="Exits")
+async def exits(ctx: RunContext):
+    yield ctx.delta("well ")
+    os._exit(3)
+"""
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
+    host = RunningHost(tmp_path_factory.mktemp("failing"))
+    (host.folder / "raises.py").write_text(RAISES, encoding="utf-8")
+    (host.folder / "exits.py").write_text(EXITS, encoding="utf-8")
+    names = ("raises", "exits", "assistant", "demo", "echo")
+    try:
+        plugins = ("--plugins", "raises.py", "--plugins", "exits.py")
+        yield host.start(*plugins, agents=names, BOLLARD_EGRESS_ALLOW="127.0.0.1")
+    finally:
+        host.close()
+
+
+def told(bollard, host: RunningHost, agent: str, message: str = "hi", **variables: str) -> tuple[str, str]:
+    """How a run of the agent ended: the line with the error, and the hint."""
+    done = bollard("chat", "--text", "--agent", agent, "--message", message, **host.variables, **variables)
+    assert done.code == 1
+    error, hint = done.err.splitlines()[-2:]
+    return error.strip(), hint.strip()
+
+
+def test_a_runner_that_raises_is_found_in_the_log_of_its_plugin(failing: RunningHost, bollard) -> None:
+    error, hint = told(bollard, failing, "raises")
+    assert error.startswith("failed · runner.error · ValueError: the weather is bad")
+    command = re.search(r"`bollard (.*)`", hint)
+    assert command is not None
+    assert command[1] == "plugin logs local/raises"
+    logs = bollard(*command[1].split(), "--text", **failing.variables).out
+    assert re.search(r"the runner raised · run: run_\w+ · error: ValueError: the weather is bad · at: .*:8 in", logs)
+
+
+def test_a_worker_that_ends_is_found_with_its_exit_code(failing: RunningHost, bollard) -> None:
+    error, hint = told(bollard, failing, "exits", BOLLARD_LANG="zh_Hans")
+    assert error.startswith("失败 · runner.crashed · 工作进程在运行期间退出 · ")
+    assert "`bollard plugin logs local/exits`" in hint
+    logs = bollard("plugin", "logs", "local/exits", **failing.variables).json["items"]
+    while not any(line["text"] == "the worker process ended with exit code 3" for line in logs):
+        logs = bollard("plugin", "logs", "local/exits", **failing.variables).json["items"]
+
+
+def test_a_plugin_in_quarantine_is_named_with_the_command_that_ends_it(failing: RunningHost, bollard) -> None:
+    for _ in range(5):
+        error, _ = told(bollard, failing, "exits")
+        if "quarantined" in error:
+            break
+    error, hint = told(bollard, failing, "exits")
+    assert error.startswith("failed · host.overloaded · plugin local/exits is quarantined: 5 crashes within 60 s")
+    assert "`bollard plugin restart local/exits`" in hint
+    assert bollard("plugin", "restart", "local/exits", **failing.variables).code == 0
+
+
+def test_a_model_that_does_not_answer_is_named_with_its_address(failing: RunningHost, bollard) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    added = bollard("models", "add", "gone", "--base-url", f"{address}/v1", "--model", "m", **failing.variables)
+    assert added.code == 0
+    agent = bollard("agents", "show", "assistant", **failing.variables).json
+    agent["config"]["model"] = {"primary": "gone", "fallbacks": []}
+    assert bollard("agents", "save", "-", stdin=json.dumps(agent), **failing.variables).code == 0
+    error, hint = told(bollard, failing, "assistant")
+    assert f"no model could answer: gone ({address}): unreachable (runtime_error)" in error
+    assert hint == "hint: The model gone did not answer. Test it: `bollard models test gone`."
+    tried = bollard("models", "test", "gone", "--text", **failing.variables)
+    assert (tried.code, tried.out.splitlines()[0]) == (
+        1,
+        f"gone did not answer (unreachable): model gone at {address}: no connection: Connection refused",
+    )
+    chinese = told(bollard, failing, "assistant", "你好", BOLLARD_LANG="zh_Hans")
+    assert f"没有模型能够回答：gone ({address}): unreachable" in chinese[0]
+    assert chinese[1] == "提示：模型 gone 没有回答。请测试它：`bollard models test gone`。"
