@@ -54,6 +54,22 @@ def test_conversations_are_listed_and_shown(host, bollard, talked) -> None:
     assert shown[-1].endswith("assistant: you said: hello there")
 
 
+def test_a_search_finds_chinese_words_in_all_conversations(host, bollard) -> None:
+    for room, text in (("lake-1", "我想去杭州西湖划船"), ("lake-2", "只想去杭州")):
+        bollard("chat", "--agent", "echo", "--conversation", room, "--message", text, **host.variables)
+    found = bollard("conversations", "search", "杭州划船", **host.variables).json["items"]
+    assert [(item["conversation_id"], item["role"]) for item in found] == [("lake-1", "assistant"), ("lake-1", "user")]
+    assert found[1]["snippet"] == "我想去杭州西湖划船"
+    shown = bollard("conversations", "search", "杭州", "划船", "--limit", "1", "--text", **host.variables).out
+    assert "lake-1" in shown
+    assert "… more messages exist" in shown
+    none = bollard("conversations", "search", "吐鲁番", "--text", "--lang", "zh_Hans", **host.variables)
+    assert none.out.strip() == "没有消息包含这些词"
+    refused = bollard("conversations", "search", "!?", "--lang", "zh_Hans", **host.variables)
+    assert refused.code == 4
+    assert "搜索内容里没有词" in refused.err
+
+
 def test_a_conversation_that_is_not_there_is_a_host_problem(host, bollard) -> None:
     refused = bollard("conversations", "show", "nowhere", **host.variables)
     assert refused.code == 4

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables import for_each
 
-from bollard.segments import QUERY_TERMS, SEARCH_BYTES, WORD_CHARACTERS, is_prefix, segment, terms
+from bollard.segments import QUERY_TERMS, SEARCH_BYTES, WORD_CHARACTERS, clauses, is_prefix, segment, terms
 
 
 @for_each(
@@ -42,6 +42,21 @@ def test_a_query_becomes_terms_and_operators_are_data(query, expected):
     assert terms(query) == expected
 
 
+@for_each(
+    ("query", "expected"),
+    [
+        ("Hello hello WORLD", [("hello",), ("world",)]),
+        ("中", [("中",)]),
+        ("会议", [("会议",)]),
+        ("杭州划船", [("杭州",), ("杭州", "州划"), ("州划", "划船"), ("划船",)]),
+        ("v2发布", [("v2",), ("发布",)]),
+        ("%", []),
+    ],
+)
+def test_each_character_of_a_cjk_query_needs_one_of_its_pairs(query, expected):
+    assert clauses(query) == expected
+
+
 def test_only_a_single_cjk_character_is_a_prefix():
     assert [is_prefix(term) for term in ("中", "会议", "a", "ab", "1")] == [True, False, False, False, False]
 
@@ -49,7 +64,8 @@ def test_only_a_single_cjk_character_is_a_prefix():
 def test_long_words_and_long_texts_are_bounded():
     assert segment("x" * 1000) == "x" * WORD_CHARACTERS
     assert terms("x" * 1000) == ["x" * WORD_CHARACTERS]
-    assert len(terms(" ".join(f"w{index}" for index in range(1000)))) == QUERY_TERMS
+    for split in (terms, clauses):
+        assert len(split(" ".join(f"w{index}" for index in range(1000)))) == QUERY_TERMS
     for huge in ("会" * 1_000_000, "word " * 400_000, "é " * 600_000, "".join(map(chr, range(0x4E00, 0x9FFF))) * 40):
         assert len(segment(huge).encode()) <= SEARCH_BYTES
 

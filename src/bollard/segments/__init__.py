@@ -1,6 +1,6 @@
 """Segments text for full-text search: lower-case words, and character pairs for Chinese, Japanese and Korean. Pure.
 
-The stores index `segment` and search for `terms`. User input is data, never search syntax.
+The stores index `segment` and search for `clauses` or `terms`. User input is data, never search syntax.
 """
 
 import re
@@ -14,7 +14,9 @@ SEARCH_BYTES: Final = 256 * 1024
 SEARCH_WORDS: Final = 32_000
 """Indexed words of one message."""
 QUERY_TERMS: Final = 32
-"""Terms of one query; more are ignored."""
+"""Terms or clauses of one query; more are ignored."""
+Clause = tuple[str, ...]
+"""Terms of which a text contains at least one."""
 
 # Han with its extensions, kana, hangul, and the iteration marks: scripts whose words have no spaces between them.
 _CJK: Final = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -52,6 +54,21 @@ def terms(query: str) -> list[str]:
     return list(found)
 
 
+def clauses(query: str) -> list[Clause]:
+    """Return the clauses that a message must fulfil; empty if the query has no word. Operators have no meaning.
+
+    Each character of a CJK run needs one of its pairs in the message, because Chinese words have no spaces between
+    them: `杭州划船` matches `杭州西湖划船`, which has no `州划`.
+    """
+    found: dict[Clause, None] = {}
+    for cjk, word in _RUNS.findall(_fold(query[:SEARCH_BYTES])):
+        for clause in _clauses_of_run(cjk) if cjk else [(word[:WORD_CHARACTERS],)]:
+            if len(found) == QUERY_TERMS:
+                return list(found)
+            found[clause] = None
+    return list(found)
+
+
 def words(text: str) -> list[str]:
     """Return the folded words of a text in order, with each CJK character as a word."""
     if text.isascii():
@@ -71,6 +88,13 @@ def is_prefix(term: str) -> bool:
 
 def _fold(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _clauses_of_run(run: str) -> list[Clause]:
+    pairs = _split_pairs(run)
+    if len(pairs) < 2:
+        return [(run,)]
+    return [tuple(pairs[max(0, at - 1) : at + 1]) for at in range(len(run))]
 
 
 def _split_pairs(run: str) -> list[str]:

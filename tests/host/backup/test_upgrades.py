@@ -9,7 +9,7 @@ from bollard.host.log.rebuild import check_saved, rebuild
 from bollard.host.store.migrations import schema
 from bollard.host.store.queries import RunQuery, TranscriptQuery
 from bollard.host.store.rows import RunRow
-from bollard.segments import terms
+from bollard.segments import clauses
 from bollard.trust.keys import load_or_make_signing_key
 
 LATER = {"flow": 0, "usage": None}
@@ -112,4 +112,4 @@ def test_the_chain_of_the_previous_revision_still_verifies(past, upgraded):
 @pytest.mark.parametrize("wanted", ["hello", "你好"])
 def test_what_was_said_before_the_upgrade_is_found_after_it(upgraded, wanted):
     room = TranscriptQuery(workspace="default", bot=None, conversation="room", thread=None, limit=10)
-    assert [row.content for row in upgraded.search(room, terms(wanted))] != []
+    assert [row.content for row in upgraded.search(room, clauses(wanted))] != []

@@ -57,10 +57,10 @@ def reads(client: Any, run: dict[str, str], room: str | None = None) -> set[int]
 
 def lists(client: Any, run: dict[str, str], room: str | None = None) -> set[bool]:
     """Whether each list names it."""
-    names = [("/api/v1/runs", run["run_id"]), ("/api/v1/events", run["event_id"])]
+    names = [("/api/v1/runs?limit=100", run["run_id"]), ("/api/v1/events?limit=100", run["event_id"])]
     if room is not None:
-        names.append(("/api/v1/conversations", room))
-    return {name in client.get(f"{path}?limit=100").body.decode() for path, name in names}
+        names += [("/api/v1/conversations?limit=100", room), ("/api/v1/conversations/search?q=hello&limit=100", room)]
+    return {name in client.get(path).body.decode() for path, name in names}
 
 
 def test_without_a_rule_everybody_in_the_workspace_sees_a_run(shop: Any, people: dict[str, Any], agent: Any) -> None:

@@ -379,6 +379,8 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
 def test_the_example_of_an_operation_is_true(world: World, name: str) -> None:
     operation = ALL[name]
     path, body, token, headers = _request(world, operation)
+    if needed := [f"{field.name}={field.example}" for field in operation.query if field.required]:
+        path += f"?{'&'.join(needed)}"
     answer = world.api.send(operation.method, path, body, token=token, **headers)
     assert_declared(operation, answer)
     if name in REFUSED:

@@ -58,6 +58,8 @@ LISTS = [
     ("/api/v1/events", "event_id"),
     ("/api/v1/conversations", "last_seq"),
     ("/api/v1/conversations/long%20talk/messages", "transcript_id"),
+    ("/api/v1/conversations/search?q=hello", "transcript_id"),
+    ("/api/v1/conversations/search?q=more", "transcript_id"),
 ]
 
 

@@ -55,6 +55,13 @@ def test_what_is_not_is_refused_with_a_hint(query: bytes, field: str, hint: str)
     assert (refused.value.details["field"], refused.value.hint) == (field, hint)
 
 
+def test_a_required_parameter_is_not_left_out() -> None:
+    needed = (QueryField(name="q", summary="", required=True), *PAGE)
+    check_query(needed, b"limit=1&q=x")
+    with pytest.raises(InvalidRequest, match="the parameter q is missing"):
+        check_query(needed, b"limit=1")
+
+
 def test_where_nothing_can_be_asked_everything_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="there is no parameter limit"):
         check_query((), b"limit=1")

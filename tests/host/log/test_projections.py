@@ -21,7 +21,7 @@ from bollard.host.store.keys import area_key
 from bollard.host.store.queries import Lease, TranscriptQuery
 from bollard.host.store.rows import POLICY_KINDS, RecordRow
 from bollard.host.store.store import Store
-from bollard.segments import terms
+from bollard.segments import clauses
 
 Open = Callable[..., Journal]
 T0 = 1_700_000_000_000
@@ -474,5 +474,5 @@ async def test_words_of_two_chinese_characters_are_found_where_they_were_said(
     said = {"message": {"role": "assistant", "content": "The weather 会很好，记得带雨伞"}}
     await write(journal, scribe, facts, "message.completed", said, 3)
     for word, role in (("天气", "user"), ("雨伞", "assistant"), ("weather", "assistant")):
-        assert [found.role for found in store.search(ROOM, terms(word))] == [role]
-    assert store.search(ROOM, terms("伞雨")) == []
+        assert [found.role for found in store.search(ROOM, clauses(word))] == [role]
+    assert store.search(ROOM, clauses("伞雨")) == []

@@ -56,7 +56,7 @@ async def test_what_is_too_old_is_gone_with_everything_that_was_made_of_it(
 
     assert accounts(store) == [{"event.received": 1}, {"message.completed": 1}, {"message.delta": 1}]
     assert store.event("default", "evt_run_1") is None
-    assert store.transcript(ROOM) == store.search(ROOM, ["secret"]) == store.deltas_of_run("run_1", 0) == []
+    assert store.transcript(ROOM) == store.search(ROOM, [("secret",)]) == store.deltas_of_run("run_1", 0) == []
     before = store.dump_projections()
     assert "secret" not in repr([*before.values()])
     assert [row.type for row in store.records_of_run("run_1", 0, 10)] == [

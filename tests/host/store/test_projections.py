@@ -247,7 +247,7 @@ def test_projections_that_are_fed_again_are_equal(store, make, apply):
         transaction.clear_projections()
         transaction.apply(changes)
     assert store.dump_projections() == before
-    assert [row.seq for row in store.search(make.room(), ["world"])] == [2]
+    assert [row.seq for row in store.search(make.room(), [("world",)])] == [2]
 
 
 def test_a_dump_tells_two_values_and_two_leases_apart(store, make, apply):
@@ -292,6 +292,6 @@ def test_cleared_projections_are_empty_and_the_log_is_not(store, make, apply, sa
     with store.write() as transaction:
         transaction.clear_projections()
     assert not any(store.dump_projections().values())
-    assert store.search(make.room(), ["hello"]) == []
+    assert store.search(make.room(), [("hello",)]) == []
     assert len(store.records(0, 10)) == 1
     assert store.meta("k") == "v"

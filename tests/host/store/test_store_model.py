@@ -31,7 +31,7 @@ from bollard.host.store.rows import (
     TranscriptRow,
 )
 from bollard.protocol import RUN_STATUSES
-from bollard.segments import segment, terms
+from bollard.segments import clauses, segment
 
 RUNS = st.sampled_from(["r1", "r2", "r3"])
 KEYS = st.sampled_from(["a", "b"])
@@ -253,7 +253,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(query=TEXTS, room=ROOMS)
     def search(self, query, room):
         place = TranscriptQuery(workspace="w", bot=None, conversation=room, thread=None, limit=100)
-        found = [{row.seq for row in store.search(place, terms(query))} for store in (self.sqlite, self.postgres)]
+        found = [{row.seq for row in store.search(place, clauses(query))} for store in (self.sqlite, self.postgres)]
         assert found[0] == found[1]
 
     @invariant()

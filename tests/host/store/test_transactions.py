@@ -32,7 +32,7 @@ def contents(store, make):
         [store.deltas_of_run(f"r{index}", 0) for index in range(BATCHES)],
         store.heads("w"),
         store.runs(RunQuery(workspace="w", limit=1000)),
-        store.search(make.room(), ["tea"]),
+        store.search(make.room(), [("tea",)]),
         store.meta("k"),
         store.dump_projections(),
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from bollard.host.store.rows import PutRun, PutTranscript
-from bollard.segments import segment, terms
+from bollard.segments import clauses, segment, terms
 
 HOSTILE = [
     "%",
@@ -54,8 +54,8 @@ def test_a_message_that_is_put_again_replaces_itself_in_search_too(store, make, 
     apply(store, PutTranscript(make.said(1, "apples")))
     apply(store, PutTranscript(make.said(1, "pears")))
     assert texts(store.transcript(make.room())) == ["pears"]
-    assert store.search(make.room(), ["apples"]) == []
-    assert texts(store.search(make.room(), ["pears"])) == ["pears"]
+    assert store.search(make.room(), [("apples",)]) == []
+    assert texts(store.search(make.room(), [("pears",)])) == ["pears"]
 
 
 def test_pages_go_backward_and_forward_between_exclusive_ends(store, make, say):
@@ -83,7 +83,7 @@ def test_only_the_exact_place_is_seen(store, make, apply):
     apply(store, PutTranscript(nowhere))
     for seq, place in enumerate(places, start=1):
         assert [row.seq for row in store.transcript(make.room(**place))] == [seq]
-        assert [row.seq for row in store.search(make.room(**place), ["canary"])] == [seq]
+        assert [row.seq for row in store.search(make.room(**place), [("canary",)])] == [seq]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,24 @@ def test_only_the_exact_place_is_seen(store, make, apply):
 )
 def test_search_finds_english_words_and_chinese_of_any_length(store, make, say, query, found):
     say(store, "The weekly report.", "昨天的会议记录", "meeting 开会议", "GRÖSSE 42")
-    assert {row.seq for row in store.search(make.room(), terms(query))} == found
+    assert {row.seq for row in store.search(make.room(), clauses(query))} == found
+
+
+def test_a_chinese_query_finds_its_words_apart_and_ranks_them_together_first(store, make, say):
+    say(store, "杭州划船", "杭州西湖划船", "划船", "苏州划船")
+    assert [row.seq for row in store.search(make.room(), clauses("杭州划船"))] == [1, 2]
+
+
+def test_a_search_in_a_workspace_covers_its_conversations_newest_first(store, make, apply):
+    for seq, place in enumerate(({}, {"conversation": "other"}, {"thread": "t"}, {"workspace": "far"}), start=1):
+        apply(store, PutTranscript(make.said(seq, "杭州西湖划船 tea", **place)))
+    apply(store, PutTranscript(make.said(5, "杭州西湖划船 tea", conversation=None)))
+    workspace = make.room().workspace
+    for query in ("tea", "杭州划船", "tea 划船"):
+        assert [row.seq for row in store.search_workspace(workspace, clauses(query), None, 10)] == [3, 2, 1]
+    assert [row.seq for row in store.search_workspace(workspace, clauses("tea"), 3, 1)] == [2]
+    assert store.search_workspace(workspace, clauses("coffee"), None, 10) == []
+    assert store.search_workspace(workspace, [], None, 10) == []
 
 
 def test_search_without_a_term_finds_nothing(store, make, say):
@@ -118,20 +135,20 @@ def test_search_without_a_term_finds_nothing(store, make, say):
 def test_search_shows_the_best_first_and_of_equals_the_newest(store, make, say):
     filler = " ".join(f"word{index}" for index in range(60))
     say(store, f"{filler} tea", "tea tea tea", f"{filler} tea", "nothing")
-    assert [row.seq for row in store.search(make.room(), ["tea"])] == [2, 3, 1]
-    assert [row.seq for row in store.search(make.room(1), ["tea"])] == [2]
+    assert [row.seq for row in store.search(make.room(), [("tea",)])] == [2, 3, 1]
+    assert [row.seq for row in store.search(make.room(1), [("tea",)])] == [2]
 
 
 def test_search_keeps_to_its_window(store, make, say):
     say(store, "tea", "tea", "tea", "tea")
-    assert {row.seq for row in store.search(make.room(after=1, before=4), ["tea"])} == {2, 3}
+    assert {row.seq for row in store.search(make.room(after=1, before=4), [("tea",)])} == {2, 3}
 
 
 @pytest.mark.parametrize("query", HOSTILE)
 def test_hostile_searches_find_no_more_than_their_words_in_their_place(store, make, apply, query):
     apply(store, PutTranscript(make.said(1, "canary", conversation="foreign")))
     apply(store, PutTranscript(make.said(2, "innocent words: a near miss, and more")))
-    rows = store.search(make.room(), terms(query))
+    rows = store.search(make.room(), clauses(query))
     wanted = set(terms(query))
     expected = [2] if wanted and wanted <= set(segment("innocent words: a near miss, and more").split()) else []
     assert [row.seq for row in rows] == expected
@@ -141,21 +158,21 @@ def test_hostile_searches_find_no_more_than_their_words_in_their_place(store, ma
 def test_terms_that_nobody_cut_are_still_only_text(store, make, apply, term):
     apply(store, PutTranscript(make.said(1, "canary", conversation="foreign")))
     apply(store, PutTranscript(make.said(2, "innocent")))
-    assert all(row.seq != 1 for row in store.search(make.room(), [term, "innocent"]))
-    assert store.search(make.room(), [term, "missing"]) == []
+    assert all(row.seq != 1 for row in store.search(make.room(), [(term,), ("innocent",)]))
+    assert store.search(make.room(), [(term,), ("missing",)]) == []
 
 
 def test_text_with_a_nul_is_kept_as_well_as_the_database_can(store, make, apply):
     apply(store, PutTranscript(make.said(1, "a\0b tea")))
     (row,) = store.transcript(make.room())
     assert row.content in ("a\0b tea", "a\ufffdb tea")
-    assert store.search(make.room(), ["tea"]) == [row]
+    assert store.search(make.room(), [("tea",)]) == [row]
 
 
 def test_a_huge_message_is_kept_whole_and_found_by_its_beginning(store, make, apply):
     huge = "start " + "".join(map(chr, range(0x4E00, 0x9FFF))) * 10 + " " + " ".join(f"w{i}" for i in range(50_000))
     apply(store, PutTranscript(make.said(1, huge)))
-    assert texts(store.search(make.room(), ["start"])) == [huge]
+    assert texts(store.search(make.room(), [("start",)])) == [huge]
 
 
 def test_a_read_is_narrowed_by_role_and_time(store, make, apply):
@@ -164,7 +181,7 @@ def test_a_read_is_narrowed_by_role_and_time(store, make, apply):
 
     def found(**narrowed):
         query = make.room(forward=True, **narrowed)
-        hits = sorted(row.seq for row in store.search(query, ["parrot"]))
+        hits = sorted(row.seq for row in store.search(query, [("parrot",)]))
         assert [row.seq for row in store.transcript(query)] == hits
         return hits
 
@@ -174,7 +191,7 @@ def test_a_read_is_narrowed_by_role_and_time(store, make, apply):
     assert found(after_ms=rows[2].created_ms) == [4, 5, 6]
     assert found(role="user", before_ms=rows[4].created_ms, after_ms=rows[0].created_ms) == [2, 4]
     assert found(role="user", after=2, before=6) == [4]
-    assert [row.seq for row in store.search(make.room(limit=1, role="user"), ["parrot"])] == [6]
+    assert [row.seq for row in store.search(make.room(limit=1, role="user"), [("parrot",)])] == [6]
 
 
 def test_the_threads_of_a_conversation_are_those_of_its_newest_runs(store, make, apply):

@@ -1,4 +1,4 @@
-"""`bollard conversations …`: which there are, and what was said in one."""
+"""`bollard conversations …`: list them, show the messages of one, and search in all."""
 
 import os
 from collections.abc import Iterator
@@ -23,6 +23,12 @@ _COLUMNS: Final = (
     Column("thread", "thread_id"),
     Column("bot", "bot_id"),
     Column("last", lambda conversation, _: day_of(conversation["last_message_at"])),
+)
+_FOUND_COLUMNS: Final = (
+    Column("when", lambda message, _: day_of(message["created_at"])),
+    Column("conversation", "conversation_id"),
+    Column("role", "role"),
+    Column("text", "snippet"),
 )
 
 app = CommandGroup("conversations")
@@ -53,6 +59,19 @@ def show(
     path = CONVERSATIONS.one(conversation, "/messages")
     page = shell.get(path, limit=page_limit(limit), thread=thread, bot=bot)
     return shell.show(page, _message_lines(page, shell.text))
+
+
+@app.command("search")
+def search(
+    shell: HostShell,
+    words: Annotated[list[str], typer.Argument(metavar="TEXT", help="conversations.words")],
+    limit: Limit = _PAGE,
+) -> int:
+    page = shell.get(f"{CONVERSATIONS.path}/search", q=" ".join(words), limit=page_limit(limit))
+    shell.show_items(page, "conversations", _FOUND_COLUMNS, none="conversations.none_found")
+    if page["has_more"] and not shell.for_programs:
+        shell.print(shell.text("conversations.more_found"))
+    return 0
 
 
 def _message_lines(page: dict[str, Any], text: Text) -> Iterator[str]:

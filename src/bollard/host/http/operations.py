@@ -34,6 +34,7 @@ class QueryField(msgspec.Struct, frozen=True, kw_only=True):
     most: int | None = None
     default: str | int | None = None
     example: str | int | None = None
+    required: bool = False
 
     def schema(self) -> JsonObject:
         """The JSON Schema of its value."""

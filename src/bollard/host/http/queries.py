@@ -24,7 +24,8 @@ _NUMBER_DIGITS: Final = 15
 
 
 def check_query(fields: Sequence[QueryField], query: bytes, *, ticket: bool = False) -> None:
-    """Raise `InvalidRequest` for the first parameter that is unknown, repeated, empty or out of range."""
+    """Raise `InvalidRequest` for the first parameter that is unknown, repeated, missing, empty or out of
+    range."""
     known = {field.name: field for field in fields}
     seen: set[str] = set()
     for name, value in _pairs(query):
@@ -39,6 +40,14 @@ def check_query(fields: Sequence[QueryField], query: bytes, *, ticket: bool = Fa
             )
         seen.add(name)
         _check_value(field, value)
+    for field in fields:
+        if field.required and field.name not in seen:
+            raise InvalidRequest(
+                f"the parameter {field.name} is missing",
+                reason="query_missing",
+                hint=f"send {field.name}=…",
+                field=field.name,
+            )
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:

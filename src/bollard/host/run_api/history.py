@@ -32,7 +32,7 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
-from bollard.segments import terms
+from bollard.segments import clauses
 
 REFS_PER_ITEM: Final = 32
 """Artifact references of one message."""
@@ -212,7 +212,7 @@ class History:
     def _search(
         self, run: LiveRun, reading: _Reading, params: HistorySearch, flow: FlowTracker
     ) -> list[TranscriptItem]:
-        rows = self._store.search(reading.query, terms(params.query))
+        rows = self._store.search(reading.query, clauses(params.query))
         items, _ = filled(rows, lambda row: self._item(run, reading, row, flow, include_artifacts=False), params.top_k)
         return items
 

@@ -13,6 +13,7 @@ import msgspec
 
 from bollard.host.errors import Conflict, StorageUnavailable
 from bollard.host.store.rows import KeptRow, OutboxRow, RecordRow, TranscriptRow
+from bollard.segments import Clause
 
 Values = Sequence[object]
 """Parameters of one statement."""
@@ -98,7 +99,13 @@ class Database(Protocol):
     """The full-text query, best first, then newest. Parameters: expression, place, after, before, those of
     `{narrowed}`, limit."""
 
-    def search_expression(self, place: str, terms: Sequence[str]) -> str: ...
+    workspace_search: ClassVar[str]
+    """The full-text query in all conversations of a workspace, newest first. Parameters: expression, workspace, before,
+    limit."""
+
+    def search_expression(self, place: str | None, clauses: Sequence[Clause]) -> str:
+        """The expression of the full-text queries, for one place or for all."""
+        ...
 
     from_events_by_source: ClassVar[str]
     """The `events` table for a query by source and ids: without statistics a planner might scan the workspace."""

@@ -31,6 +31,7 @@ from bollard.host.store.migrations.schema import POSTGRES_SAVED_THING
 from bollard.host.store.postgres_session import WriterGuard, check_unwritten, expression_of, vector_of
 from bollard.host.store.rows import TranscriptRow
 from bollard.host.store.store import Store
+from bollard.segments import Clause
 
 LOCK_WAIT_S: Final = 2.0
 """Seconds that a statement waits for rows locked by another host."""
@@ -62,6 +63,11 @@ _SEARCH: Final = (
     f"SELECT {statements.columns(TranscriptRow)} FROM transcript, CAST(? AS tsquery) AS wanted "  # noqa: S608 -- our own names
     "WHERE vector @@ wanted AND place = ? AND conversation IS NOT NULL AND seq > ? AND seq < ?{narrowed} "
     "ORDER BY ts_rank(vector, wanted, 1) DESC, seq DESC LIMIT ?"
+)
+_WORKSPACE_SEARCH: Final = (
+    f"SELECT {statements.columns(TranscriptRow)} FROM transcript "  # noqa: S608 -- our own names
+    "WHERE vector @@ CAST(? AS tsquery) AND workspace = ? AND conversation IS NOT NULL AND seq < ? "
+    "ORDER BY seq DESC LIMIT ?"
 )
 
 
@@ -246,9 +252,10 @@ class PostgresDatabase:
             self.run(f"DELETE FROM {table}")  # noqa: S608 -- our own names
 
     search: ClassVar[str] = _SEARCH
+    workspace_search: ClassVar[str] = _WORKSPACE_SEARCH
 
-    def search_expression(self, place: str, terms: Sequence[str]) -> str:
-        return expression_of(place, terms)
+    def search_expression(self, place: str | None, clauses: Sequence[Clause]) -> str:
+        return expression_of(place, clauses)
 
     from_events_by_source: ClassVar[str] = "events"
     from_unfinished: ClassVar[str] = "runs"

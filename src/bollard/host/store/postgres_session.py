@@ -15,17 +15,20 @@ import psycopg
 
 from bollard.host.errors import StorageUnavailable, StoreTaken
 from bollard.host.store import statements
-from bollard.segments import is_prefix
+from bollard.segments import Clause, is_prefix
 
 VECTOR_POSITIONS: Final = 256
 """Positions per word that the server stores; it numbers words up to 16383."""
 VECTOR_LAST_POSITION: Final = 16_383
 
 
-def expression_of(place: str, terms: Sequence[str]) -> str:
-    """The query of some terms. The place is indexed too, so the cost depends on the conversation, not on the store."""
-    lexemes = [_quoted(term) + (":*" if is_prefix(term) else "") for term in terms]
-    return " & ".join([_quoted(_place_lexeme(place)), *lexemes])
+def expression_of(place: str | None, clauses: Sequence[Clause]) -> str:
+    """The query of some clauses. The place is indexed too, so the cost depends on the conversation, not on the
+    store."""
+    words = [
+        f"({' | '.join(_quoted(term) + (':*' if is_prefix(term) else '') for term in clause)})" for clause in clauses
+    ]
+    return " & ".join(words if place is None else [_quoted(_place_lexeme(place)), *words])
 
 
 def _quoted(term: str) -> str:

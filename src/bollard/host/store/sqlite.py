@@ -25,7 +25,7 @@ from bollard.host.store.migrations import REVISIONS, Revisions, migrate, schema
 from bollard.host.store.migrations.schema import SQLITE_SAVED_THING
 from bollard.host.store.rows import TranscriptRow
 from bollard.host.store.store import Store
-from bollard.segments import is_prefix
+from bollard.segments import Clause, is_prefix
 from bollard.trust import make_folder
 
 BUSY_WAIT_S: Final = 2.0
@@ -49,6 +49,12 @@ _SEARCH: Final = (
     "JOIN transcript said ON said.seq = transcript_search.rowid "
     "WHERE transcript_search MATCH ? AND said.place = ? AND said.seq > ? AND said.seq < ?{narrowed} "
     "ORDER BY bm25(transcript_search, 0.0, 1.0), said.seq DESC LIMIT ?"
+)
+_WORKSPACE_SEARCH: Final = (
+    f"SELECT {statements.columns(TranscriptRow, 'said.')} FROM transcript_search "  # noqa: S608 -- our own names
+    "JOIN transcript said ON said.seq = transcript_search.rowid "
+    "WHERE transcript_search MATCH ? AND said.workspace = ? AND transcript_search.rowid < ? "
+    "ORDER BY transcript_search.rowid DESC LIMIT ?"
 )
 
 
@@ -197,11 +203,14 @@ class SqliteDatabase:
             self.run("INSERT INTO transcript_search (transcript_search) VALUES ('delete-all')")
 
     search: ClassVar[str] = _SEARCH
+    workspace_search: ClassVar[str] = _WORKSPACE_SEARCH
 
-    def search_expression(self, place: str, terms: Sequence[str]) -> str:
-        """The query of some terms. The place is indexed too, so the cost depends on the conversation, not the store."""
-        words = " AND ".join(_quoted(term) + (" *" if is_prefix(term) else "") for term in terms)
-        return f"(place : {_quoted(place)}) AND (search : ({words}))"
+    def search_expression(self, place: str | None, clauses: Sequence[Clause]) -> str:
+        """The query of some clauses. The place is indexed too, so the cost depends on the conversation, not the
+        store."""
+        words = " AND ".join(f"({' OR '.join(map(_quoted_term, clause))})" for clause in clauses)
+        of_place = "" if place is None else f"(place : {_quoted(place)}) AND "
+        return f"{of_place}(search : ({words}))"
 
     from_events_by_source: ClassVar[str] = "events INDEXED BY events_by_source"
     from_unfinished: ClassVar[str] = "runs INDEXED BY runs_unfinished"
@@ -329,6 +338,10 @@ def sqlite_store(
 ) -> Store:
     """The store in one file."""
     return Store(SqliteDatabase(path, clock=clock, busy_wait_s=busy_wait_s), wait_s=busy_wait_s, kept_key=kept_key)
+
+
+def _quoted_term(term: str) -> str:
+    return _quoted(term) + (" *" if is_prefix(term) else "")
 
 
 def _quoted(term: str) -> str:

@@ -36,6 +36,7 @@ from bollard.host.store.rows import (
     WrittenState,
 )
 from bollard.host.store.transaction import WriteTransaction
+from bollard.segments import Clause
 
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 _BIGGEST: Final = 2**63 - 1
@@ -273,13 +274,23 @@ class Store:
         values = (_place(query), *_window(query), *more, query.limit)
         return self._all(TranscriptRow, statement, *values)
 
-    def search(self, query: TranscriptQuery, terms: Sequence[str]) -> list[TranscriptRow]:
-        """Messages that hold all terms (as `bollard.segments.terms` makes them), best first, then newest."""
-        if not terms:
+    def search(self, query: TranscriptQuery, clauses: Sequence[Clause]) -> list[TranscriptRow]:
+        """Messages that fulfil all clauses (as `bollard.segments.clauses` makes them), best first, then newest."""
+        if not clauses:
             return []
         place, (narrowed, more) = _place(query), _narrowed(query)
-        values = (self._database.search_expression(place, terms), place, *_window(query), *more, query.limit)
+        values = (self._database.search_expression(place, clauses), place, *_window(query), *more, query.limit)
         return self._all(TranscriptRow, self._database.search.format(narrowed=narrowed), *values)
+
+    def search_workspace(
+        self, workspace: str, clauses: Sequence[Clause], before_seq: int | None, limit: int
+    ) -> list[TranscriptRow]:
+        """Messages of all conversations of a workspace that fulfil all clauses, newest first."""
+        if not clauses:
+            return []
+        before = _BIGGEST if before_seq is None else before_seq
+        expression = self._database.search_expression(None, clauses)
+        return self._all(TranscriptRow, self._database.workspace_search, expression, workspace, before, limit)
 
     def state(self, scope_key: str, key: str, now_ms: int | None = None) -> StateRow | None:
         """The value, unless it has expired at `now_ms` (default: the store's clock)."""

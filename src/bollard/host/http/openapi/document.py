@@ -172,7 +172,7 @@ def _field(query: QueryField) -> JsonObject:
     parameter: JsonObject = {
         "name": query.name,
         "in": "query",
-        "required": False,
+        "required": query.required,
         "description": query.summary,
         "schema": query.schema(),
     }

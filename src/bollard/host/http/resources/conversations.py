@@ -1,7 +1,8 @@
-"""`/conversations`: messages by conversation and thread."""
+"""`/conversations`: messages by conversation and thread, and the search in them."""
 
 import asyncio
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.errors import NotFound
+from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import MESSAGE_EXAMPLE, page_example
 from bollard.host.http.openapi.schemas import TEXT, maybe
@@ -23,11 +24,17 @@ from bollard.host.store.queries import TranscriptQuery
 from bollard.host.store.rows import ConversationRow, TranscriptRow
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject, TranscriptItem
+from bollard.segments import Clause, cjk_characters, clauses
 from bollard.wire import encode
 
 _LIST: Final = "conversations.list"
 ROWS_AT_ONCE: Final = 32
 """Messages that are read into memory at once: each may be large."""
+SEARCH_READS: Final = 32
+"""Reads of one search. Messages that the caller may not see make a page shorter, not slower."""
+SNIPPET_CHARACTERS: Final = 160
+_BEFORE_MATCH: Final = 40
+"""Characters of a snippet before the first match."""
 _LISTED: Final = answer_body(
     "Conversation",
     {
@@ -39,6 +46,25 @@ _LISTED: Final = answer_body(
     },
     thread_id=maybe(TEXT),
     bot_id=maybe(TEXT),
+)
+
+_FOUND: Final = answer_body(
+    "FoundMessage",
+    {
+        "conversation_id": "support-7",
+        "thread_id": None,
+        "bot_id": None,
+        "transcript_id": "t_136",
+        "event_id": "evt_01",
+        "run_id": "run_01",
+        "role": "assistant",
+        "snippet": "… the invoice of March is paid …",
+        "seq": 136,
+        "created_at": 1794735485.1,
+    },
+    thread_id=maybe(TEXT),
+    bot_id=maybe(TEXT),
+    run_id=maybe(TEXT),
 )
 
 
@@ -77,6 +103,62 @@ class Conversations(DeclaredResource):
         return self._pages.of_rows(
             request, _LIST, rows, _listed, lambda row: row.last_seq, lambda row: row.last_seq in seen
         )
+
+    @operation(
+        "GET /api/v1/conversations/search",
+        name="searchConversations",
+        summary="Messages of all conversations that contain the words of a text, the newest first.",
+        description="A page may be shorter than its limit, or empty, when the caller may not see many of the messages.",
+        right="conversations.read",
+        query=(
+            QueryField(
+                name="q",
+                summary="The words. A message must contain all of them; operators have no meaning.",
+                example="invoice",
+                required=True,
+            ),
+            *PAGE,
+        ),
+        answers={200: _FOUND.page("messages")},
+    )
+    async def search(self, request: Request) -> Response:
+        text, caller = request.query_params["q"], caller_of(request)
+        wanted = clauses(text)
+        if not wanted:
+            raise InvalidRequest(
+                "the search text has no word", reason="search_words", hint="search for letters or digits", field="q"
+            )
+        purpose = encode(["conversations.search", text]).decode()
+        before, limit = self._pages.numbered(request, purpose), page_limit(request)
+        found: list[TranscriptRow] = []
+        seen: dict[tuple[str | None, ...], bool] = {}
+        for _ in range(SEARCH_READS):
+            rows = await asyncio.to_thread(self._store.search_workspace, caller.workspace, wanted, before, ROWS_AT_ONCE)
+            for row in rows:
+                place = (row.bot, row.conversation, row.thread)
+                if place not in seen:
+                    seen[place] = await self._audience.sees_place(caller, row)
+                if seen[place] and len(found) == limit:
+                    return self._found_page(request, purpose, found, wanted, behind=found[-1].seq)
+                if seen[place]:
+                    found.append(row)
+                before = row.seq
+            if len(rows) < ROWS_AT_ONCE:
+                before = None
+                break
+        return self._found_page(request, purpose, found, wanted, behind=before)
+
+    def _found_page(
+        self,
+        request: Request,
+        purpose: str,
+        rows: Sequence[TranscriptRow],
+        wanted: Sequence[Clause],
+        *,
+        behind: int | None,
+    ) -> Response:
+        match = match_of(wanted)
+        return self._pages.answer(request, purpose, [_found(row, match) for row in rows], behind)
 
     @operation(
         "GET /api/v1/conversations/{conversation_id}/messages",
@@ -137,3 +219,31 @@ def _listed(row: ConversationRow) -> JsonObject:
         "last_message_at": row.last_ms / 1000,
         "last_seq": row.last_seq,
     }
+
+
+def _found(row: TranscriptRow, match: re.Pattern[str]) -> JsonObject:
+    return _FOUND.of(
+        row,
+        conversation_id=row.conversation,
+        thread_id=row.thread,
+        bot_id=row.bot,
+        snippet=snippet_of(row.content or "", match),
+    )
+
+
+def match_of(wanted: Sequence[Clause]) -> re.Pattern[str]:
+    """A pattern for the terms of a search, for snippets."""
+    terms = sorted({term for clause in wanted for term in clause})
+    # Words are found whole; CJK text has no spaces around its words.
+    forms = (term if cjk_characters(term) else rf"(?<![a-z0-9]){re.escape(term)}(?![a-z0-9])" for term in terms)
+    return re.compile("|".join(forms), re.IGNORECASE)
+
+
+def snippet_of(text: str, match: re.Pattern[str]) -> str:
+    """One line around the first match. The index folds more forms than case, such as full-width letters: a text without
+    a literal match is shown from its beginning."""
+    found = match.search(text)
+    start = 0 if found is None else max(0, found.start() - _BEFORE_MATCH)
+    end = start + SNIPPET_CHARACTERS
+    line = " ".join(text[start:end].split())
+    return f"{'…' if start else ''}{line}{'…' if end < len(text) else ''}"
