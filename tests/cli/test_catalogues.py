@@ -37,6 +37,8 @@ DYNAMIC = (
     "PC",
     "check.",
     "failure.",
+    "call.kind.",
+    "call.status.",
     "capabilities.flow.",
     "capabilities.risk.",
     "channels.dedupe.",

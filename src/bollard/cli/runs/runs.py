@@ -17,7 +17,8 @@ from bollard.cli.client.documents import Resource
 from bollard.cli.command import CommandGroup
 from bollard.cli.errors import UsageProblem
 from bollard.cli.language import Text
-from bollard.cli.options import ActorOption, page_limit, speaker
+from bollard.cli.options import PAGE_ITEMS, ActorOption, page_limit, speaker
+from bollard.cli.runs.calls import COLUMNS, RECORD_PAGES, calls_of
 from bollard.cli.shell import HostShell
 from bollard.cli.terminal.columns import Column, answer, printable, revocation, shorten, styled
 from bollard.cli.terminal.times import minute_of, second_of
@@ -155,7 +156,31 @@ def list_runs(
     return 0
 
 
-app.add_show(RUNS, ("run", RunId), run_lines)
+@app.command("show")
+def show(shell: HostShell, run: RunId) -> int:
+    found = shell.get(RUNS.one(run))
+    records, has_more = _read_records(shell, run)
+    calls = calls_of(shell.get(RUNS.one(run, "/calls"), limit=PAGE_ITEMS)["items"], records)
+    shell.show({**found, "calls": calls}, run_lines(found, shell.text))
+    if calls and not shell.for_programs:
+        shell.print(shell.text("run_shown.calls"))
+        shell.print_table("call", COLUMNS, calls)
+    if has_more and not shell.for_programs:
+        shell.print(shell.text("run_shown.more_calls", run=run))
+    return 0
+
+
+def _read_records(shell: HostShell, run: str) -> tuple[list[dict[str, Any]], bool]:
+    """The first records of a run, and whether there are more."""
+    records: list[dict[str, Any]] = []
+    cursor: str | None = None
+    for _ in range(RECORD_PAGES):
+        page = shell.get(RUNS.one(run, "/records"), limit=PAGE_ITEMS, cursor=cursor)
+        records += page["items"]
+        cursor = page.get("next_cursor")
+        if cursor is None:
+            return records, False
+    return records, True
 
 
 @app.command("cancel")

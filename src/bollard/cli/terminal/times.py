@@ -22,6 +22,11 @@ def second_of(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def clock_of(seconds: float) -> str:
+    """For example `09:30:12`: a moment of a day that is known."""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%H:%M:%S")
+
+
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 _WRITTEN: Final = re.compile(r"([1-9][0-9]{0,6})([smhdw])")
 
