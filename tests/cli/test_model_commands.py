@@ -96,8 +96,7 @@ def test_a_model_that_does_not_answer_says_why_and_what_to_do(ask: Any) -> None:
     tried = ask("models", "test", "dead", "--text", BOLLARD_LANG="zh_Hans")
     assert tried.code == 1
     assert "没有回答（unreachable）：无法连接模型提供方 (model dead at http://127.0.0.1:1: no connection" in tried.out
-    assert "地址：http://127.0.0.1:1/v1
-" in tried.out
+    assert "地址：http://127.0.0.1:1/v1\n" in tried.out
     assert "提示：请检查 base_url，以及主机到提供方的网络" in tried.out
     assert ask("models", "remove", "dead").code == 0
 

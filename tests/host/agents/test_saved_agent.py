@@ -194,6 +194,12 @@ def test_a_stored_agent_comes_back_without_its_runner_and_may_be_granted_nothing
     assert "hunter2" not in str(agent_to_wire(stored))
 
 
+def test_an_agent_that_was_saved_with_everyone_keeps_it() -> None:
+    stored = save(body(policy={"audience": {"see": {"who": "everyone"}}})).to_wire()
+    assert read_stored(stored).policy.audience.see.who == "everyone"
+    assert save(body()).policy.audience.see.who == "participants"
+
+
 @pytest.mark.parametrize("runner_id", ["parrot", "plugin:acme/parrot", "plugin:acme//default", "x:acme/parrot/default"])
 def test_a_stored_agent_with_a_broken_runner_id_is_refused(runner_id: str) -> None:
     with pytest.raises(InvalidRequest, match="is not a runner id"):

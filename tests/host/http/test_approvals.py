@@ -147,7 +147,7 @@ def key(client: Any, *rights: str) -> str:
 
 def test_only_who_the_agent_names_may_decide(asking: Any) -> None:
     policy = {"access": ACCESS, "approval": {"mode": "always"}}
-    listed = {"approve": {"who": "listed", "actors": ["user:ann"]}}
+    listed = {"approve": {"who": "listed", "actors": ["user:ann"]}, "see": {"who": "everyone"}}
     asking.save_agent("guarded", "asker/default", **policy, audience=listed)
     run_id, item = parked(asking, agent="guarded")
     token = key(asking, "approvals.read", "approvals.decide")

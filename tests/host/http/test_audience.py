@@ -63,15 +63,17 @@ def lists(client: Any, run: dict[str, str], room: str | None = None) -> set[bool
     return {name in client.get(path).body.decode() for path, name in names}
 
 
-def test_without_a_rule_everybody_in_the_workspace_sees_a_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
-    run = said(people["ann"], agent("open"), conversation="open-room")
+def test_an_agent_may_let_everybody_in_the_workspace_see_its_runs(
+    shop: Any, people: dict[str, Any], agent: Any
+) -> None:
+    run = said(people["ann"], agent("open", audience={"see": {"who": "everyone"}}), conversation="open-room")
     for who in people.values():
         assert reads(who, run, "open-room") == {200}
         assert lists(who, run, "open-room") == {True}
 
 
-def test_a_run_for_participants_is_not_there_for_others(shop: Any, people: dict[str, Any], agent: Any) -> None:
-    run = said(people["ann"], agent("private", audience={"see": {"who": "participants"}}), conversation="private-room")
+def test_without_a_rule_a_run_is_not_there_for_who_takes_no_part(shop: Any, people: dict[str, Any], agent: Any) -> None:
+    run = said(people["ann"], agent("private"), conversation="private-room")
     for name in ("ann", "olga"):
         assert reads(people[name], run, "private-room") == {200}
         assert lists(people[name], run, "private-room") == {True}
@@ -136,7 +138,7 @@ def test_a_list_of_who_may_talk_knows_users_wherever_they_speak(shop: Any, peopl
 
 
 def test_only_who_takes_part_stops_a_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
-    run_id = people["ann"].tell(agent("stoppable"), "wait").json["run_id"]
+    run_id = people["ann"].tell(agent("stoppable", audience={"see": {"who": "everyone"}}), "wait").json["run_id"]
     refused = people["bob"].post(f"/api/v1/runs/{run_id}/cancel")
     assert (refused.status, refused.error["details"]["agent"]) == (403, "stoppable")
     assert "policy.audience.steer" in refused.error["hint"]
@@ -154,7 +156,7 @@ def test_who_is_not_on_the_list_of_who_steers_gets_a_run_of_their_own(
     shop: Any, people: dict[str, Any], agent: Any
 ) -> None:
     policy = {"mode": "steer", "steer_from": "conversation"}
-    rule = {"steer": {"who": "listed", "actors": ["user:ann"]}}
+    rule = {"steer": {"who": "listed", "actors": ["user:ann"]}, "see": {"who": "everyone"}}
     name = agent("steered", "workshop/steady", concurrency=policy, audience=rule)
     first = people["ann"].tell(name, "begin", conversation="steered-room")
     stream = people["ann"].stream(first.json["run_id"])
@@ -205,7 +207,8 @@ def test_nobody_lets_themselves_in_by_steering_a_run_that_everybody_may_steer(
     shop: Any, people: dict[str, Any], agent: Any
 ) -> None:
     run = said(people["ann"], agent("secret", audience={"see": {"who": "participants"}}), conversation="shared-room")
-    open_agent = agent("steerable", "workshop/steady", audience={"steer": {"who": "everyone"}})
+    rule = {"steer": {"who": "everyone"}, "see": {"who": "everyone"}}
+    open_agent = agent("steerable", "workshop/steady", audience=rule)
     active = people["ann"].tell(open_agent, "begin", conversation="shared-room").json["run_id"]
     stream = people["ann"].stream(active)
     stream.until("message.delta")
@@ -222,7 +225,7 @@ def test_nobody_lets_themselves_in_by_steering_a_run_that_everybody_may_steer(
 def hidden_run(shop: Any, people: dict[str, Any], agent: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A run that bob may see until it is hidden from him and goes on; and the hiding."""
     monkeypatch.setattr(run_rows, "STREAM_LOOK_S", 0.0)
-    name, room = agent("hiding", "workshop/steady"), f"hiding-{shop.port}"
+    name, room = agent("hiding", "workshop/steady", audience={"see": {"who": "everyone"}}), f"hiding-{shop.port}"
     run_id = people["ann"].tell(name, "begin", conversation=room).json["run_id"]
 
     def hide() -> None:

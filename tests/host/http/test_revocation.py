@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 
 PATIENCE_S = 120.0
 PASSWORD = "correct horse battery"
-RIGHTS = ["runs.read", "runs.create", "runs.control", "plugins.read"]
+RIGHTS = ["runs.read", "runs.create", "runs.control", "plugins.read", "audit.read"]
 
 
 class Key:

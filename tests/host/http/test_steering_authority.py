@@ -37,7 +37,7 @@ class Active:
 @pytest.fixture(scope="module")
 def guarded(shop: Any) -> Any:
     shop.save_agent("guarded", "workshop/steady", audience={"see": {"who": "participants"}})
-    shop.save_agent("shown", "workshop/steady")
+    shop.save_agent("shown", "workshop/steady", audience={"see": {"who": "everyone"}})
     return shop
 
 
@@ -136,7 +136,7 @@ def test_who_may_only_look_says_nothing_into_a_run_and_does_not_stop_it(
 
 
 def test_somebody_who_may_steer_does_not_speak_in_the_name_of_who_began(guarded: Any, active: Any) -> None:
-    guarded.save_agent("open", "workshop/steady", audience={"steer": {"who": "everyone"}})
+    guarded.save_agent("open", "workshop/steady", audience={"steer": {"who": "everyone"}, "see": {"who": "everyone"}})
     run = active("open")
     with socket_of(key_of(guarded), run.run_id) as socket:
         forged = asked(socket, type="steer", input={"text": "enough"}, actor={"type": "user", "id": "ada"})

@@ -129,6 +129,12 @@ class Hall:
             transaction.apply([PutEvent(event), PutRun(row)])
         return row
 
+    def event(self, actor: tuple[str, str] | None, conversation: str | None) -> EventRow:
+        """An event that waits for its run."""
+        run = self.run(actor, conversation, thread="unseen")
+        row = self.store.event("default", run.event_id)
+        return msgspec.structs.replace(row, run_id=None, thread=None, dispatch="pending")
+
     async def may(self, who: Caller, row: RunRow) -> set[bool]:
         return {await self.audience.may(who, deed, row) for deed in DEEDS}
 
@@ -189,13 +195,44 @@ async def test_the_holder_of_a_runs_token_may_do_with_that_run_alone(hall: Hall)
     assert await hall.may(holder, other) == {False}
 
 
-async def test_runs_of_an_agent_that_is_gone_are_hidden_only_where_some_agent_hides_its_own(hall: Hall) -> None:
-    row = hall.run(("user", "ann"), agent_id="gone")
+async def test_runs_of_an_agent_without_a_rule_and_of_a_deleted_one_are_for_their_participants(hall: Hall) -> None:
     hall.agents.put(agent(None))
-    assert await hall.audience.seen(caller("bob"), [row]) == [row]
-    hall.agents.save(agent(AudienceRule(who="participants"), "private"))
-    assert await hall.audience.seen(caller("bob"), [row]) == []
-    assert await hall.audience.seen(caller("ann"), [row]) == [row]
+    rows = [hall.run(("user", "ann")), hall.run(("user", "ann"), agent_id="gone")]
+    assert await hall.audience.seen(caller("bob"), rows) == []
+    assert await hall.audience.seen(caller("vic", "viewer"), rows) == []
+    assert await hall.audience.seen(caller("ann"), rows) == rows
+    assert await hall.audience.seen(caller("olga", "operator"), rows) == rows
+
+
+async def test_a_key_that_reads_the_log_or_acts_for_others_sees_the_runs_of_participants(hall: Hall) -> None:
+    hall.agents.put(agent(AudienceRule(who="participants")))
+    row = hall.run(("user", "ann"))
+    for right, deeds in (("audit.read", [True, False, False]), ("actors.assume", [True, True, False])):
+        program = Caller(workspace="default", kind="key", name="key:1", rights=frozenset({right, "runs.read"}))
+        assert [await hall.audience.may(program, deed, row) for deed in DEEDS] == deeds
+    hall.agents.put(agent(AudienceRule(who="everyone")))
+    reader = Caller(workspace="default", kind="key", name="key:2", rights=frozenset({"runs.read"}))
+    assert await hall.may(reader, row) == {True}
+
+
+async def test_an_event_without_a_run_is_for_its_sender_and_the_participants_of_its_conversation(hall: Hall) -> None:
+    hall.agents.put(agent(None))
+    hall.run(("user", "ann"), "room")
+    waiting = hall.event(("user", "bob"), "room")
+    alone, webhook = hall.event(("user", "bob"), "empty room"), hall.event(None, None)
+    people = {
+        "ann": caller("ann"),
+        "bob": caller("bob"),
+        "vic": caller("vic", "viewer"),
+        "olga": caller("o", "operator"),
+    }
+
+    async def seen(row: EventRow) -> set[str]:
+        return {name for name, who in people.items() if await hall.audience.sees_event(who, row)}
+
+    assert await seen(waiting) == {"ann", "bob", "olga"}
+    assert await seen(alone) == {"bob", "olga"}
+    assert await seen(webhook) == {*people}
 
 
 async def test_what_belongs_to_a_run_is_for_who_sees_the_run(hall: Hall) -> None:
@@ -208,7 +245,7 @@ async def test_what_belongs_to_a_run_is_for_who_sees_the_run(hall: Hall) -> None
 
 
 async def test_a_conversation_is_for_who_sees_the_newest_run_of_each_agent_in_it(hall: Hall) -> None:
-    hall.agents.put(agent(None))
+    hall.agents.put(agent(AudienceRule(who="everyone")))
     hall.agents.save(agent(AudienceRule(who="participants"), "private"))
     place = Scope(workspace="default", conversation="room")
     hall.run(("user", "ann"), "room")
@@ -223,7 +260,7 @@ async def test_a_conversation_is_for_who_sees_the_newest_run_of_each_agent_in_it
 async def test_however_much_is_said_beside_it_or_after_it_a_private_talk_lets_nobody_in(
     hall: Hall, agent_id: str, thread: str | None
 ) -> None:
-    hall.agents.put(agent(None))
+    hall.agents.put(agent(AudienceRule(who="everyone")))
     hall.agents.save(agent(AudienceRule(who="participants"), "private"))
     place = Scope(workspace="default", conversation="room")
     hall.run(("user", "ann"), "room", "private")
@@ -264,7 +301,7 @@ async def test_a_stream_ends_soon_after_its_reader_may_not_see_the_run_any_more(
 
 async def test_whoever_has_another_session_is_still_somebody_and_who_is_disabled_is_not(hall: Hall) -> None:
     office = hall.office
-    hall.agents.put(agent(None))
+    hall.agents.put(agent(AudienceRule(who="everyone")))
     row, first, second = hall.run(None), await office.login("ann"), await office.login("ann")
     ann = office.caller(first)
     await office.book.sessions.end("default", "ann", digest_of(first))

@@ -203,7 +203,7 @@ class AudiencePolicy:
     __pydantic_config__ = _STRICT
 
     steer: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
-    see: AudienceRule = field(default_factory=lambda: AudienceRule(who="everyone"))
+    see: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
     approve: AudienceRule = field(default_factory=lambda: AudienceRule(who="participants"))
 
 

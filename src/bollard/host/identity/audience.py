@@ -1,7 +1,8 @@
 """Audience rules of agents: whether a caller may see a run, steer it or decide its approvals.
 
-The rules do not bind callers that may change the agent: they could change the rule. A caller is a participant of a run
-if the run is in its name, or if it recently sent a message in the conversation.
+The rules do not bind callers that may change the agent, because they could change the rule. A caller that may read the
+log sees every run, because the log contains it. A caller is a participant of a run if the run is in its name, or if it
+recently sent a message in the conversation. A caller that may act for others sees what a participant sees.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from bollard.host.agents.agent import Agent, AgentRegistry
+from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.policies import AudienceRule
 from bollard.host.identity.caller import Caller
 from bollard.host.identity.tokens import CallerRegistry
@@ -18,18 +19,17 @@ from bollard.host.identity.users import ActorLinks, Users, names_of_user
 from bollard.host.limits import PARTICIPANT_EVENTS
 from bollard.host.log.records import RunFacts
 from bollard.host.scope import Actor, Place
-from bollard.host.store.rows import RunRow
+from bollard.host.store.rows import EventRow, RunRow
 from bollard.host.store.store import Store
 
 Deed = Literal["steer", "see", "approve"]
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 _DELETED_AGENT: Final = AudienceRule(who="participants")
-"""The rule for runs of a deleted agent, if another agent of the workspace has a rule."""
-_EVERYONE: Final = AudienceRule(who="everyone")
+"""The rule for runs of a deleted agent."""
 
 
 class Audience:
-    """Applies the audience rules of agents. Cheap for workspaces without rules."""
+    """Applies the audience rules of agents."""
 
     def __init__(
         self, *, agents: AgentRegistry, users: Users, links: ActorLinks, callers: CallerRegistry, store: Store
@@ -39,11 +39,10 @@ class Audience:
         self._users = users
         self._links = links
         self._store = store
-        self._restricting: dict[str, tuple[int, bool]] = {}
 
     def is_free(self, caller: Caller) -> bool:
         """Whether this caller may see every run."""
-        return caller.may("agents.write") or not self._restricts(caller.workspace)
+        return caller.may("agents.write") or caller.may("audit.read")
 
     async def may(self, caller: Caller, deed: Deed, row: RunRow) -> bool:
         """Whether the caller may do this with a run of its workspace. A caller with `actors.assume` may steer every
@@ -51,6 +50,8 @@ class Audience:
         if caller.kind == "run" and deed == "approve":
             return False
         if caller.may("agents.write") or (deed == "steer" and caller.may("actors.assume")):
+            return True
+        if deed == "see" and self.is_free(caller):
             return True
         if caller.kind == "run":
             return caller.name == f"run:{row.run_id}"  # the executor
@@ -61,6 +62,8 @@ class Audience:
             case "listed":
                 return not self._names(caller).isdisjoint(rule.actors)
             case "participants":
+                if deed == "see" and caller.may("actors.assume"):
+                    return True
                 return await asyncio.to_thread(self._is_participant, caller, row)
 
     def is_current(self, caller: Caller) -> bool:
@@ -84,6 +87,17 @@ class Audience:
             return True
         row = await asyncio.to_thread(self._store.run, run_id)
         return row is not None and row.workspace == caller.workspace and await self.may(caller, "see", row)
+
+    async def sees_event(self, caller: Caller, row: EventRow) -> bool:
+        """Whether the caller may see an event. An event without a run is visible to its sender, and in a conversation
+        with runs to callers that see the conversation. Without a conversation it is visible to all that may read
+        events."""
+        if row.run_id is not None or row.conversation is None or self.is_free(caller):
+            return await self.sees_run(caller, row.run_id)
+        if caller.may("actors.assume") or self.is_caller(caller, row.actor):
+            return True
+        runs = await self._newest(row)
+        return bool(runs) and all([await self.may(caller, "see", run) for run in runs])
 
     async def sees_place(self, caller: Caller, place: Place) -> bool:
         """Whether the caller may see the newest run of each agent in a conversation."""
@@ -113,18 +127,7 @@ class Audience:
 
     def _rule(self, workspace: str, agent_id: str, deed: Deed) -> AudienceRule:
         agent = self._agents.get(agent_id, workspace) or self._agents.saved_one(agent_id, workspace)
-        if agent is None:
-            return _DELETED_AGENT if deed != "see" or self._restricts(workspace) else _EVERYONE
-        return getattr(agent.policy.audience, deed)
-
-    def _restricts(self, workspace: str) -> bool:
-        """Whether any agent of the workspace restricts who sees its runs."""
-        cached = self._restricting.get(workspace)
-        if cached is None or cached[0] != self._agents.changes:
-            agents: list[Agent] = [*self._agents.of(workspace), *self._agents.saved(workspace)]
-            restricts = any(agent.policy.audience.see.who != "everyone" for agent in agents)
-            cached = self._restricting[workspace] = (self._agents.changes, restricts)
-        return cached[1]
+        return _DELETED_AGENT if agent is None else getattr(agent.policy.audience, deed)
 
     def _names(self, caller: Caller) -> frozenset[str]:
         own = self._links.names(caller.workspace, caller.actor)
@@ -137,8 +140,8 @@ class Audience:
             return True
         if row.conversation is None:
             return False
-        events = self._store.events_in(row.workspace, row.bot, row.conversation, row.thread, None, PARTICIPANT_EVENTS)
-        return any(self.is_caller(caller, event.actor) for event in events)
+        actors = self._store.actors_in(row.workspace, row.bot, row.conversation, row.thread, PARTICIPANT_EVENTS)
+        return any(self.is_caller(caller, actor) for actor in actors)
 
     def is_nobody(self, caller: Caller) -> bool:
         """Whether messages of the caller have no actor, so that an event without an actor may be its own."""

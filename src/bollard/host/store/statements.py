@@ -333,6 +333,10 @@ LAGGING_HEADS: Final = _NEWEST + select(
 EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND event_id = ?")
 EVENTS: Final = select("events", EventRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
 EVENTS_IN: Final = select("events", EventRow, "WHERE place = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
+ACTORS_IN: Final = (
+    "SELECT DISTINCT actor_type, actor_id FROM (SELECT actor_type, actor_id FROM events WHERE place = ? "
+    "ORDER BY record_id DESC LIMIT ?) newest WHERE actor_id IS NOT NULL"
+)
 PENDING_EVENTS: Final = select(
     "events", EventRow, "WHERE dispatch = 'pending' AND record_id > ? ORDER BY record_id LIMIT ?"
 )

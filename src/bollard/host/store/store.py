@@ -10,6 +10,7 @@ import msgspec
 
 from bollard.host.errors import StorageUnavailable, StoreMismatch
 from bollard.host.limits import RECORDS_PAGE_BYTES
+from bollard.host.scope import Actor
 from bollard.host.store import statements
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCallRow
 from bollard.host.store.database import Database, Values, build_rows, kept_and_mac
@@ -253,6 +254,14 @@ class Store:
         before = _BIGGEST if before_record is None else before_record
         place = place_of(workspace, bot, conversation, thread)
         return self._all(EventRow, statements.EVENTS_IN, place, before, limit)
+
+    def actors_in(
+        self, workspace: str, bot: str | None, conversation: str, thread: str | None, events: int
+    ) -> list[Actor]:
+        """The actors of the newest `events` events of one conversation and thread, in any order."""
+        place = place_of(workspace, bot, conversation, thread)
+        rows = self._database.read(statements.ACTORS_IN, (place, events))
+        return [Actor(cast("str", row[0]), cast("str", row[1])) for row in rows]
 
     def pending_events(self, after_record: int, limit: int) -> list[EventRow]:
         """Events of all workspaces that wait for a run, in the order of arrival, those after `after_record`."""

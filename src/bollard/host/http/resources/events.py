@@ -361,8 +361,7 @@ class EventList(DeclaredResource):
         return JsonAnswer(await asyncio.to_thread(self._event, row))
 
     async def _seen(self, caller: Caller, rows: Sequence[EventRow]) -> frozenset[str]:
-        """An event is visible to callers who may see its run."""
-        sees = [row.event_id for row in rows if await self._audience.sees_run(caller, row.run_id)]
+        sees = [row.event_id for row in rows if await self._audience.sees_event(caller, row)]
         return frozenset(sees)
 
     def _event(self, row: EventRow) -> JsonObject:
