@@ -16,6 +16,10 @@ SETTLED_LINES: Final = 20
 """Lines that a restore prints for each kind of unfinished work; JSON lists all of it."""
 HELP_COLUMNS: Final = 100
 """Widest help page; longer lines are hard to read."""
+LOG_FILE_BYTES: Final = 64 * 1024 * 1024
+"""One file of the host's log (`log_dir`); a further part of the day follows it."""
+LOG_FILES: Final = 14
+"""Files of the host's log that are kept; older ones are deleted."""
 LINE_CHARACTERS: Final = 300
 """One side line of a run (a log record, a tool's parameters); the rest is cut with a mark."""
 SOURCE_BYTES: Final = 1024 * 1024

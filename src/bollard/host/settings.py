@@ -122,6 +122,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     """The lowest level that is logged: `debug`, `info`, `warning` or `error`. Into a pipe or a file each line is
     JSON."""
+    log_dir: str = ""
+    """A folder for the log in files, in addition to the console; empty writes none. Each UTC day has a file of JSON
+    lines, `bollard-2026-03-01.log`. A file has at most 64 MiB, then a further part of the day follows. The newest 14
+    files are kept. The first start creates the folder; each host needs its own."""
     access_log: bool = False
     """Whether the host logs each request: operation, status, time and caller."""
     metrics_open: bool = False

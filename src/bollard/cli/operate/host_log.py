@@ -12,6 +12,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any, Final, cast
 
 from bollard.cli.limits import LINE_CHARACTERS
+from bollard.cli.operate.log_files import LogFiles
 from bollard.cli.terminal.columns import shorten
 
 
@@ -54,8 +55,10 @@ _COLOURS: Final = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b
 Event = MutableMapping[str, Any]
 
 
-def configure_logs(level: str, *, for_people: bool, hidden: Callable[[Any], Any] = lambda value: value) -> None:
-    """Log records from `level` on to stderr; `hidden` removes known secrets from a value."""
+def configure_logs(
+    level: str, *, for_people: bool, hidden: Callable[[Any], Any] = lambda value: value, files: LogFiles | None = None
+) -> None:
+    """Log records from `level` on to stderr, and as JSON to `files`; `hidden` removes known secrets from a value."""
 
     def scrubbed(logger: Any, method: str, event: Event) -> Event:
         del logger, method
@@ -70,6 +73,7 @@ def configure_logs(level: str, *, for_people: bool, hidden: Callable[[Any], Any]
             structlog.processors.format_exc_info,
             without_secrets,
             scrubbed,
+            *(() if files is None else (_copy_into(files),)),
             last,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
@@ -77,6 +81,17 @@ def configure_logs(level: str, *, for_people: bool, hidden: Callable[[Any], Any]
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_ToStructlog()], level=max(number, logging.WARNING), force=True)
+
+
+def _copy_into(files: LogFiles) -> Any:
+    render = structlog.processors.JSONRenderer(default=str)
+
+    def copy(logger: Any, method: str, event: Event) -> Event:
+        line = render(logger, method, event)
+        files.write(line if isinstance(line, str) else line.decode())
+        return event
+
+    return copy
 
 
 def without_secrets(logger: Any, method: str, event: Event) -> Event:

@@ -28,6 +28,7 @@ def up(
 ) -> int:
     gc.set_threshold(*COLLECT_AFTER)  # the loaded modules stay: collecting them again and again costs a tenth
     from bollard.cli.operate.host_log import configure_logs  # isort: skip -- before anything that logs
+    from bollard.cli.operate.log_files import LogFiles
     from bollard.cli.operate.server import Announcer, serve
     from bollard.host.secrets.redactor import Redactor
     from bollard.host.settings import read_settings
@@ -38,5 +39,6 @@ def up(
     asked |= {"host": host, "tls_cert": tls_cert, "tls_key": tls_key}
     settings = read_settings(os.environ, Path(), asked)
     redactor = Redactor()
-    configure_logs(settings.log_level, for_people=not shell.for_programs, hidden=redactor.everywhere.value)
+    files = LogFiles(Path(settings.log_dir)) if settings.log_dir else None
+    configure_logs(settings.log_level, for_people=not shell.for_programs, hidden=redactor.everywhere.value, files=files)
     return serve(settings, Announcer(shell), redactor)
