@@ -179,6 +179,37 @@ def test_labels_and_descriptions_warn_and_fail_only_when_strict(bollard, write, 
     assert (strict.code, strict.json["passed"]) == (1, False)
 
 
+def test_a_default_that_does_not_fit_its_field_fails(bollard, write, sample) -> None:
+    form = """
+      config_schema:
+        - {name: times, type: integer, label: {en_US: Times, zh_Hans: 次数}, default: twice}
+        - {name: tone, type: select, label: {en_US: Tone, zh_Hans: 语气}, default: shrill, options: [{value: plain}]}
+        - {name: most, type: integer, label: {en_US: Most, zh_Hans: 上限}, default: 0}
+        - {name: key, type: secret, label: {en_US: Key, zh_Hans: 密钥}, default: 4711}
+        - {name: name, type: string, label: {en_US: Name, zh_Hans: 名称}, required: true}
+        - {name: fine, type: boolean, label: {en_US: Fine, zh_Hans: 正常}, default: true}
+"""
+    model = """
+from pydantic import BaseModel, Field
+
+class Settings(BaseModel):
+    name: str
+    most: int = Field(ge=1)
+    fine: bool = False
+"""
+    write("sample/manifest.yaml", MANIFEST.rstrip() + form)
+    write("sample/runner.py", model + CODE.replace("ctx: RunContext)", "ctx: RunContext[Settings])"))
+    done = bollard("plugin", "check", "sample")
+    assert (done.code, rules(done)) == (1, ["PC10"] * 4)
+    problems = {finding["field"].partition(".")[2]: finding["problem"] for finding in done.json["findings"]}
+    assert problems["times"] == 'the default "twice" is not a value of type integer'
+    assert problems["tone"] == 'the default "shrill" is not one of the options: "plain"'
+    assert problems["most"].startswith("the configuration model refuses the default 0: Input should be greater than")
+    assert "4711" not in problems["key"]
+    chinese = bollard("--lang", "zh_Hans", "plugin", "check", "sample").json["findings"]
+    assert chinese[0]["problem"] == '默认值 "twice" 不符合类型 integer'
+
+
 def test_a_call_that_nobody_permits_warns_with_file_and_line(bollard, write, sample) -> None:
     write("sample/runner.py", CODE + "    await ctx.api.models.invoke('m', [])\n    await ctx.api.history.page()\n")
     write("sample/manifest.yaml", MANIFEST.rstrip() + "\n      permissions: {history: [page]}\n")

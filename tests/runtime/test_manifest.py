@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.tables import for_each
 
-from bollard.runtime import PluginLoadError, digest_of, read_manifest
-from bollard.runtime.manifest_file import admits_python
-from bollard.wire.manifest_text import MANIFEST_BYTES
+from bollard.manifest import PluginLoadError, admits_python, read_manifest
+from bollard.manifest.text import MANIFEST_BYTES
+from bollard.runtime import digest_of
 
 HEAD = b"""apiVersion: bollard/v1
 kind: Plugin

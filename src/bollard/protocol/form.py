@@ -1,6 +1,6 @@
 """FormItem: one field of an agent's runner configuration, as the console draws it (§2)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
@@ -83,3 +83,37 @@ class FormItem(Strict):
     show_if: JsonObject | None = Field(
         default=None, description="Shown only while each named field has the given value, or one of a given list."
     )
+
+
+def same_json(one: JsonValue, other: JsonValue) -> bool:
+    """Whether two JSON values are the same."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other  # JSON: 1 is not true
+
+
+def default_config(form: Sequence[FormItem]) -> JsonObject:
+    """The defaults of the form: the configuration of an agent in which nothing is filled in."""
+    shown = ShownFields(form, {})
+    return {item.name: item.default for item in form if item.default is not None and shown(item.name)}
+
+
+class ShownFields:
+    """Which fields are visible. A field that depends on a hidden field is hidden. In a cycle only the values decide."""
+
+    def __init__(self, form: Sequence[FormItem], filled: JsonObject) -> None:
+        self._items = {item.name: item for item in form}
+        self._filled = filled
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, name: str) -> bool:
+        if name not in self._known:
+            self._known[name] = True  # ends a cycle
+            item = self._items.get(name)
+            wanted = (item.show_if or {}) if item is not None else {}
+            self._known[name] = all(self(other) and self._has(other, value) for other, value in wanted.items())
+        return self._known[name]
+
+    def _has(self, name: str, wanted: JsonValue) -> bool:
+        value = self._filled.get(name)
+        if value is None and name in self._items:
+            value = self._items[name].default
+        return same_json(value, wanted) or (isinstance(wanted, list) and any(same_json(value, one) for one in wanted))

@@ -18,11 +18,11 @@ from typing import Any, Final, Literal, NoReturn, cast
 
 from bollard import __version__
 from bollard.extras import install_command
+from bollard.manifest import PluginLoadError
 from bollard.protocol import CHANNEL_FD_VARIABLE, WorkerIdentity
 from bollard.runtime.limits import EXIT_GRACE_S, HOST_SILENCE_S
 from bollard.runtime.output import capture_output
 from bollard.runtime.plugin_loader import LoadedPlugin, load_plugin
-from bollard.runtime.problems import PluginLoadError
 from bollard.runtime.watchdog import Watchdog
 from bollard.runtime.worker import Worker
 from bollard.wire import ChannelClosed, IncompatiblePeer, Transport, WireError, connect_socket

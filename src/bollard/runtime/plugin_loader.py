@@ -14,6 +14,7 @@ from types import ModuleType
 
 from pydantic import ValidationError
 
+from bollard.manifest import ManifestReading, PluginLoadError, Problem, read_manifest
 from bollard.protocol import (
     AgentRunnerDiscovery,
     FlowBits,
@@ -25,8 +26,8 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
-from bollard.runtime.manifest_file import ManifestReading, digest_of, is_from, make_importable, read_manifest
-from bollard.runtime.problems import PluginLoadError, Problem, explain_unsendable, make_sendable
+from bollard.runtime.plugin_folder import digest_of, is_from, make_importable
+from bollard.runtime.problems import explain_unsendable, make_sendable
 from bollard.sdk import (
     DeclarationError,
     RunnerDeclaration,
@@ -139,7 +140,7 @@ def _resolve(folder: Path, where: str, entry: str, problems: list[Problem]) -> o
 
 
 def _read_runner(folder: Path, entry: PluginRunner, problems: list[Problem]) -> RunnerDeclaration | None:
-    """Merge the manifest entry with the decorator. The manifest wins; the decorator never adds a permission."""
+    """Find the runner of a manifest entry, and merge the entry with the decorator."""
     found = _resolve(folder, entry.name, entry.entry, problems)
     if found is None:
         return None
@@ -154,38 +155,14 @@ def _read_runner(folder: Path, entry: PluginRunner, problems: list[Problem]) -> 
         return None
     if declaration is None:
         return None
-    _compare(declaration, entry, problems)
-    silent = "capabilities" not in entry.model_fields_set
-    return dataclasses.replace(
-        declaration,
-        name=entry.name,
-        label=entry.label,
-        description=entry.description or declaration.description,
-        capabilities=declaration.capabilities if silent else entry.capabilities,
-        permissions=entry.permissions,
-        config_schema=entry.config_schema or declaration.config_schema,
-    )
+    hint = "the manifest's hold; write them once, in manifest.yaml"
+    problems += [Problem("PL15", entry.name, field, problem, hint) for field, problem in declaration.conflicts(entry)]
+    return declaration.under(entry)
 
 
 def _declaration_problem(rule: str, where: str, field: str, error: DeclarationError) -> Problem:
     problem = make_sendable(f"{error.subject}: {error.problem}")
     return Problem(rule, where, field, problem, make_sendable(error.hint))
-
-
-def _compare(declaration: RunnerDeclaration, entry: PluginRunner, problems: list[Problem]) -> None:
-    if declaration.permissions.model_fields_set and declaration.permissions != entry.permissions:
-        problem = "the decorator declares other permissions than the manifest"
-        hint = "the manifest's hold; write them once, in manifest.yaml"
-        problems.append(Problem("PL15", entry.name, "permissions", problem, hint))
-    added = {
-        name
-        for name in declaration.capabilities.model_fields_set - {"streaming"}  # derived from yielding
-        if getattr(declaration.capabilities, name) and not getattr(entry.capabilities, name)
-    }
-    if added and "capabilities" in entry.model_fields_set:
-        problem = f"the decorator declares {min(added)}, the manifest does not"
-        hint = "the manifest's hold; write them once, in manifest.yaml"
-        problems.append(Problem("PL15", entry.name, "capabilities", problem, hint))
 
 
 def _read_tool(entry: PluginTool, found: object, problems: list[Problem]) -> ToolDeclaration | None:

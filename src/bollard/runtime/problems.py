@@ -1,7 +1,6 @@
-"""Problems of a plugin. Each has a rule id that docs and translations refer to."""
+"""The rules of a plugin, by the ids that docs and translations refer to, and what a frame can carry of its texts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -28,28 +27,6 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Rule ids and their requirements. All but PL01 to PL05 concern one entry and leave the others usable."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One broken rule: the entry, the field, the problem and a hint."""
-
-    rule: str
-    where: str
-    field: str
-    problem: str
-    hint: str
-
-    def __str__(self) -> str:
-        return f"{self.rule} {self.where}: {self.field}: {self.problem}"
-
-
-class PluginLoadError(Exception):
-    """The plugin is unusable as a whole."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(f"{problem}\nhint: {problem.hint}")
-        self.problem = problem
 
 
 # The checks below apply the limits of a frame before the host would count a strike.

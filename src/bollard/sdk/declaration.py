@@ -4,8 +4,8 @@ Starts and registers nothing: the declaration is stored on the object, and the p
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +16,7 @@ from bollard.protocol import (
     AgentRunnerPermissions,
     FormItem,
     JsonObject,
+    PluginRunner,
     first_problem,
     runner_id,
 )
@@ -58,6 +59,31 @@ class RunnerDeclaration:
             config_schema=self.config_schema,
             metadata=self.metadata,
         )
+
+    def under(self, entry: PluginRunner) -> "RunnerDeclaration":
+        """Return the declaration in a plugin folder. The manifest wins; the decorator never adds a permission."""
+        silent = "capabilities" not in entry.model_fields_set
+        return replace(
+            self,
+            name=entry.name,
+            label=entry.label,
+            description=entry.description or self.description,
+            capabilities=self.capabilities if silent else entry.capabilities,
+            permissions=entry.permissions,
+            config_schema=entry.config_schema or self.config_schema,
+        )
+
+    def conflicts(self, entry: PluginRunner) -> Iterator[tuple[str, str]]:
+        """Yield the field and the problem of each claim of the decorator that the manifest overrides."""
+        if self.permissions.model_fields_set and self.permissions != entry.permissions:
+            yield "permissions", "the decorator declares other permissions than the manifest"
+        added = {
+            name
+            for name in self.capabilities.model_fields_set - {"streaming"}  # derived from yielding
+            if getattr(self.capabilities, name) and not getattr(entry.capabilities, name)
+        }
+        if added and "capabilities" in entry.model_fields_set:
+            yield "capabilities", f"the decorator declares {min(added)}, the manifest does not"
 
     def read_config(self, raw: JsonObject) -> Any:
         """Return the configuration as the runner's model, or unchanged without one. Raises `ConfigError`."""

@@ -10,12 +10,12 @@ from bollard.host.agents.config_form import (
     EXPECTED,
     KEPT,
     config_from_wire,
-    default_config,
     masked_config,
     secret_fields,
 )
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import FormItem, FormType
+from bollard.protocol.form import default_config
 
 OPTIONS = [{"value": "red"}, {"value": 1}, {"value": None}]
 

@@ -18,6 +18,7 @@ from bollard.cli.language import Text
 from bollard.cli.limits import LINE_CHARACTERS, PLUGIN_FILES, SOURCE_BYTES
 from bollard.cli.plugins.findings import CheckReport, Finding, Offer
 from bollard.cli.terminal.columns import printable, shorten
+from bollard.host.agents.config_form import problem_of
 from bollard.protocol import AgentRunnerManifest, FormItem, PluginMetadata
 from bollard.protocol.shape import english
 from bollard.runtime import PluginLoadError, Problem, read_manifest
@@ -79,6 +80,7 @@ def check_plugin(path: Path, text: Text, *, timeout_s: float) -> tuple[CheckRepo
     if answer:
         findings += check_labels(metadata, runners, text)
         findings += check_descriptions(metadata, runners, text)
+        findings += check_defaults(runners, answer.get("refused_defaults", ()), text)
         findings += check_calls(sources_of(path), path if path.is_dir() else path.parent, runners, text)
     findings.sort(key=lambda finding: finding.severity)
     identity = answer.get("plugin")
@@ -277,6 +279,35 @@ def check_descriptions(
         for where, field, description in described
         if not description
     ]
+
+
+def check_defaults(
+    runners: Sequence[AgentRunnerManifest], refused: Sequence[dict[str, str]], text: Text
+) -> list[Finding]:
+    """Defaults of a form that do not fit their field, or that the configuration model refuses: each run would fail."""
+    problems: dict[tuple[str, str], str] = {}
+    for runner in runners:
+        for item in runner.config_schema:
+            if item.default is None or problem_of(item, item.default) is None:
+                continue
+            options = ", ".join(json.dumps(option.value, ensure_ascii=False) for option in item.options or ())
+            key = "PC10.options" if item.type in ("select", "multi-select") else "PC10.problem"
+            problems[runner.name, item.name] = text(key, value=_shown(item), type=item.type, options=options)
+    items = {(runner.name, item.name): item for runner in runners for item in runner.config_schema}
+    for each in refused:
+        at = (each["runner"], each["field"])
+        if at in items:
+            detail = shorten(each["problem"], LINE_CHARACTERS)
+            problems.setdefault(at, text("PC10.model", value=_shown(items[at]), detail=detail))
+    return [
+        Finding(rule="PC10", where=name, field=f"config_schema.{field}", problem=problem, hint=text("fix.PC10"))
+        for (name, field), problem in problems.items()
+    ]
+
+
+def _shown(item: FormItem) -> str:
+    """The default as JSON. A secret is not printed."""
+    return "…" if item.type == "secret" else shorten(json.dumps(item.default, ensure_ascii=False), LINE_CHARACTERS)
 
 
 # --- calls in the code ---

@@ -20,6 +20,7 @@ FOLDER_RULES: Final[Mapping[str, Severity]] = MappingProxyType(
         "PC07": "warning",
         "PC08": "error",
         "PC09": "error",
+        "PC10": "error",
     }
 )
 """The rules that the command checks, not the loader. Their texts have the keys `rule.…`."""

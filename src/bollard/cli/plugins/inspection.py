@@ -12,10 +12,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from bollard.protocol.form import default_config
 from bollard.runtime import LoadedPlugin, PluginLoadError, Problem, load_plugin
+from bollard.sdk import ConfigError
 
 if TYPE_CHECKING:
-    from bollard.protocol import JsonObject
+    from bollard.protocol import JsonObject, JsonValue
+    from bollard.runtime.plugin_loader import LoadedRunner
 
 
 def _problem(problem: Problem) -> JsonObject:
@@ -28,12 +33,29 @@ def _problem(problem: Problem) -> JsonObject:
     }
 
 
+def _refused_defaults(loaded: LoadedRunner) -> list[JsonValue]:
+    """The defaults of a form that the runner's configuration model refuses, with the reason."""
+    defaults = default_config(loaded.declaration.config_schema)
+    try:
+        loaded.declaration.read_config(defaults)
+    except ConfigError as error:
+        cause = error.__cause__
+        found = cause.errors(include_url=False) if isinstance(cause, ValidationError) else []
+        return [
+            {"runner": loaded.declaration.name, "field": str(each["loc"][0]), "problem": each["msg"]}
+            for each in found
+            if each["loc"] and each["loc"][0] in defaults  # the owner of an agent fills in the others
+        ]
+    return []
+
+
 def _described(plugin: LoadedPlugin) -> JsonObject:
     return {
         "plugin": plugin.identity.to_wire(),
         "runners": [loaded.discovery.manifest.to_wire() for loaded in plugin.runners.values()],
         "tools": [loaded.definition.to_wire() for loaded in plugin.tools.values()],
         "problems": [_problem(problem) for problem in plugin.problems],
+        "refused_defaults": [each for loaded in plugin.runners.values() for each in _refused_defaults(loaded)],
     }
 
 

@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.agents.config_form import default_config
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import RUN_DEADLINE_MAX_S
 from bollard.protocol import AgentRunnerDiscovery, FormItem, JsonObject, JsonValue, limits
+from bollard.protocol.form import default_config
 
 AgentKey = tuple[str, str]
 """Workspace and agent id."""

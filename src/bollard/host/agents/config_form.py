@@ -15,6 +15,7 @@ from bollard.host.agents.names import ID_CHARACTERS, visible
 from bollard.host.errors import InvalidRequest
 from bollard.host.secrets.references import is_chosen, is_reference, referred
 from bollard.protocol import NOTHING_SELECTED, FormItem, FormType, JsonObject, JsonValue
+from bollard.protocol.form import ShownFields, same_json
 from bollard.protocol.limits import INTEGER_MAX, KIB
 
 # --- values: a problem never contains the value, which may be a secret ---
@@ -22,11 +23,6 @@ from bollard.protocol.limits import INTEGER_MAX, KIB
 
 LIST_ITEMS: Final = 1000
 """Items of one list in a configuration."""
-
-
-def same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two JSON values are the same."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other  # JSON: 1 is not true
 
 
 def is_empty(kind: FormType, value: JsonValue) -> bool:
@@ -178,18 +174,12 @@ def _is_name(value: JsonValue) -> bool:
     return isinstance(value, str) and is_reference(value) and is_chosen(referred(value))
 
 
-def default_config(form: Sequence[FormItem]) -> JsonObject:
-    """The defaults of the form."""
-    shown = _Shown(form, {})
-    return {item.name: item.default for item in form if item.default is not None and shown(item.name)}
-
-
 def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: JsonObject | None = None) -> JsonObject:
     """The complete configuration. Raises one error with all problems. `before` has the stored secrets."""
     filled = _with_kept_secrets(given, form, before or {})
     config: JsonObject = {}
     problems = _unknown(given, form)
-    shown = _Shown(form, filled)
+    shown = ShownFields(form, filled)
     for item in form:
         if not shown(item.name):
             continue
@@ -259,26 +249,3 @@ def _unknown(given: JsonObject, form: Sequence[FormItem]) -> dict[str, str]:
 def _with_kept_secrets(given: JsonObject, form: Sequence[FormItem], before: JsonObject) -> JsonObject:
     kept = {name: before[name] for name in secret_fields(form) if given.get(name) == KEPT and name in before}
     return {**given, **kept}
-
-
-class _Shown:
-    """Which fields are visible. A field that depends on a hidden field is hidden. In a cycle only the values decide."""
-
-    def __init__(self, form: Sequence[FormItem], filled: JsonObject) -> None:
-        self._items = {item.name: item for item in form}
-        self._filled = filled
-        self._known: dict[str, bool] = {}
-
-    def __call__(self, name: str) -> bool:
-        if name not in self._known:
-            self._known[name] = True  # ends a cycle
-            item = self._items.get(name)
-            wanted = (item.show_if or {}) if item is not None else {}
-            self._known[name] = all(self(other) and self._has(other, value) for other, value in wanted.items())
-        return self._known[name]
-
-    def _has(self, name: str, wanted: JsonValue) -> bool:
-        value = self._filled.get(name)
-        if value is None and name in self._items:
-            value = self._items[name].default
-        return same_json(value, wanted) or (isinstance(wanted, list) and any(same_json(value, one) for one in wanted))

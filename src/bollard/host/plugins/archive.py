@@ -28,7 +28,7 @@ from bollard.host.limits import (
     PLUGIN_RATIO,
     PLUGIN_RATIO_FREE_BYTES,
 )
-from bollard.wire.manifest_text import MANIFEST_NAME
+from bollard.manifest.text import MANIFEST_NAME
 from bollard.wire.plugin_files import is_left_out
 
 # --- file names: portable, and inside the plugin ---

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import MIB
 from bollard.host.plugins.tool_definitions import claims_of
+from bollard.manifest.text import ManifestError, load_manifest
 from bollard.protocol import (
     AgentRunnerPermissions,
     FlowBits,
@@ -27,7 +28,6 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
-from bollard.wire.manifest_text import ManifestError, load_manifest
 
 S = TypeVar("S", bound=Shape)
 _SOURCE_BYTES: Final = 1 * MIB

@@ -21,7 +21,7 @@ from bollard.host.plugins.description import describe
 from bollard.host.plugins.placement import Origin
 from bollard.host.settings import Settings
 from bollard.host.workers.boundary import PluginSource
-from bollard.wire.manifest_text import MANIFEST_NAME
+from bollard.manifest.text import MANIFEST_NAME
 
 
 def folder_of_package(name: str) -> tuple[Path, str]:

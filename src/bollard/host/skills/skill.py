@@ -11,9 +11,9 @@ from pydantic import Field, ValidationError
 
 from bollard.host.errors import HostError, InvalidRequest
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILL_PATH_CHARACTERS, SKILL_TEXT_BYTES
+from bollard.manifest.text import YamlError, load_plain_yaml
 from bollard.protocol import Digest, Flag, Int, JsonObject, Strict, first_problem
 from bollard.trust import canonical_sha256
-from bollard.wire.manifest_text import YamlError, load_plain_yaml
 
 # --- SKILL.md: YAML front matter between two lines of `---`, then the text for the agent ---
 

@@ -18,6 +18,7 @@ import structlog
 from bollard.host.limits import WORKER_FILES, WORKER_MEMORY_BYTES, WORKER_START_S, WORKER_STOP_S
 from bollard.host.secrets.redactor import Scrubber
 from bollard.host.workers.boundary import Flushable, PluginSource, WorkerLog, WorkerView
+from bollard.manifest.text import declared_environment
 from bollard.protocol import JsonObject, JsonValue, LogRecord, PluginIdentity, ToolAnswer, ToolCallParams
 from bollard.wire import (
     HostEnd,
@@ -35,7 +36,6 @@ from bollard.wire import (
     worker_environment,
 )
 from bollard.wire.envelope import METHOD_NOT_FOUND
-from bollard.wire.manifest_text import declared_environment
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
 _HIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")

@@ -1,11 +1,13 @@
 """The grant of a run in the in-memory host: its manifest's permissions, minus the denials of the test. Pure."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Final
 
 from bollard.protocol import ACTIONS, AgentAPIError, AgentRunnerPermissions, AvailableAPIs, ErrorCode, Strict
 from bollard.sdk.errors import AgentAPIException, api_failure
 
+FILE_SOURCE: Final = "config"
+"""Where the files of the in-memory host come from, as a permission names it."""
 EVERYTHING = AgentRunnerPermissions(
     models=("invoke", "stream", "rerank", "embed"),
     tools=("detail", "call"),
@@ -25,13 +27,15 @@ class Grant:
     """The frozen rights of one run."""
 
     permissions: AgentRunnerPermissions = EVERYTHING
+    manifest: str | None = None
+    """The runner's name in `manifest.yaml`, if that declares the permissions; otherwise the decorator does."""
     steering: bool = True
     state_scopes: tuple[str, ...] = ("conversation", "actor", "subject", "runner")
 
     def check(self, action: str, params: Strict) -> None:
         """Raise the error of a real host if the manifest does not allow the call."""
         if action == "steering.pull" and not self.steering:
-            raise api_failure("unauthorized", 'this run cannot be steered; add capabilities=["steering"] to @runner')
+            raise api_failure("unauthorized", self.why_not_steered)
         scope = getattr(params, "scope", None)
         if action.startswith("state.") and scope not in self.state_scopes:
             raise api_failure("capability_denied", f"the agent's state policy has no scope {scope}")
@@ -43,10 +47,24 @@ class Grant:
         if operation is None and key == "storage":
             operation = getattr(params, "area", None)
         if not held:
-            raise api_failure("unauthorized", f"the runner's manifest asks for no {key}; {_advice(key, operation)}")
+            raise api_failure("unauthorized", f"the runner's manifest asks for no {key}; {self.advice(key, operation)}")
+        if key == "files" and FILE_SOURCE not in held:  # a file of another source looks absent
+            raise api_failure("not_found", f"this run has no such file; {self.advice(key, FILE_SOURCE)}")
         if operation is not None and operation not in held:
-            message = f"the runner's manifest does not ask for {key}: {operation}; {_advice(key, operation)}"
+            message = f"the runner's manifest does not ask for {key}: {operation}; {self.advice(key, operation)}"
             raise api_failure("capability_denied", message)
+
+    def advice(self, key: str, operation: str | None) -> str:
+        """Say where to add a permission."""
+        named = operation or "…"
+        if self.manifest is not None:
+            return f"add {key}: [{named}] to the permissions of runner {self.manifest} in manifest.yaml"
+        return f'add permissions={{"{key}": ["{named}"]}} to @runner'
+
+    @property
+    def why_not_steered(self) -> str:
+        where = "@runner" if self.manifest is None else f"runner {self.manifest} in manifest.yaml"
+        return f"this run cannot be steered; add the capability steering to {where}"
 
     def operations(self, key: str, of: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return the operations of a resource that the manifest asks for."""
@@ -69,10 +87,6 @@ class Grant:
             storage=bool(held.storage),
             steering_pull=self.steering,
         )
-
-
-def _advice(key: str, operation: Any) -> str:
-    return f'add permissions={{"{key}": ["{operation or "…"}"]}} to @runner'
 
 
 @dataclass(slots=True)

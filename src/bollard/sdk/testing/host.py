@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 
 from bollard import protocol
 from bollard.protocol import JsonObject, JsonValue
+from bollard.protocol.form import default_config
 from bollard.sdk.declaration import RunnerDeclaration, declaration_of
 from bollard.sdk.errors import AgentAPIException, DeclarationError
 from bollard.sdk.run_driver import RunnerObject
@@ -27,6 +28,7 @@ from bollard.sdk.testing.occasion import (
     build_event_record,
     scope_keys,
 )
+from bollard.sdk.testing.plugin_manifest import declared_on_host
 from bollard.sdk.testing.recording import Recording, ReplayedCalls
 from bollard.sdk.testing.run_api import RunApiHandler
 from bollard.sdk.testing.steering import Steer, SteeringQueue
@@ -124,20 +126,17 @@ class MemoryHost:
         **occasion: Unpack[Occasion],
     ) -> LiveRun:
         """Start a run, and return a handle to watch, steer and cancel it."""
-        declaration = require_declaration(runner)
+        declaration, in_folder = declared_on_host(require_declaration(runner))
+        given = {**default_config(declaration.config_schema), **(config or {})} if in_folder else config or {}
         context = build_context(
-            f"run-{len(self._ledgers) + 1}",
-            text,
-            occasion,
-            config=config or {},
-            now=self.clock.now(),
-            timeout_s=timeout_s,
+            f"run-{len(self._ledgers) + 1}", text, occasion, config=given, now=self.clock.now(), timeout_s=timeout_s
         )
         ledger = self.open(
             context,
             permissions=declaration.permissions,
             capabilities=declaration.capabilities,
             runner_name=declaration.name,
+            in_folder=in_folder,
         )
         recording = None if record is None else Recording.begin(ledger.context, declaration)
         return LiveRun(self, declaration, ledger, HostCaller(self, ledger.context.run_id), recording, record)
@@ -149,10 +148,18 @@ class MemoryHost:
         permissions: protocol.AgentRunnerPermissions = EVERYTHING,
         capabilities: protocol.AgentRunnerCapabilities | None = None,
         runner_name: str = "default",
+        in_folder: bool = False,
     ) -> RunLedger:
-        """Open a run and grant the scripted resources within the permissions. Send the context of the ledger."""
+        """Open a run and grant the scripted resources within the permissions. Send the context of the ledger.
+
+        `in_folder` says that the permissions come from a `manifest.yaml`; error messages then point there.
+        """
         steerable = capabilities is None or capabilities.steering
-        grant = Grant(permissions=permissions, steering=steerable and context.conversation is not None)
+        grant = Grant(
+            permissions=permissions,
+            manifest=runner_name if in_folder else None,
+            steering=steerable and context.conversation is not None,
+        )
         keys = scope_keys(context, runner_name)
         access, state, shortened = self.world.projection(context, grant, keys)
         whole = add_grant(context, self.world.resources(grant), access, state)
@@ -190,7 +197,7 @@ class MemoryHost:
 
     def _create_artifact(self, ledger: RunLedger, created: protocol.ArtifactCreated) -> None:
         if "write" not in ledger.grant.permissions.artifacts:
-            raise ValueError('artifact.created needs permissions={"artifacts": ["write"]} in @runner')
+            raise ValueError(f"artifact.created needs a permission; {ledger.grant.advice('artifacts', 'write')}")
         kept = self.world.artifacts.create(created, ledger.context.run_id)
         ledger.artifact_ids.append(kept.artifact_id)
 
@@ -265,7 +272,7 @@ def require_declaration(runner: object) -> RunnerDeclaration:
 async def replay(runner: object, path: Path | str) -> RunOutcome:
     """Run a runner with the recorded context and answers. Raises `ReplayMismatch` if it makes another call."""
     recording = Recording.load(path)
-    declaration = require_declaration(runner)
+    declaration, in_folder = declared_on_host(require_declaration(runner))
     calls = ReplayedCalls(recording)
     async with MemoryHost() as host:
         ledger = host.open(
@@ -273,6 +280,7 @@ async def replay(runner: object, path: Path | str) -> RunOutcome:
             permissions=declaration.permissions,
             capabilities=declaration.capabilities,
             runner_name=declaration.name,
+            in_folder=in_folder,
         )
         ledger.context = recording.context  # with its recorded grant, instead of that of this empty host
         live = LiveRun(host, declaration, ledger, calls)

@@ -131,7 +131,7 @@ class LiveRun:
     def steer(self, text: str) -> None:
         """Send a message into the run, for `api.steering.pull`."""
         if not self._ledger.grant.steering:
-            raise ValueError('this run cannot be steered; add capabilities=["steering"] to @runner')
+            raise ValueError(self._ledger.grant.why_not_steered)
         self._ledger.steering.add(text)
 
     def cancel(self, reason: FailureCode = "cancelled") -> None:

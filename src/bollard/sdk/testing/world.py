@@ -12,7 +12,7 @@ from bollard import protocol
 from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.clock import Clock
-from bollard.sdk.testing.grant import Grant
+from bollard.sdk.testing.grant import FILE_SOURCE, Grant
 from bollard.sdk.testing.models import ScriptedModel, overlap
 from bollard.sdk.testing.stores import Artifacts, Blobs, StateStore, measure_json
 from bollard.sdk.testing.transcript import Events, Transcript
@@ -244,9 +244,9 @@ class World:
                 if grant.operations("agents")
             ),
             files=tuple(
-                protocol.FileResource(file_id=name, file_name=name, source="config", operations=operations)
+                protocol.FileResource(file_id=name, file_name=name, source=FILE_SOURCE, operations=operations)
                 for name in self.files.contents
-                if (operations := grant.operations("files"))
+                if (operations := grant.operations("files", (FILE_SOURCE,)))
             ),
             storage=protocol.StorageResource(
                 plugin_storage="plugin" in grant.permissions.storage,

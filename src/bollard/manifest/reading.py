@@ -1,6 +1,5 @@
 """Validates `manifest.yaml`: its own fields as a whole, each runner and tool separately. Runs no plugin code."""
 
-import os
 import re
 import sys
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
+from bollard.manifest.text import MANIFEST_NAME, ManifestError, load_manifest
 from bollard.protocol import (
     JsonObject,
     JsonValue,
@@ -20,11 +20,30 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
-from bollard.runtime.problems import PluginLoadError, Problem
-from bollard.wire.manifest_text import MANIFEST_NAME, ManifestError, load_manifest
-from bollard.wire.plugin_files import PluginFileError, digest_of_plugin
 
 S = TypeVar("S", bound=Shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One broken rule: the entry, the field, the problem and a hint."""
+
+    rule: str
+    where: str
+    field: str
+    problem: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.rule} {self.where}: {self.field}: {self.problem}"
+
+
+class PluginLoadError(Exception):
+    """The plugin is unusable as a whole."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem}\nhint: {problem.hint}")
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,33 +152,3 @@ def admits_python(specifiers: str, version: tuple[int, int, int]) -> bool:
         if not verdict[match[1]]:
             return False
     return True
-
-
-def digest_of(path: Path) -> str:
-    """Return the digest that pins a plugin. Raises `PluginLoadError` if a file is unreadable."""
-    try:
-        return digest_of_plugin(path)
-    except PluginFileError as error:
-        hint = "make it readable, or take it out of the plugin"
-        raise PluginLoadError(Problem("PL01", path.name, error.name, error.problem, hint)) from error
-
-
-def make_importable(folder: Path) -> None:
-    """Add the folder to the import path: after the standard library, which it cannot replace, and before all else.
-
-    Disables cached bytecode, which is not part of the digest and therefore must not run.
-    """
-    sys.dont_write_bytecode = True
-    sys.pycache_prefix = os.path.join(os.devnull, "no-cache")
-    if str(folder) in sys.path:
-        return
-    library = Path(os.__file__).parent
-    own = {str(library), str(library / "lib-dynload")}
-    sys.path.insert(max((at + 1 for at, entry in enumerate(sys.path) if entry in own), default=0), str(folder))
-
-
-def is_from(folder: Path, module: object) -> bool:
-    """Return whether a module was loaded from the folder."""
-    file = getattr(module, "__file__", None)
-    places = [file] if isinstance(file, str) else [str(place) for place in getattr(module, "__path__", ())]
-    return any(Path(place).is_relative_to(folder) for place in places)

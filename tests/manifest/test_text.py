@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bollard.wire.manifest_text import MANIFEST_BYTES, MANIFEST_NAME, ManifestError, declared_environment, load_manifest
+from bollard.manifest.text import MANIFEST_BYTES, MANIFEST_NAME, ManifestError, declared_environment, load_manifest
 
 
 def plugin(folder: Path, text: str) -> Path:
