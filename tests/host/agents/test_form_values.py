@@ -5,14 +5,7 @@ from typing import Any, get_args
 import pytest
 from tests.tables import for_each
 
-from bollard.host.agents.config_form import (
-    CONFIG_BYTES,
-    EXPECTED,
-    KEPT,
-    config_from_wire,
-    masked_config,
-    secret_fields,
-)
+from bollard.host.agents.config_form import CONFIG_BYTES, EXPECTED, KEPT, config_from_wire, masked_config, secret_fields
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import FormItem, FormType
 from bollard.protocol.form import default_config
