@@ -1,9 +1,7 @@
-"""The runner of the plugin. What it does is in `local_agent`."""
+"""The runner of the plugin: the agent of the SDK as it is."""
 
 from bollard.sdk import runner
-from local_agent import CAPABILITIES, PERMISSIONS, LocalAgent
-
-__all__ = ["Assistant"]
+from bollard.sdk.agent import CAPABILITIES, PERMISSIONS, Agent
 
 
 @runner(
@@ -16,5 +14,5 @@ __all__ = ["Assistant"]
     capabilities=CAPABILITIES,
     permissions=PERMISSIONS,
 )
-class Assistant(LocalAgent):
-    """The local agent as it is."""
+class Assistant(Agent):
+    """The local agent."""

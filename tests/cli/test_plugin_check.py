@@ -210,6 +210,24 @@ class Settings(BaseModel):
     assert chinese[0]["problem"] == '默认值 "twice" 不符合类型 integer'
 
 
+def test_a_default_that_names_a_tool_of_nobody_fails(bollard, write, sample) -> None:
+    item = "{name: t, type: tool-multi-selector, label: {en_US: T, zh_Hans: 工具}, default: [%s]}"
+    form = f"\n      config_schema: [{item}]\n"
+    write("sample/manifest.yaml", MANIFEST.rstrip() + form % "misspelt")
+    [finding] = bollard("plugin", "check", "sample").json["findings"]
+    assert (finding["rule"], finding["field"]) == ("PC10", "config_schema.t")
+    assert finding["problem"] == "the default names the tool misspelt, which the plugin does not have"
+    write("sample/manifest.yaml", MANIFEST.rstrip() + form % "'tool:builtin/now', __none__")
+    assert rules(bollard("plugin", "check", "sample")) == []
+
+
+def test_a_computed_claim_of_a_single_file_fails_before_a_host_refuses_it(bollard, write) -> None:
+    write("computed.py", CODE.replace("@runner()", "P = {'models': ['invoke']}\n\n@runner(permissions=P)"))
+    done = bollard("plugin", "check", "computed.py")
+    assert (done.code, rules(done)[0]) == (1, "PC11")
+    assert done.json["findings"][0]["problem"].startswith("permissions of good is not a literal")
+
+
 def test_a_call_that_nobody_permits_warns_with_file_and_line(bollard, write, sample) -> None:
     write("sample/runner.py", CODE + "    await ctx.api.models.invoke('m', [])\n    await ctx.api.history.page()\n")
     write("sample/manifest.yaml", MANIFEST.rstrip() + "\n      permissions: {history: [page]}\n")

@@ -160,7 +160,7 @@ def test_state_lasts_as_long_as_the_session(said) -> None:
 
 
 def test_a_model_answers_offline_and_fills_the_selector(said) -> None:
-    assert said("model").out == "(demo model) You said: ahoy\n"
+    assert said("model").out == "You said: ahoy\n"
 
 
 def test_the_plugins_own_tools_can_be_called(said) -> None:

@@ -3,13 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from agent_config import AgentConfig
-from agent_context import prepare
-from agent_guard import Guard
-
 from bollard.sdk import JsonObject, RunContext, runner
+from bollard.sdk.agent import CAPABILITIES, PERMISSIONS
+from bollard.sdk.agent import AgentSettings as AgentConfig
+from bollard.sdk.agent.guard import Guard
+from bollard.sdk.agent.model_request import prepare
 from bollard.sdk.testing import MemoryHost, RunOutcome, ScriptedModel
-from local_agent import CAPABILITIES, PERMISSIONS
 
 Then = Callable[[RunContext[AgentConfig], Any], Awaitable[Any]]
 

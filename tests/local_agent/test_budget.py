@@ -1,12 +1,12 @@
 """How much a question may be, and what is learned from providers that count themselves."""
 
 import pytest
-from agent_budget import SCALE_KEY, Prepared, budget_of, learned, nears_budget
-from agent_tokens import count
 from tests.local_agent.context_kit import memory, prepared
 from tests.tables import for_each
 
 from bollard.sdk import Message, Usage
+from bollard.sdk.agent.token_budget import SCALE_KEY, Prepared, budget_of, learned, nears_budget
+from bollard.sdk.agent.tokens import count
 from bollard.sdk.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

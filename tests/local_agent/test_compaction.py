@@ -3,11 +3,6 @@
 import re
 
 import pytest
-from agent_compaction import LEFT_OUT, STEPS, shrink
-from agent_guard import Guard
-from agent_history import Said
-from agent_summary import extracted, summary_message
-from agent_tokens import count, count_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.local_agent.context_kit import called, memory, prepared, shown
@@ -16,6 +11,11 @@ from tests.tables import for_each
 
 from bollard.protocol import TranscriptItem
 from bollard.sdk import AgentAPIError, FunctionCall, Message, ToolCall
+from bollard.sdk.agent.compaction import LEFT_OUT, STEPS, shrink
+from bollard.sdk.agent.guard import Guard
+from bollard.sdk.agent.history import Said
+from bollard.sdk.agent.summary import extracted, summary_message
+from bollard.sdk.agent.tokens import count, count_text
 from bollard.sdk.testing import MemoryHost, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -1,14 +1,14 @@
 """What a model is shown of a conversation."""
 
 import pytest
-from agent_history import Said, paired
-from agent_tokens import count
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.local_agent.context_kit import called, memory, prepared, shown
 
 from bollard.protocol import AgentEventRecord, TranscriptItem
 from bollard.sdk import FunctionCall, Message, ToolCall
+from bollard.sdk.agent.history import Said, paired
+from bollard.sdk.agent.tokens import count
 from bollard.sdk.testing import ScriptedModel, tool_calls
 
 pytestmark = pytest.mark.anyio

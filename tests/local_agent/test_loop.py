@@ -4,11 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from agent_hooks import Hooks
 
 from bollard.sdk import AgentAPIError, AgentAPIException, MessageChunk, Usage, runner
+from bollard.sdk.agent import CAPABILITIES, PERMISSIONS
+from bollard.sdk.agent import Agent as LocalAgent
+from bollard.sdk.agent.hooks import Hooks
 from bollard.sdk.testing import MemoryHost, RunOutcome, ScriptedModel, Steer, tool_calls
-from local_agent import CAPABILITIES, PERMISSIONS, LocalAgent
 
 pytestmark = pytest.mark.anyio
 

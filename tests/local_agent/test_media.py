@@ -3,9 +3,6 @@
 import base64
 
 import pytest
-from agent_context import _remembered
-from agent_guard import Guard
-from agent_media import given_content, has_images, remembered_content, without_images
 from tests.local_agent.context_kit import called, memory, prepared, shown
 from tests.replacement import replace
 
@@ -21,6 +18,9 @@ from bollard.sdk import (
     Message,
     TextContent,
 )
+from bollard.sdk.agent.guard import Guard
+from bollard.sdk.agent.media import given_content, has_images, remembered_content, without_images
+from bollard.sdk.agent.model_request import _remembered
 from bollard.sdk.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from agent_config import AgentConfig
-from agent_offering import TOOLS_AT_MOST, offering_of, skills_told, tell
 
 from bollard.protocol import AgentRunContext, SkillResource
 from bollard.sdk import Message, RunContext, tool
+from bollard.sdk.agent import AgentSettings as AgentConfig
+from bollard.sdk.agent.toolset import TOOLS_AT_MOST, offering_of, skills_told, tell
 from bollard.sdk.testing import MemoryHost
 from bollard.sdk.testing.live_run import HostCaller
 from bollard.sdk.testing.occasion import build_context

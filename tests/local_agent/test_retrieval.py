@@ -1,7 +1,6 @@
 """Sources for an answer, and the citations in it."""
 
 import pytest
-from agent_retrieval import Source, citations, query_of, sources_message
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.local_agent.context_kit import called, memory, prepared, shown
@@ -9,6 +8,7 @@ from tests.tables import for_each
 
 from bollard.protocol import KnowledgeChunk
 from bollard.sdk import ImageUrl, ImageUrlContent, TextContent
+from bollard.sdk.agent.retrieval import Source, citations, query_of, sources_message
 from bollard.sdk.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

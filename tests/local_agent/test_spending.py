@@ -7,8 +7,9 @@ import pytest
 from tests.local_agent.context_kit import called, memory
 
 from bollard.sdk import runner
+from bollard.sdk.agent import CAPABILITIES, PERMISSIONS
+from bollard.sdk.agent import Agent as LocalAgent
 from bollard.sdk.testing import MemoryHost, RunOutcome, ScriptedModel, tool_calls
-from local_agent import CAPABILITIES, PERMISSIONS, LocalAgent
 
 pytestmark = pytest.mark.anyio
 

@@ -3,10 +3,11 @@
 import json
 
 import jsonschema_rs
-from agent_structured import checked, repair_message, response_format, unchecked
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables import for_each
+
+from bollard.sdk.agent.structured_output import checked, repair_message, response_format, unchecked
 
 SCHEMA = {
     "type": "object",

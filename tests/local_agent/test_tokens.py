@@ -1,13 +1,13 @@
 """Counting tokens without a tokenizer, held to a real one."""
 
 import pytest
-from agent_tokens import IMAGE_TOKENS, Scale, count, count_message, count_text, cut_to_tokens
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.local_agent.corpus import CHINESE, CODE, ENGLISH
 from tests.tables import for_each
 
 from bollard.sdk import ArtifactContent, FunctionTool, Message, TextContent
+from bollard.sdk.agent.tokens import IMAGE_TOKENS, Scale, count, count_message, count_text, cut_to_tokens
 
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE, CODE, ENGLISH + CHINESE + CODE], ids=["en", "zh", "code", "all"])

@@ -206,6 +206,20 @@ async def test_the_manifest_stands_over_the_decorator_and_a_difference_is_said(s
     assert (await driver.finished("bare")).text == "bare"
 
 
+async def test_a_default_selects_tools_of_the_plugin_by_their_short_names(start: Any) -> None:
+    main = (
+        IMPORTS
+        + "from pydantic import BaseModel\nfrom bollard.sdk import Tools\n"
+        + "class C(BaseModel):\n    tools: Tools = ('mine', 'tool:builtin/now', 'unknown')\n    other: str = 'mine'\n"
+        + "@tool()\ndef mine(a: int) -> int:\n    'A tool.'\n    return a\n"
+        + "@runner()\nasync def run(ctx: RunContext[C]):\n    yield ' '.join(ctx.config.tools)\n"
+    )
+    driver = await start(main, "main.py")
+    [found] = (await driver.host.list_runners()).runners
+    defaults = {item.name: item.default for item in found.manifest.config_schema}
+    assert defaults == {"tools": ["tool:local/main/mine", "tool:builtin/now", "unknown"], "other": "mine"}
+
+
 async def test_tools_come_from_the_manifest_and_from_the_decorator(start: Any) -> None:
     tools = (
         IMPORTS

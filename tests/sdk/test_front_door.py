@@ -4,11 +4,12 @@ import subprocess
 import sys
 
 import bollard.sdk
+import bollard.sdk.agent
 import bollard.sdk.testing
 
 
 def test_every_listed_name_exists_and_the_lists_are_sorted():
-    for package in (bollard.sdk, bollard.sdk.testing):
+    for package in (bollard.sdk, bollard.sdk.agent, bollard.sdk.testing):
         for name in package.__all__:
             assert hasattr(package, name)
         kinds = [(not name.isupper(), not name[0].isupper(), name) for name in package.__all__]

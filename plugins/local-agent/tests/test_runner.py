@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from agent_config import AgentConfig
 from runner import Assistant
 
 from bollard.protocol import FormItem
 from bollard.sdk import declaration_of, form_of
+from bollard.sdk.agent import AgentSettings as AgentConfig
 from bollard.sdk.testing import MemoryHost, ScriptedModel, tool_calls
 
 pytestmark = pytest.mark.anyio

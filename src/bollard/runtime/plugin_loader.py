@@ -19,6 +19,7 @@ from bollard.protocol import (
     AgentRunnerDiscovery,
     FlowBits,
     JsonObject,
+    JsonValue,
     PluginIdentity,
     PluginRunner,
     PluginTool,
@@ -275,6 +276,26 @@ def _offer_tool(tools: dict[str, LoadedTool], declaration: ToolDeclaration, prob
         problems.append(Problem("PL14", declaration.name, "name", "a second tool has this name", hint))
 
 
+# --- defaults that select the plugin's own tools ---
+
+
+def _select_own_tools(loaded: LoadedRunner, identity: PluginIdentity, tools: Mapping[str, LoadedTool]) -> LoadedRunner:
+    """Replace the short names of the plugin's tools in the defaults of the form by their ids, which an agent needs."""
+    form = loaded.declaration.config_schema
+    if not any(item.type == "tool-multi-selector" and isinstance(item.default, list) for item in form):
+        return loaded
+    ids: dict[JsonValue, JsonValue] = {name: f"tool:{identity.author}/{identity.name}/{name}" for name in tools}
+    chosen = tuple(
+        item.model_copy(update={"default": [ids.get(each, each) for each in item.default]})
+        if item.type == "tool-multi-selector" and isinstance(item.default, list)
+        else item
+        for item in form
+    )
+    declaration = dataclasses.replace(loaded.declaration, config_schema=chosen)
+    manifest = declaration.manifest(identity.author, identity.name)
+    return LoadedRunner(discovery=loaded.discovery.model_copy(update={"manifest": manifest}), declaration=declaration)
+
+
 # --- entries that fit a frame ---
 
 
@@ -282,6 +303,7 @@ def _build_plugin(
     identity: PluginIdentity, runners: dict[str, LoadedRunner], tools: dict[str, LoadedTool], problems: list[Problem]
 ) -> LoadedPlugin:
     """Build the plugin without the entries whose description no frame can carry: they would hide the others."""
+    runners = {name: _select_own_tools(loaded, identity, tools) for name, loaded in runners.items()}
     runner_texts = {name: loaded.discovery.to_wire() for name, loaded in runners.items()}
     tool_texts = {name: loaded.definition.to_wire() for name, loaded in tools.items()}
     listed_runners = _select_listable("runners", "PL10", runner_texts, limits.RUNNERS_PER_PLUGIN, problems)

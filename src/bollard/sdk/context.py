@@ -38,7 +38,7 @@ from bollard.sdk.api import RunApi
 from bollard.sdk.calls import ApiCaller
 from bollard.sdk.results import Result, TextDelta
 
-C = TypeVar("C", default=JsonObject)
+C = TypeVar("C", covariant=True, default=JsonObject)
 
 LogSink = Callable[[LogLevel, str, JsonObject], None]
 """Where `ctx.log` goes: level, message, fields. Must not block and must not raise."""

@@ -134,7 +134,7 @@ def _clean_selection(kind: FormType, value: JsonValue) -> JsonValue:
 def _build_item(model: type[BaseModel], name: str, field: FieldInfo) -> FormItem:
     subject = f"configuration {model.__name__}.{name}"
     kind, options = _kind(field)
-    form = _form(field)
+    form = _inherited_form(model, name, field, kind)
     key = _key(name, field)
     text = form.description or field.description
     try:
@@ -171,6 +171,27 @@ def _form(field: FieldInfo) -> Form:
             options=merged.options or form.options,
         )
     return merged
+
+
+def _inherited_form(model: type[BaseModel], name: str, field: FieldInfo, kind: FormType) -> Form:
+    """Return the form of a field, completed with the texts of the fields that it overrides.
+
+    Options and conditions are inherited only by a field of the same type.
+    """
+    form = _form(field)
+    for base in model.__mro__[1:]:
+        above = base.model_fields.get(name) if issubclass(base, BaseModel) else None
+        if above is None:
+            continue
+        inherited, same = _form(above), _kind(above)[0] == kind
+        form = Form(
+            type=form.type,
+            label=form.label or inherited.label,
+            description=form.description or inherited.description,
+            show_if=form.show_if or (inherited.show_if if same else None),
+            options=form.options or (inherited.options if same else None),
+        )
+    return form
 
 
 def _inner_metadata(annotation: Any) -> Iterable[object]:

@@ -19,7 +19,9 @@ from bollard.cli.limits import LINE_CHARACTERS, PLUGIN_FILES, SOURCE_BYTES
 from bollard.cli.plugins.findings import CheckReport, Finding, Offer
 from bollard.cli.terminal.columns import printable, shorten
 from bollard.host.agents.config_form import problem_of
-from bollard.protocol import AgentRunnerManifest, FormItem, PluginMetadata
+from bollard.host.errors import InvalidRequest
+from bollard.host.plugins.description import describe
+from bollard.protocol import NOTHING_SELECTED, AgentRunnerManifest, FormItem, PluginMetadata
 from bollard.protocol.shape import english
 from bollard.runtime import PluginLoadError, Problem, read_manifest
 from bollard.wire import worker_environment
@@ -77,6 +79,8 @@ def check_plugin(path: Path, text: Text, *, timeout_s: float) -> tuple[CheckRepo
     runners = [AgentRunnerManifest.from_wire(manifest) for manifest in answer.get("runners", ())]
     if path.is_dir():
         findings += check_folder(path, text)
+    elif answer:
+        findings += check_literals(path, text)
     if answer:
         findings += check_labels(metadata, runners, text)
         findings += check_descriptions(metadata, runners, text)
@@ -238,6 +242,19 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def check_literals(file: Path, text: Text) -> list[Finding]:
+    """Claims of a single file that a host cannot read without running its code: it would refuse to install it."""
+    try:
+        describe(file)
+    except InvalidRequest as error:
+        if error.reason != "plugin_literal":
+            return []  # the loader names it
+        problem = text("PC11.problem", argument=error.details["argument"], function=error.details["function"])
+        where = str(error.details["function"])
+        return [Finding(rule="PC11", where=where, field="decorator", problem=problem, hint=text("fix.PC11"))]
+    return []
+
+
 # --- declarations ---
 
 
@@ -288,6 +305,8 @@ def check_defaults(
     problems: dict[tuple[str, str], str] = {}
     for runner in runners:
         for item in runner.config_schema:
+            if item.type == "tool-multi-selector" and (unknown := _unknown_tool(item)):
+                problems[runner.name, item.name] = text("PC10.tool", name=unknown)
             if item.default is None or problem_of(item, item.default) is None:
                 continue
             options = ", ".join(json.dumps(option.value, ensure_ascii=False) for option in item.options or ())
@@ -303,6 +322,14 @@ def check_defaults(
         Finding(rule="PC10", where=name, field=f"config_schema.{field}", problem=problem, hint=text("fix.PC10"))
         for (name, field), problem in problems.items()
     ]
+
+
+def _unknown_tool(item: FormItem) -> str | None:
+    """A short name that the loader did not find among the plugin's own tools. Other tools have ids with a colon."""
+    chosen = item.default if isinstance(item.default, list) else ()
+    return next(
+        (each for each in chosen if isinstance(each, str) and each not in NOTHING_SELECTED and ":" not in each), None
+    )
 
 
 def _shown(item: FormItem) -> str:

@@ -21,6 +21,7 @@ FOLDER_RULES: Final[Mapping[str, Severity]] = MappingProxyType(
         "PC08": "error",
         "PC09": "error",
         "PC10": "error",
+        "PC11": "error",
     }
 )
 """The rules that the command checks, not the loader. Their texts have the keys `rule.…`."""

@@ -12,6 +12,7 @@ from bollard import __version__
 from bollard.cli.errors import UsageProblem
 from bollard.cli.limits import END_MARGIN_S
 from bollard.cli.terminal.renderers import ApiDone, Renderer, RunEnded
+from bollard.host.models.demo import answer_to
 from bollard.protocol import (
     AgentAPIError,
     AgentRunnerManifest,
@@ -20,6 +21,7 @@ from bollard.protocol import (
     FormItem,
     JsonObject,
     JsonValue,
+    Message,
     ModelsInvoke,
     ToolAnswer,
     ToolDefinition,
@@ -40,6 +42,8 @@ from bollard.wire import ChannelClosed, Delta, HostRun, PayloadTooLarge, RunCall
 
 DEMO_MODEL: Final = "demo"
 """The model that answers offline."""
+DEFAULT_MODEL: Final = "default"
+"""The id of the model that a host uses where nobody chose one; here the demo model too."""
 
 ToolCaller = Callable[[str, JsonObject], Awaitable[ToolAnswer]]
 """Calls a tool of the plugin by name."""
@@ -54,11 +58,10 @@ _DEMO_VALUES: Final[Mapping[str, JsonValue]] = {
 """The value of an empty selector."""
 
 
-def _demo_reply(request: ModelsInvoke) -> str:
-    """Repeats the last message of the user."""
-    last = next((message for message in reversed(request.messages) if message.role == "user"), None)
-    question = text_of(last.content) if last is not None else ""
-    return f"(demo model) You said: {question}" if question else "(demo model) Nobody said anything."
+def _demo_reply(request: ModelsInvoke) -> Message | str:
+    """The answer of the demo model of every host. A text is streamed word by word."""
+    answer = answer_to(request.messages, request.tools or (), request.extra_args or {})
+    return answer if answer.tool_calls or answer.reasoning else text_of(answer.content)
 
 
 def whole_config(given: JsonObject, form: Sequence[FormItem]) -> JsonObject:
@@ -94,7 +97,7 @@ class LocalConversation:
         self._timeout_s = timeout_s
         self._runs = 0
         self.host = MemoryHost(
-            models={DEMO_MODEL: ScriptedModel(itertools.repeat(_demo_reply))},
+            models=dict.fromkeys((DEMO_MODEL, DEFAULT_MODEL), ScriptedModel(itertools.repeat(_demo_reply))),
             tools={tool.name: _forwarded(tool, call_tool) for tool in tools},
         )
         offered: dict[str, Any] = self.host.world.tools.offered

@@ -95,6 +95,19 @@ def plan_answer(ask: Ask, tools: Sequence[FunctionTool], extra_args: JsonObject)
     return _words(ask)
 
 
+def answer_to(messages: Sequence[Message], tools: Sequence[FunctionTool], extra_args: JsonObject) -> Message:
+    """The whole answer to a request, without limits and usage."""
+    ask = read_ask(messages)
+    answer = plan_answer(ask, tools, extra_args)
+    return Message(
+        role="assistant",
+        content=answer.content,
+        reasoning=answer.reasoning or None,
+        tool_calls=_tool_calls(answer, ask) or None,
+        finish_reason="tool_calls" if answer.calls else "stop",
+    )
+
+
 def _words(ask: Ask) -> DemoAnswer:
     if ask.command == "help":
         return DemoAnswer(content=_said("help", ask.language))

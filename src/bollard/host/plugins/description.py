@@ -91,7 +91,9 @@ def describe(path: Path) -> Description:
     return _describe_folder(path) if path.is_dir() else _describe_file(path)
 
 
-def _invalid(file: str, problem: str, hint: str = _HINT, *, reason: str = "plugin_invalid") -> InvalidRequest:
+def _invalid(
+    file: str, problem: str, hint: str = _HINT, *, reason: str = "plugin_invalid", **details: str
+) -> InvalidRequest:
     return InvalidRequest(
         f"the plugin is invalid: {file}: {problem}",
         reason=reason,
@@ -99,6 +101,7 @@ def _invalid(file: str, problem: str, hint: str = _HINT, *, reason: str = "plugi
         field="plugin",
         file=file,
         problem=problem,
+        **details,
     )
 
 
@@ -210,7 +213,9 @@ def _literals(file: str, function: str, call: ast.Call) -> dict[str, Any]:
                 values[name] = ast.literal_eval(arguments[name])
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
                 hint = "write a literal there, or make a folder with a manifest: `bollard plugin new`"
-                raise _invalid(file, f"{name} of {function} is not a literal", hint, reason="plugin_literal") from error
+                named = {"argument": name, "function": function}
+                problem = f"{name} of {function} is not a literal"
+                raise _invalid(file, problem, hint, reason="plugin_literal", **named) from error
     if "flow" in arguments:
         values["flow"] = _flow_literal(arguments["flow"])
     return values

@@ -9,20 +9,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from agent_budget import Budget, Prepared, budget_of
-from agent_checkpoint import Checkpoint, checkpoint_of
-from agent_compaction import boundary, compacted, count_of, summary_tokens
-from agent_config import AgentConfig
-from agent_guard import Guard
-from agent_history import History, Said, paired, text_of, with_name
-from agent_media import given_content, without_images
-from agent_retrieval import INSTRUCTION, Source, bases_of, query_of, sources_for, sources_message
-from agent_summary import summary_message
-from agent_tokens import count_message, count_text, cut_to_tokens
-
-from bollard.sdk import Message, RunContext, TextContent
-
-__all__ = ["Prepared", "prepare"]
+from bollard.protocol import Message, TextContent
+from bollard.sdk.agent.checkpoint import Checkpoint, checkpoint_of
+from bollard.sdk.agent.compaction import boundary, compacted, count_of, summary_tokens
+from bollard.sdk.agent.guard import Guard
+from bollard.sdk.agent.history import History, Said, paired, text_of, with_name
+from bollard.sdk.agent.hooks import NO_HOOKS, Hooks
+from bollard.sdk.agent.media import given_content, without_images
+from bollard.sdk.agent.retrieval import INSTRUCTION, Source, bases_of, query_of, sources_for, sources_message
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.agent.summary import summary_message
+from bollard.sdk.agent.token_budget import Budget, Prepared, budget_of
+from bollard.sdk.agent.tokens import count_message, count_text, cut_to_tokens
+from bollard.sdk.context import RunContext
 
 TAIL_PAGES: Final = 20
 """Pages of history that a run reads to fill its budget."""
@@ -40,7 +39,7 @@ TOOL_TOKENS: Final = 100
 _SCHEMA: Final = "Answer with JSON alone, without a word before or after it. It must fit this JSON schema:\n{schema}"
 
 
-async def prepare(ctx: RunContext[Any], config: AgentConfig, guard: Guard) -> Prepared:
+async def prepare(ctx: RunContext[Any], config: AgentSettings, guard: Guard, hooks: Hooks = NO_HOOKS) -> Prepared:
     """The question that a run begins with. An author steps in when it is asked: `before_model`."""
     budget = budget_of(ctx, config)
     prompt = _prompt(ctx, config)
@@ -48,7 +47,7 @@ async def prepare(ctx: RunContext[Any], config: AgentConfig, guard: Guard) -> Pr
     asks_bases = bool(bases_of(ctx, config))
     room = budget.tokens - _offered_tokens(ctx) - count_message(given) - sum(count_message(each) for each in prompt)
     room = max(0, room - (budget.tokens // SOURCES_SHARE if asks_bases else 0))
-    history, checkpoint, said, behind = await _remembered(ctx, config, budget, room, guard)
+    history, checkpoint, said, behind = await _remembered(ctx, config, budget, room, guard, hooks)
     if behind:
         notes.append("earlier messages are neither shown nor summarised yet")
     if history.several_people and (name := history.name_of(ctx.event.event_id)) is not None:
@@ -73,7 +72,7 @@ async def prepare(ctx: RunContext[Any], config: AgentConfig, guard: Guard) -> Pr
     )
 
 
-def _prompt(ctx: RunContext[Any], config: AgentConfig) -> list[Message]:
+def _prompt(ctx: RunContext[Any], config: AgentSettings) -> list[Message]:
     """The prompt, with what the configuration implies. The same bytes in every run of the same agent."""
     parts = [config.prompt.strip()]
     if bases_of(ctx, config):
@@ -101,7 +100,7 @@ def _event(ctx: RunContext[Any]) -> str:
 
 
 async def _remembered(
-    ctx: RunContext[Any], config: AgentConfig, budget: Budget, room: int, guard: Guard
+    ctx: RunContext[Any], config: AgentSettings, budget: Budget, room: int, guard: Guard, hooks: Hooks = NO_HOOKS
 ) -> tuple[History, Checkpoint | None, list[Said], bool]:
     """The checkpoint and the messages after it, compacted where they are too many."""
     history = History(ctx, vision=budget.vision)
@@ -111,7 +110,7 @@ async def _remembered(
     behind = False
     if not complete or used > budget.tokens * config.compaction_at:
         done = await compacted(
-            ctx, config, budget, history, checkpoint, said, room=room, complete=complete, guard=guard
+            ctx, config, budget, history, checkpoint, said, room=room, complete=complete, guard=guard, hooks=hooks
         )
         checkpoint, behind = done.checkpoint, done.behind
         covered = -1 if checkpoint is None else checkpoint.covers_until

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agent_checkpoint import Checkpoint
-from agent_history import Said
-from agent_retrieval import Source
-from agent_settings import ContextSettings
-from agent_tokens import Scale, count
-
-from bollard.sdk import FunctionTool, JsonObject, Message, Result, RunContext, Usage
-
-__all__ = ["SCALE_KEY", "Budget", "Prepared", "budget_of", "learned", "nears_budget", "position"]
+from bollard.protocol import FunctionTool, JsonObject, Message, Usage
+from bollard.sdk.agent.checkpoint import Checkpoint
+from bollard.sdk.agent.history import Said
+from bollard.sdk.agent.retrieval import Source
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.agent.tokens import Scale, count
+from bollard.sdk.context import RunContext
+from bollard.sdk.results import Result
 
 SCALE_KEY: Final = "local_agent.token_scale"
 """State of the conversation: what each model's provider counts for a token that is counted here."""
@@ -35,7 +34,7 @@ class Budget:
 
     model_id: str
     tokens: int
-    """For prompt, tools and messages together, counted as `agent_tokens` does."""
+    """For prompt, tools and messages together, counted as `tokens` does."""
     vision: bool = False
     scale: Scale = field(default_factory=Scale)
 
@@ -73,7 +72,7 @@ def position(messages: Sequence[Message], question: Sequence[Message]) -> int:
     return next((at for at, message in enumerate(messages) if message is first), len(messages))
 
 
-def budget_of(ctx: RunContext[Any], config: ContextSettings, model_id: str | None = None) -> Budget:
+def budget_of(ctx: RunContext[Any], config: AgentSettings, model_id: str | None = None) -> Budget:
     """The budget of a model; of the first that is configured where none is named."""
     chosen = model_id or config.models[0]
     resource = next((each for each in ctx.resources.models if each.model_id == chosen), None)
@@ -85,7 +84,7 @@ def budget_of(ctx: RunContext[Any], config: ContextSettings, model_id: str | Non
     return Budget(model_id=chosen, tokens=tokens, vision=resource is not None and resource.vision is True, scale=scale)
 
 
-def nears_budget(ctx: RunContext[Any], config: ContextSettings, used_tokens: int) -> bool:
+def nears_budget(ctx: RunContext[Any], config: AgentSettings, used_tokens: int) -> bool:
     """Whether the next turn may not fit, after one that used so many tokens by the provider's count."""
     budget = budget_of(ctx, config)
     return used_tokens > budget.scale.real(budget.tokens) * NEARLY

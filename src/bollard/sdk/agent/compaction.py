@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from agent_budget import Budget, Prepared, nears_budget, position
-from agent_checkpoint import Checkpoint, can_keep, keep
-from agent_guard import Guard
-from agent_history import History, Said
-from agent_settings import ContextSettings
-from agent_summary import extracted, summarised, summary_message
-from agent_tokens import count, count_message, cut_to_tokens
-
-from bollard.sdk import Message, RunContext, TextContent
-
-__all__ = ["Compacted", "boundary", "compacted", "nears_budget", "shrink", "summary_tokens"]
+from bollard.protocol import Message, TextContent
+from bollard.sdk.agent.checkpoint import Checkpoint, can_keep, keep
+from bollard.sdk.agent.guard import Guard
+from bollard.sdk.agent.history import History, Said
+from bollard.sdk.agent.hooks import NO_HOOKS, Hooks
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.agent.summary import extracted, summarised, summary_message
+from bollard.sdk.agent.token_budget import Budget, Prepared, position
+from bollard.sdk.agent.tokens import count, count_message, cut_to_tokens
+from bollard.sdk.context import RunContext
 
 STEPS: Final = 4
 """Summaries that one run makes at most."""
@@ -69,7 +68,7 @@ def boundary(said: Sequence[Said], tokens: int) -> int:
 
 async def compacted(
     ctx: RunContext[Any],
-    config: ContextSettings,
+    config: AgentSettings,
     budget: Budget,
     history: History,
     checkpoint: Checkpoint | None,
@@ -78,6 +77,7 @@ async def compacted(
     room: int,
     complete: bool,
     guard: Guard,
+    hooks: Hooks = NO_HOOKS,
 ) -> Compacted:
     """Summarise what is older than the newest messages. `said` is what was read after the checkpoint, `complete` says
     whether that is all, `room` how much of it a question has room for, `guard` what the run may still spend."""
@@ -90,7 +90,7 @@ async def compacted(
     if not complete:
         older, complete = await _backlog(history, checkpoint, older, until, STEPS * _step_tokens(budget))
     older = _settled(older, history.own_seq)
-    reached, finished = await _advance(ctx, config, budget, checkpoint, older, count_of(said), guard)
+    reached, finished = await _advance(ctx, config, budget, checkpoint, older, count_of(said), guard, hooks)
     return Compacted(reached, behind=not (finished and complete))
 
 
@@ -145,12 +145,13 @@ def _characters(said: Said) -> int:
 
 async def _advance(
     ctx: RunContext[Any],
-    config: ContextSettings,
+    config: AgentSettings,
     budget: Budget,
     checkpoint: Checkpoint | None,
     older: Sequence[Said],
     tokens_before: int,
     guard: Guard,
+    hooks: Hooks,
 ) -> tuple[Checkpoint | None, bool]:
     """Take older messages into the summary, a step at a time; how far it came, and whether that is all of them."""
     at = 0
@@ -159,11 +160,14 @@ async def _advance(
         if not batch or (at > 0 and not _may_go_on(ctx, guard)):
             break
         before = "" if checkpoint is None else checkpoint.summary
-        summary = await summarised(ctx, config.models, before, batch, summary_tokens(budget), guard)
+        summary = await hooks.before_compaction(ctx, before, [each.message for each in batch])
+        if summary is None:
+            summary = await summarised(ctx, config.models, before, batch, summary_tokens(budget), guard)
         by_model = summary is not None
         text = summary or extracted(before, batch, summary_tokens(budget))
         if not text:
             break
+        text = await hooks.after_compaction(ctx, text)
         new = Checkpoint.new(ctx, text, batch[-1].seq, tokens_before)
         checkpoint = await keep(ctx, checkpoint, new)
         at += len(batch)
@@ -195,7 +199,12 @@ def _batch(said: Sequence[Said], tokens: int) -> list[Said]:
 
 
 async def shrink(
-    ctx: RunContext[Any], config: ContextSettings, prepared: Prepared, used_tokens: int, guard: Guard
+    ctx: RunContext[Any],
+    config: AgentSettings,
+    prepared: Prepared,
+    used_tokens: int,
+    guard: Guard,
+    hooks: Hooks = NO_HOOKS,
 ) -> Prepared:
     """A shorter question with the same meaning: history into the summary, then older tool answers, then older steps,
     then whatever is longest. Only the first of these is lasting."""
@@ -204,7 +213,7 @@ async def shrink(
     target = int(min(counted, prepared.budget.tokens) * SHRINK_TO)
     if used_tokens > real > 0:  # tools, or a provider that counts more: what is not messages is not to be had smaller
         target = max(target // 2, int(target * real / used_tokens))
-    prepared = await _with_less_history(ctx, config, prepared, target, guard)
+    prepared = await _with_less_history(ctx, config, prepared, target, guard, hooks)
     at = position(prepared.messages, prepared.question)
     turn_at = at + len(prepared.question)
     head, question, turn = prepared.messages[:at], prepared.messages[at:turn_at], prepared.messages[turn_at:]
@@ -216,7 +225,7 @@ async def shrink(
 
 
 async def _with_less_history(
-    ctx: RunContext[Any], config: ContextSettings, prepared: Prepared, target: int, guard: Guard
+    ctx: RunContext[Any], config: AgentSettings, prepared: Prepared, target: int, guard: Guard, hooks: Hooks
 ) -> Prepared:
     """The oldest of the history into the summary, as much as the target needs."""
     if not prepared.history or count(prepared.messages) <= target:
@@ -229,7 +238,7 @@ async def _with_less_history(
     if config.compaction and can_keep(ctx):
         small = replace(prepared.budget, tokens=max(1, target))
         settled = _settled(older, prepared.own_seq)
-        checkpoint, _ = await _advance(ctx, config, small, checkpoint, settled, count(prepared.messages), guard)
+        checkpoint, _ = await _advance(ctx, config, small, checkpoint, settled, count(prepared.messages), guard, hooks)
     summary = prepared.summary
     if checkpoint is not None and checkpoint is not prepared.checkpoint:
         summary = summary_message(cut_to_tokens(checkpoint.summary, summary_tokens(prepared.budget)))

@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from agent_guard import Guard
-from agent_history import Said, text_of
-from agent_tokens import count_text, cut_to_tokens
-
-from bollard.sdk import AgentAPIException, JsonObject, Message, RunContext
-
-__all__ = ["extracted", "summarised", "summary_message"]
+from bollard.protocol import JsonObject, Message
+from bollard.sdk.agent.guard import Guard
+from bollard.sdk.agent.history import Said, text_of
+from bollard.sdk.agent.tokens import count_text, cut_to_tokens
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 INSTRUCTION: Final = (
     "Summarise the conversation for an assistant that will go on with it and can read nothing else of it. You are "

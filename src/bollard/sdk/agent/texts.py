@@ -3,12 +3,9 @@
 import re
 from typing import Any, Final, Literal
 
-from agent_answering import NobodyAnswered
-from agent_guard import Stop
-
-from bollard.sdk import RunContext
-
-__all__ = ["NUDGE", "Language", "broken", "language_of", "misfit", "no_output", "nobody", "stopped"]
+from bollard.sdk.agent.answer import NobodyAnswered
+from bollard.sdk.agent.guard import Stop
+from bollard.sdk.context import RunContext
 
 Language = Literal["en", "zh"]
 

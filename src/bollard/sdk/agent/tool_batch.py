@@ -10,22 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from agent_config import AgentConfig
-from agent_offering import Offered, Offering
-
-from bollard.sdk import (
-    AgentAPIException,
-    ArtifactContent,
-    ArtifactRef,
-    JsonObject,
-    Message,
-    RunContext,
-    TextContent,
-    ToolCall,
-    ToolResult,
-)
-
-__all__ = ["Batch", "arguments_of", "told"]
+from bollard.protocol import ArtifactContent, ArtifactRef, JsonObject, Message, TextContent, ToolCall, ToolResult
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.agent.toolset import Offered, Offering
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 ARGUMENTS_CHARACTERS: Final = 200_000
 NOT_BEGUN: Final = "Error: the run was stopped before this call ended."
@@ -40,7 +29,7 @@ class Batch:
     """The calls of one answer. `results` is always whole: what has not ended says so."""
 
     def __init__(
-        self, ctx: RunContext[Any], config: AgentConfig, offering: Offering, calls: Sequence[ToolCall]
+        self, ctx: RunContext[Any], config: AgentSettings, offering: Offering, calls: Sequence[ToolCall]
     ) -> None:
         self._ctx = ctx
         self._config = config

@@ -2,13 +2,12 @@
 
 from typing import Any, Final
 
-from agent_budget import Budget
-from agent_config import AgentConfig
-from agent_media import given_content
-
-from bollard.sdk import AgentAPIException, Message, RunContext
-
-__all__ = ["pulled"]
+from bollard.protocol import Message
+from bollard.sdk.agent.media import given_content
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.agent.token_budget import Budget
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 AT_ONCE: Final = 20
 """Messages that one pull takes. What is left comes with the next."""
@@ -16,7 +15,7 @@ FILE_TOKENS: Final = 2000
 """What is read of a text file that comes with such a message."""
 
 
-async def pulled(ctx: RunContext[Any], config: AgentConfig, budget: Budget) -> list[Message]:
+async def pulled(ctx: RunContext[Any], config: AgentSettings, budget: Budget) -> list[Message]:
     """What was sent into the run since it last looked. A run that may not be told anything works on."""
     if config.steering == "off" or not ctx.access.available_apis.steering_pull:
         return []

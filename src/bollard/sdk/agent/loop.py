@@ -1,6 +1,6 @@
 """One run of the local agent: ask a model, carry out what it asks for, ask again, until it has said what it has to say.
 
-What a run may do is decided by the host, what a model is shown by `agent_context`. Everything that a cancellation must
+What a run may do is decided by the host, what a model is shown by `model_request`. Everything that a cancellation must
 leave whole stands in fields: `last_words` finds there what has begun and has no end.
 """
 
@@ -8,23 +8,22 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
-from agent_answering import AnswerBroken, Answering, ContextOverflow, NobodyAnswered
-from agent_batches import Batch
-from agent_budget import Prepared, learned, nears_budget
-from agent_compaction import shrink
-from agent_config import AgentConfig
-from agent_guard import Guard, Stop
-from agent_hooks import Hooks, Turn
-from agent_offering import Offering
-from agent_retrieval import citations
-from agent_steering import pulled
-from agent_structured import checked, repair_message, response_format
-from agent_tokens import count
-from agent_words import NUDGE, Language, broken, language_of, misfit, no_output, nobody, stopped
-
-from bollard.sdk import JsonObject, Message, MessageChunk, Result, RunContext, TextContent
-
-__all__ = ["AgentRun"]
+from bollard.protocol import JsonObject, Message, MessageChunk, TextContent
+from bollard.sdk.agent.answer import AnswerBroken, Answering, ContextOverflow, NobodyAnswered
+from bollard.sdk.agent.compaction import shrink
+from bollard.sdk.agent.guard import Guard, Stop
+from bollard.sdk.agent.hooks import Hooks, Turn
+from bollard.sdk.agent.retrieval import citations
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.agent.steering import pulled
+from bollard.sdk.agent.structured_output import checked, repair_message, response_format
+from bollard.sdk.agent.texts import NUDGE, Language, broken, language_of, misfit, no_output, nobody, stopped
+from bollard.sdk.agent.token_budget import Prepared, learned, nears_budget
+from bollard.sdk.agent.tokens import count
+from bollard.sdk.agent.tool_batch import Batch
+from bollard.sdk.agent.toolset import Offering
+from bollard.sdk.context import RunContext
+from bollard.sdk.results import Result
 
 _OWN_CODES: Final = frozenset({"budget_exceeded", "cancelled", "revoked"})
 """Refusals that are failures of the run under the same name."""
@@ -34,16 +33,22 @@ class AgentRun:
     """One run. `results` to its end; `last_words` when it was cancelled on the way."""
 
     def __init__(
-        self, ctx: RunContext[AgentConfig], hooks: Hooks, offering: Offering, prepared: Prepared, guard: Guard
+        self,
+        ctx: RunContext[Any],
+        settings: AgentSettings,
+        hooks: Hooks,
+        offering: Offering,
+        prepared: Prepared,
+        guard: Guard,
     ) -> None:
         self._ctx = ctx
-        self._config = ctx.config
+        self._config = settings
         self._hooks = hooks
         self._offering = offering
         self._prepared = prepared
         self._language: Language = language_of(ctx)
         self._guard = guard
-        self._shown = ctx.config.streaming and ctx.config.output_schema is None
+        self._shown = settings.streaming and settings.output_schema is None
         self._answering: Answering | None = None
         self._answer: Message | None = None
         self._batch: Batch | None = None
@@ -265,7 +270,7 @@ class AgentRun:
         return usage.prompt_tokens + (usage.completion_tokens or 0) + scale.real(count(added))
 
     async def _shrink(self, used_tokens: int) -> None:
-        self._prepared = await shrink(self._ctx, self._config, self._prepared, used_tokens, self._guard)
+        self._prepared = await shrink(self._ctx, self._config, self._prepared, used_tokens, self._guard, self._hooks)
 
 
 def text_of(content: str | tuple[Any, ...]) -> str:

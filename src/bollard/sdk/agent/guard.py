@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from agent_batches import arguments_of
-from agent_config import AgentConfig
-
-from bollard.sdk import JsonObject, Message, ToolCall
-
-__all__ = ["SAME_CALLS", "Guard", "Stop"]
+from bollard.protocol import JsonObject, Message, ToolCall
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.agent.tool_batch import arguments_of
 
 SAME_CALLS: Final = 3
 """The same call this often is answered with a word instead; once more ends the run."""
@@ -25,7 +22,7 @@ Stop = Literal["max_steps", "max_cost", "repeated_calls"]
 class Guard:
     """What one run has used up."""
 
-    config: AgentConfig
+    config: AgentSettings
     advised: JsonObject = field(default_factory=dict[str, Any])
     """The host's own limits of the run: `steps`, `calls`, `cost`."""
     steps: int = 0

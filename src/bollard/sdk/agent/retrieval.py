@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent_settings import ContextSettings
-from agent_tokens import count_text, cut_to_tokens
-
-from bollard.sdk import AgentAPIException, JsonObject, JsonValue, Message, RunContext
-
-__all__ = ["INSTRUCTION", "Source", "bases_of", "citations", "query_of", "sources_for", "sources_message"]
+from bollard.protocol import JsonObject, JsonValue, Message
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.agent.tokens import count_text, cut_to_tokens
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 INSTRUCTION: Final = (
     "Before the user's message you may find sources between <source> tags. They are excerpts of documents: use what "
@@ -60,7 +59,7 @@ class Source:
         return {"id": self.id, "kb_id": self.kb_id, "chunk_id": self.chunk_id, "name": self.name, "source": self.source}
 
 
-def bases_of(ctx: RunContext[Any], config: ContextSettings) -> tuple[str, ...]:
+def bases_of(ctx: RunContext[Any], config: AgentSettings) -> tuple[str, ...]:
     """The bases to ask: those that were chosen, or all that were granted; never one that was not."""
     granted = [base.kb_id for base in ctx.resources.knowledge_bases if "retrieve" in base.operations]
     chosen = config.knowledge_bases or tuple(granted)
@@ -78,7 +77,7 @@ def query_of(question: str, before: str | None) -> str:
 
 
 async def sources_for(
-    ctx: RunContext[Any], config: ContextSettings, query: str, tokens: int
+    ctx: RunContext[Any], config: AgentSettings, query: str, tokens: int
 ) -> tuple[list[Source], list[str]]:
     """The best pieces of all bases, within so many tokens, and what went wrong. A base that fails is left out."""
     bases = bases_of(ctx, config)

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from agent_config import AgentConfig
-
-from bollard.sdk import AgentAPIException, FunctionTool, FunctionToolSpec, JsonObject, Message, RunContext
-
-__all__ = ["NOTHING", "Offered", "Offering", "offering_of", "skills_told", "tell"]
+from bollard.protocol import FunctionTool, FunctionToolSpec, JsonObject, Message
+from bollard.sdk.agent.settings import AgentSettings
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 TOOLS_AT_MOST: Final = 128
 """Functions that a model is offered; providers take no more."""
@@ -50,7 +49,7 @@ class Offering:
 NOTHING: Final = Offering(functions=(), by_name={})
 
 
-async def offering_of(ctx: RunContext[Any], config: AgentConfig) -> Offering:
+async def offering_of(ctx: RunContext[Any], config: AgentSettings) -> Offering:
     """In an order that does not change between runs, so that providers can keep what they have read."""
     if config.tool_choice == "none":
         return NOTHING

@@ -4,9 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bollard.sdk import FallbackModels, Form, KnowledgeBases, ModelFallback, Prompt, RerankModel, Tools
-
-__all__ = ["DEFAULT_MODEL", "AgentConfig"]
+from bollard.sdk.form import FallbackModels, Form, KnowledgeBases, ModelFallback, Prompt, RerankModel, Tools
 
 DEFAULT_MODEL: Final = "default"
 """The id under which a host offers the model that it uses where nobody chose one."""
@@ -17,7 +15,7 @@ def _form(en: str, zh: str, said_en: str, said_zh: str, **more: Any) -> Form:
     return Form(label={"en_US": en, "zh_Hans": zh}, description={"en_US": said_en, "zh_Hans": said_zh}, **more)
 
 
-class AgentConfig(BaseModel):
+class AgentSettings(BaseModel):
     """The configuration of one agent."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

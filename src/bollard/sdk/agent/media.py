@@ -9,10 +9,7 @@ import binascii
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from agent_tokens import cut_to_tokens
-
-from bollard.sdk import (
-    AgentAPIException,
+from bollard.protocol import (
     AgentInput,
     ArtifactContent,
     ArtifactRef,
@@ -22,11 +19,11 @@ from bollard.sdk import (
     ImageBase64Content,
     ImageUrlContent,
     Message,
-    RunContext,
     TextContent,
 )
-
-__all__ = ["given_content", "has_images", "plain", "remembered_content", "without_images"]
+from bollard.sdk.agent.tokens import cut_to_tokens
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 INLINE_FILES: Final = 4
 """Text files of one input that are read."""

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bollard.sdk import AgentAPIException, JsonObject, JsonValue, RunContext
-
-__all__ = ["CHECKPOINT_KEY", "Checkpoint", "can_keep", "checkpoint_of", "keep"]
+from bollard.protocol import JsonObject, JsonValue
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 CHECKPOINT_KEY: Final = "runner.compaction.checkpoint"
 SCHEMA_VERSION: Final = 1

@@ -11,9 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
 
-from bollard.sdk import JsonObject, JsonValue, Message
-
-__all__ = ["checked", "repair_message", "response_format", "unchecked"]
+from bollard.protocol import JsonObject, JsonValue, Message
 
 SCHEMA_NAME: Final = "answer"
 DEPTH_MOST: Final = 32

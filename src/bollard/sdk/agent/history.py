@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from agent_media import remembered_content
-from agent_tokens import count_message
 from pydantic import TypeAdapter, ValidationError
 
-from bollard.sdk import AgentAPIException, ContentElement, Message, RunContext, TextContent
-
-__all__ = ["PAGE_ITEMS", "History", "Said", "paired", "text_of", "with_name"]
+from bollard.protocol import ContentElement, Message, TextContent
+from bollard.sdk.agent.media import remembered_content
+from bollard.sdk.agent.tokens import count_message
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 PAGE_ITEMS: Final = 100
 """Messages of one page: what the protocol allows."""

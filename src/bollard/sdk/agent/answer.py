@@ -10,12 +10,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agent_hooks import Turn
-from agent_media import has_images, without_images
-
-from bollard.sdk import AgentAPIException, FunctionCall, JsonObject, Message, MessageChunk, RunContext, ToolCall, Usage
-
-__all__ = ["AnswerBroken", "Answering", "Attempt", "ContextOverflow", "NobodyAnswered", "Partial"]
+from bollard.protocol import FunctionCall, JsonObject, Message, MessageChunk, ToolCall, Usage
+from bollard.sdk.agent.hooks import Turn
+from bollard.sdk.agent.media import has_images, without_images
+from bollard.sdk.context import RunContext
+from bollard.sdk.errors import AgentAPIException
 
 ANSWER_CHARACTERS: Final = 200_000
 """Text, thoughts and arguments of one answer together: three bytes each at most, so that it fits into one result."""

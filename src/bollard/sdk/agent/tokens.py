@@ -15,9 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bollard.sdk import FunctionTool, JsonValue, Message, TextContent
-
-__all__ = ["IMAGE_TOKENS", "Scale", "count", "count_message", "count_text", "cut_to_tokens"]
+from bollard.protocol import FunctionTool, JsonValue, Message, TextContent
 
 WORD_FREE_LETTERS: Final = 5
 LETTER_TOKENS: Final = 0.17
