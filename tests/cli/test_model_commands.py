@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, get_args
 
 import pytest
+from tests.doubles.proxy_server import proxy_server
 from tests.tables import for_each
 
 from bollard.cli.language import LANGUAGES, load_text
@@ -243,3 +244,28 @@ def test_a_host_takes_its_model_from_the_environment_and_never_shows_the_key(
     assert changed.code != 0
     assert KEY not in listed.out
     assert KEY not in json.dumps(host.told)
+
+
+@pytest.mark.full
+def test_a_host_with_a_proxy_reaches_its_models_through_it(bollard: Any, new_host: Any, provider_url: str) -> None:
+    port = int(provider_url.rpartition(":")[2].removesuffix("/v1"))
+    with proxy_server(port, login="ann:proxy-canary") as proxy:
+        host = new_host().start(
+            BOLLARD_PROXY=proxy.url("socks5"), BOLLARD_PROXY_LOGIN="ann:proxy-canary", BOLLARD_EGRESS_ALLOW="10.9.8.7"
+        )
+        there = ("--preset", "vllm", "--model", "tiny", "--base-url", "http://10.9.8.7:8000/v1")
+        added = bollard("models", "add", *there, "--text", **host.variables)
+        assert added.code == 0, added.out + added.err
+        assert "answer: hello there" in added.out
+        own = bollard("models", "add", "own", *there, "--proxy", "http://10.9.8.8:3128", "--text", **host.variables)
+        assert own.code == 4
+        assert "model.proxy: 10.9.8.8 must not be reached" in own.err
+        assert proxy.targets == ["10.9.8.7:8000"]
+        assert "proxy-canary" not in host.log + json.dumps(host.told)
+
+
+def test_a_host_with_a_proxy_that_cannot_work_does_not_start_and_names_the_setting(bollard: Any) -> None:
+    refused = bollard("up", "--text", BOLLARD_PROXY="http://ann:proxy-canary@proxy.example", BOLLARD_LANG="zh_Hans")
+    assert refused.code != 0
+    assert "proxy 或 proxy_login 无效" in refused.err
+    assert "proxy-canary" not in refused.out + refused.err

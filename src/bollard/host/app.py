@@ -21,6 +21,7 @@ from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
+from bollard.host.egress.proxy import ProxyRules
 from bollard.host.engine import LocalEngine
 from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.edge import Edge
@@ -109,7 +110,13 @@ class Host:
             lost=self._journal_lost,
         )
         self.redactor = redactor or Redactor()
-        self.egress = EgressClient.of_setting(settings.egress_allow)
+        proxies = ProxyRules.of_settings(
+            proxy=settings.proxy,
+            login=settings.proxy_login,
+            no_proxy=settings.no_proxy,
+            resolves=settings.proxy_resolves,
+        )
+        self.egress = EgressClient.of_setting(settings.egress_allow, proxies)
         self._environment: Mapping[str, str] = environment or {}
         self._housekeeping_s = housekeeping_s
         self._retention = retention_of(settings.retention)  # now: a setting that cannot work starts nothing
@@ -152,7 +159,7 @@ class Host:
         await vault.load(self._store)
         identity = await self._open_identity(storage, vault)
         models = await self._open_models(storage, vault)
-        channels = await self._open_channels(storage, identity)
+        channels = await self._open_channels(storage, identity, vault)
         delivery = Delivery(
             journal=storage.journal, store=self._store, hub=storage.hub, clock=self._clock, channels=channels
         )
@@ -247,7 +254,7 @@ class Host:
         await models.book.load(self._store)
         return models
 
-    async def _open_channels(self, storage: Storage, identity: IdentityDirectory) -> ChannelRepository:
+    async def _open_channels(self, storage: Storage, identity: IdentityDirectory, vault: Vault) -> ChannelRepository:
         channels = ChannelRepository(
             SavedChanges(storage.journal, self._clock),
             self._clock,
@@ -255,6 +262,7 @@ class Host:
             sealer=self._sealer,
             redactor=self.redactor,
             egress=self.egress,
+            logins=vault,
         )
         await channels.load(storage.store)
         return channels

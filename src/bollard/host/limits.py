@@ -263,6 +263,7 @@ EGRESS_ADDRESSES: Final = 4  # addresses of one name that are tried
 EGRESS_FRAMING: Final = 8  # bytes on the wire for each byte of a body: one that is sent alone needs six
 EGRESS_KEPT_CONNECTIONS: Final = 16  # idle connections to one destination; more are closed
 EGRESS_KEPT_S: Final = 30.0  # that an idle connection is kept
+EGRESS_PROXY_BYTES: Final = 8 * KIB  # answer of a proxy to CONNECT
 EGRESS_SETTLE_S: Final = 1.0  # for the end of a response after its last content; then its connection is not kept
 
 # --- capabilities and tools ---

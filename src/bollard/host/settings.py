@@ -46,7 +46,7 @@ _RANGES: Final = {
     "cost_per_day": (0, 1_000_000),
 }
 """Least and most of a setting."""
-_HIDDEN: Final = frozenset({"database", "witness_token"})
+_HIDDEN: Final = frozenset({"database", "proxy", "proxy_login", "witness_token"})
 """Settings that may hold a password: errors do not repeat their value."""
 
 
@@ -80,6 +80,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     egress_allow: tuple[str, ...] = ()
     """Private destinations that tools, channels and saved models may reach: a name or an address, with or without a
     port (`127.0.0.1:9000`, `chat.internal`), or a network (`10.1.0.0/16`). Separated by `,` in the environment."""
+    proxy: str = ""
+    """The [proxy](proxies.md) for requests that leave the host: `http://HOST:PORT` for HTTP CONNECT, or
+    `socks5://HOST:PORT`. It may be inside your network. Models and channels may have their own."""
+    proxy_login: str = ""
+    """`user:password` for `proxy`."""
+    no_proxy: tuple[str, ...] = ()
+    """Destinations that are reached without `proxy`, in addition to loopback: a name, a domain with all names below it
+    (`.example.org`), an address or a network. Separated by `,` in the environment."""
+    proxy_resolves: bool = False
+    """Whether proxies resolve the names of destinations. The host cannot check their addresses then, so the proxies
+    must refuse private destinations."""
     connections: int = CONNECTIONS
     """Connections that may be open at once; the process limit on open files applies too. At the limit, the connection
     that has been idle longest is closed."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.doubles.fixed_resolver import FixedResolver
 from tests.doubles.manual_clock import ManualClock
+from tests.doubles.proxy_server import proxy_server
 
 from bollard.host.channels import registry
 from bollard.host.channels.channel import Delivered, DeliveryUnknown, NotDelivered, Outgoing, SavedChannel
@@ -14,7 +15,10 @@ from bollard.host.channels.registry import HttpChannel
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient
+from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, MIB
+from bollard.host.log.saved_resources import Saved
+from bollard.host.secrets.vault import SecretNote
 
 
 def outgoing(**more: Any) -> Outgoing:
@@ -40,6 +44,49 @@ async def test_a_program_inside_is_not_reached_unless_an_operator_opened_it(prog
     assert not outcome.retryable
     assert "egress_allow" in outcome.reason
     assert program.came == []
+
+
+class MemoryLogins:
+    """Logins by name, with a count of their uses. Implements `Logins`."""
+
+    def __init__(self, **logins: str) -> None:
+        self.logins = logins
+        self.used: list[tuple[str, str]] = []
+
+    def find(self, workspace: str, name: str, /) -> Saved[SecretNote] | None:
+        if name not in self.logins:
+            return None
+        return Saved(workspace=workspace, id=name, revision=1, value=SecretNote(created_ms=0, set_ms=0, set_by="ann"))
+
+    async def use(self, workspace: str, name: str, *, purpose: str, by: str) -> str:
+        if name not in self.logins:
+            raise NotFound(f"there is no secret {name}", reason="secret_missing", hint="set it", secret=name)
+        self.used.append((purpose, by))
+        return self.logins[name]
+
+
+async def test_a_channel_sends_through_its_own_proxy_and_reads_the_login_once(program: Any, clock: ManualClock) -> None:
+    egress = EgressClient(parse_allow(["127.0.0.0/8"]))
+    with proxy_server(program.port, login="ann:word") as proxy:
+        body = {"channel_id": "chat", "url": program.url, "proxy": proxy.url("http"), "proxy_secret": "LOGIN"}
+        config = SavedChannel.read(body).checked(None)
+        config.check_proxy(egress)
+        logins = MemoryLogins(LOGIN="ann:word")
+        channel = HttpChannel(config, "default", clock, egress, logins)
+        assert await channel.send(outgoing()) == Delivered("m1")
+        assert await channel.send(outgoing()) == Delivered("m2")
+        assert proxy.targets == [f"127.0.0.1:{program.port}"] * 2
+        assert logins.used == [("channel:chat", "host")]
+        without = await HttpChannel(config, "default", clock, egress, MemoryLogins()).send(outgoing())
+        assert without == NotDelivered(
+            "the login of the proxy is unavailable: there is no secret LOGIN", retryable=True
+        )
+        with pytest.raises(InvalidRequest) as refused:
+            config.check_proxy(EgressClient())
+        assert refused.value.details["field"] == "channel.proxy"
+    with pytest.raises(InvalidRequest) as refused:
+        SavedChannel.read({"channel_id": "chat", "proxy": "http://proxy.example"}).checked(None)
+    assert refused.value.details["reason"] == "channel_proxy_unused"
 
 
 async def test_a_name_without_an_address_is_tried_again(clock: ManualClock) -> None:

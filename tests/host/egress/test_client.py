@@ -3,66 +3,19 @@ hop; and what it sends and takes is bounded."""
 
 import asyncio
 import contextlib
-import datetime
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from tests.doubles.fixed_resolver import FixedResolver
+from tests.host.egress.web import Start, Web
 
 from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient, SystemResolver
 from bollard.host.egress.destination import EgressRequest
 from bollard.host.errors import EgressDenied, OutcomeUnknown, SettingsError, ToolFailed
-
-
-@dataclass
-class Web:
-    """A server that remembers what came, and answers what it is told."""
-
-    answers: list[bytes] = field(default_factory=list[bytes])
-    came: list[str] = field(default_factory=list[str])
-    bodies: list[bytes] = field(default_factory=list[bytes])
-    port: int = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            length = [line.split(":")[1] for line in head.lower().split("\r\n") if line.startswith("content-length:")]
-            self.bodies.append(await reader.readexactly(int(length[0])) if length else b"")
-            self.came.append(head)
-            writer.write(self.answers.pop(0) if self.answers else b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")
-            await writer.drain()
-
-    def send_on(self, to: str, status: int = 302) -> None:
-        self.answers.append(f"HTTP/1.1 {status} Go\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n".encode())
-
-
-Start = Callable[..., Awaitable[Web]]
-
-
-@pytest.fixture
-async def start() -> AsyncIterator[Start]:
-    servers: list[asyncio.Server] = []
-
-    async def begin(tls: ssl.SSLContext | None = None) -> Web:
-        web = Web()
-        server = await asyncio.start_server(web.serve, "127.0.0.1", 0, ssl=tls)
-        servers.append(server)
-        web.port = server.sockets[0].getsockname()[1]
-        return web
-
-    yield begin
-    for server in servers:
-        server.close()
 
 
 def client(web: Web | None = None, names: dict[str, list[list[str]]] | None = None) -> EgressClient:
@@ -327,32 +280,6 @@ async def test_names_that_nobody_answers_for_keep_no_other_work_of_the_host_wait
     finally:
         answered.set()
         await asyncio.gather(*asked, return_exceptions=True)
-
-
-@pytest.fixture(scope="module")
-def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for page.example that only its own holder trusts, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "page.example")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("page.example")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "page.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
-    return path
 
 
 async def test_tls_is_for_the_name_and_not_for_the_address(start: Start, identity: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.proxy_server import proxy_server
 from tests.replacement import replace
 from tests.tables import for_each
 
@@ -230,6 +231,25 @@ def test_a_model_that_the_policy_cuts_off_does_not_exist_for_the_run(asker: Any,
     assert provider.asked == []
 
 
+def test_a_model_with_its_own_proxy_takes_the_login_from_a_secret_and_notices_a_new_one(
+    asker: Any, provider: Provider
+) -> None:
+    with proxy_server(provider.server_address[1], login="ann:right") as proxy:
+        asker.put("/api/v1/secrets/PROXY_LOGIN", {"value": "ann:wrong"})
+        saved(asker, provider, "behind", secret=None, proxy=proxy.url("socks5"), proxy_secret="PROXY_LOGIN")
+        tried = asker.post("/api/v1/models/behind/test").json
+        assert (tried["ok"], tried["reason"]) == (False, "unreachable")
+        assert "the proxy refused the login" in tried["message"]
+        asker.put("/api/v1/secrets/PROXY_LOGIN", {"value": "ann:right"})
+        assert asker.post("/api/v1/models/behind/test").json["ok"] is True
+        assert proxy.logins == ["ann:wrong", "ann:right"]
+        assert proxy.targets == [f"127.0.0.1:{provider.server_address[1]}"], "its own proxy is used for loopback too"
+        asker.delete("/api/v1/secrets/PROXY_LOGIN")
+        saved(asker, provider, "behind", secret=None, proxy=proxy.url("http"), proxy_secret="PROXY_LOGIN")
+        assert "there is no secret PROXY_LOGIN" in asker.post("/api/v1/models/behind/test").json["message"]
+    asker.delete("/api/v1/models/behind")
+
+
 def test_models_are_saved_listed_changed_and_forgotten_with_their_revisions(asker: Any, provider: Provider) -> None:
     path = "/api/v1/models/edited"
     body = {"style": "openai-chat", "base_url": provider.url, "model": "tiny"}
@@ -261,6 +281,10 @@ def test_models_are_saved_listed_changed_and_forgotten_with_their_revisions(aske
         ({"base_url": "https://user:word@example.org/v1"}, "model.base_url"),
         ({"base_url": ""}, "model.base_url"),
         ({"model": " "}, "model.model"),
+        ({"proxy": "ftp://proxy.example"}, "model.proxy"),
+        ({"proxy": "http://ann:word@proxy.example"}, "model.proxy"),
+        ({"proxy": "http://10.0.0.1:3128"}, "model.proxy"),
+        ({"proxy_secret": "LOGIN"}, "model.proxy_secret"),
         ({"style": "telepathy"}, "model.style"),
         ({"model_type": "rerank"}, "model.model_type"),
         ({"headers": {"X-Api-Token": "abc"}}, "model.headers.X-Api-Token"),

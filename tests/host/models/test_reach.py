@@ -8,12 +8,14 @@ import pytest
 from tests.doubles.fixed_resolver import FixedResolver
 from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
+from tests.doubles.proxy_server import proxy_server
 from tests.host.models.answers import SPOKEN
 from tests.host.models.provider import Provider, call, whole
 
 from bollard.host.clock import SystemClock
 from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient
+from bollard.host.egress.proxy import ProxyRules
 from bollard.host.errors import InvalidRequest, ModelFailed
 from bollard.host.identity.caller import Caller, installation, rights_of
 from bollard.host.log.journal import Journal
@@ -41,7 +43,10 @@ async def open_host(tmp_path: Path) -> AsyncIterator[OpenHost]:
     opened: list[tuple[ModelParts, Journal]] = []
 
     async def open_them(
-        *allow: str, names: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+        *allow: str,
+        names: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+        proxies: ProxyRules | None = None,
     ) -> ModelParts:
         writer = Writer(store, BlobStore(tmp_path / "blobs"), clock, incarnation=f"i{len(opened)}", key=key)
         journal = Journal(WriterThread(writer))
@@ -51,7 +56,7 @@ async def open_host(tmp_path: Path) -> AsyncIterator[OpenHost]:
             clock=SystemClock(),
             vault=vault,
             redactor=redactor,
-            egress=EgressClient(parse_allow(allow), FixedResolver(names or {})),
+            egress=EgressClient(parse_allow(allow), FixedResolver(names or {}), proxies=proxies),
             environment=environment or {},
             default_model="",
             workspace="default",
@@ -162,6 +167,31 @@ async def test_a_name_is_judged_at_each_connection_and_tells_nobody_what_it_stan
     assert "egress_allow" in told[0][1]
     assert "10.1.2.3" not in told[0][0]
     assert there.connections == 0
+
+
+async def test_models_of_people_and_of_the_environment_use_the_proxy_of_the_host_except_for_loopback(
+    there: Provider, open_host: OpenHost
+) -> None:
+    for _ in range(3):
+        there.say(whole(SPOKEN[0].whole))
+    with proxy_server(there.port) as proxy:
+        rules = ProxyRules.of_settings(proxy=proxy.url("http"), login="", no_proxy=(), resolves=False)
+        inside, own = "http://10.9.8.7:81/v1", f"http://127.0.0.1:{there.port}/v1"
+        models = await open_host("10.9.8.7", environment={"OPENAI_BASE_URL": inside}, proxies=rules)
+        await save(models, "http://10.9.8.7:82/v1")
+        for model_id in ("openai", "small"):
+            async with models.gateway.place(ASKER, model_id, 1) as place:
+                await place.backend.invoke(call(), None)
+        assert proxy.targets == ["10.9.8.7:81", "10.9.8.7:82"]
+        direct = await open_host(environment={"OPENAI_BASE_URL": own}, proxies=rules)
+        async with direct.gateway.place(ASKER, "openai", 1) as place:
+            await place.backend.invoke(call(), None)
+        assert len(proxy.targets) == 2
+        proxy.refusal = 403
+        await models.gateway.close()
+        error = await failure(models)
+        assert error.details["reason"] == "unreachable"
+        assert "through the proxy: the proxy refused the connection (HTTP 403)" in error.message
 
 
 async def test_a_provider_that_the_environment_names_may_be_on_this_machine(

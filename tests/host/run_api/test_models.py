@@ -122,9 +122,8 @@ class Shop:
         """What every workspace may spend a day."""
         self.book = ModelRegistry(SavedChanges(house.journal, house.clock))
         ledger = WorkspaceLedger(house.journal, house.clock)
-        judge = EgressClient().judge
         self.desk = ModelGateway(
-            self.book, self.vault, self.redactor, house.clock, self._open, judge=judge, ledger=ledger
+            self.book, self.vault, self.redactor, house.clock, self._open, egress=EgressClient(), ledger=ledger
         )
         self.tracer = Tracer(house.clock, self.spans.append)
         self.models = Models(

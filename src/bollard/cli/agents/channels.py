@@ -30,6 +30,8 @@ def channel_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:
     able: dict[str, Any] = channel["abilities"]
     yield text("channels.head", channel=channel["channel_id"], kind=channel["kind"])
     yield text("channels.url", url=printable(_url(channel, text)))
+    if "proxy" in channel:
+        yield text("channels.through", proxy=printable(channel["proxy"]))
     yield text("channels.enabled", answer=text.yes_or_no(channel["enabled"]))
     yield text(f"channels.dedupe.{able['dedupe']}")
     can = [name for name in ("streaming", "edit", "reaction") if able[f"supports_{name}"]]

@@ -21,6 +21,8 @@ def model_lines(item: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("models.asks", name=printable(item["model"]), url=printable(item["base_url"]))
     if "secret" in item:
         yield text("models.key", secret=printable(item["secret"]))
+    if "proxy" in item:
+        yield text("models.through", proxy=printable(item["proxy"]))
     if "context_window" in item:
         yield text("models.window", tokens=item["context_window"])
     if "price" in item:

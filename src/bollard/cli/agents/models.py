@@ -30,6 +30,10 @@ class ModelOptions:
     base_url: Annotated[str | None, typer.Option("--base-url", metavar="URL", help="models.base_url")] = None
     name: Annotated[str | None, typer.Option("--model", metavar="NAME", help="models.model")] = None
     secret: Annotated[str | None, typer.Option("--secret", metavar="NAME", help="models.secret")] = None
+    proxy: Annotated[str | None, typer.Option("--proxy", metavar="URL", help="models.proxy")] = None
+    proxy_secret: Annotated[str | None, typer.Option("--proxy-secret", metavar="NAME", help="models.proxy_secret")] = (
+        None
+    )
     header: Annotated[list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="models.header")] = None
     context_window: Annotated[
         int | None, typer.Option("--context-window", metavar="TOKENS", help="models.context_window")
@@ -53,6 +57,8 @@ class ModelOptions:
             "base_url": self.base_url,
             "model": self.name,
             "secret": self.secret,
+            "proxy": self.proxy,
+            "proxy_secret": self.proxy_secret,
             "context_window": self.context_window,
             "max_output_tokens": self.max_output,
             "at_once": self.at_once,

@@ -10,10 +10,9 @@ from pydantic import Field
 
 from bollard.host.agents.config_form import KEPT
 from bollard.host.agents.names import ChosenName, ForeignId
-from bollard.host.agents.saved_body import SavedBody
+from bollard.host.agents.saved_proxy import ProxiedBody
 from bollard.host.channels.signing import new_secret, secret_bytes
 from bollard.host.egress.destination import Destination
-from bollard.host.errors import InvalidRequest
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
 from bollard.wire.addresses import is_loopback
 
@@ -42,7 +41,7 @@ class Abilities(Strict):
     )
 
 
-class SavedChannel(SavedBody):
+class SavedChannel(ProxiedBody):
     """A channel. Without a secret it neither sends nor receives anything."""
 
     noun = "channel"
@@ -80,6 +79,10 @@ class SavedChannel(SavedBody):
             raise self._wrong("channel_secret", "secret", str(error), "leave it out: the host makes one") from error
         if self.url is not None:
             self._check_url(self.url)
+        if self.proxy is not None and self.url is None:
+            raise self._wrong(
+                "channel_proxy_unused", "proxy", "the channel has no url, so nothing is sent", "set url, or omit proxy"
+            )
         if self.abilities.supports_streaming and not self.abilities.supports_edit:
             raise self._wrong(
                 "channel_streaming",
@@ -101,9 +104,6 @@ class SavedChannel(SavedBody):
         if place.scheme == "http" and not is_loopback(place.host):
             hint = "use https, or a program on this machine"
             raise self._wrong("channel_url_plain", "url", "is plain http to another machine", hint)
-
-    def _wrong(self, reason: str, field: str, problem: str, hint: str) -> InvalidRequest:
-        return self.invalid(reason, field, problem, hint, problem=problem)
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):

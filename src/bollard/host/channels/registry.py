@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from bollard.host.agents.saved_proxy import Logins, OwnProxy
 from bollard.host.channels.channel import (
     Abilities,
     Channel,
@@ -20,6 +21,7 @@ from bollard.host.channels.channel import (
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
+from bollard.host.egress.connections import NotSent
 from bollard.host.egress.destination import Destination, EgressRequest, EgressResponse
 from bollard.host.errors import EgressDenied, InvalidRequest, OutcomeUnknown, ToolFailed, UnknownName
 from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, CHANNELS_OF_WORKSPACE
@@ -38,8 +40,12 @@ _WAIT_MAX_S: Final = 3600.0
 class HttpChannel:
     """One saved channel of kind `http` that has a URL."""
 
-    def __init__(self, config: SavedChannel, workspace: str, clock: Clock, egress: EgressClient) -> None:
+    def __init__(
+        self, config: SavedChannel, workspace: str, clock: Clock, egress: EgressClient, logins: Logins | None = None
+    ) -> None:
+        """`logins` has the login of the channel's proxy."""
         self._config = config
+        self._proxy = OwnProxy(config, logins, workspace, f"channel:{config.channel_id}")
         self._workspace = workspace
         self._clock = clock
         self._egress = egress
@@ -63,7 +69,9 @@ class HttpChannel:
             redirects=0,
         )
         try:
-            reply = await self._egress.fetch(request)
+            reply = await self._egress.fetch(request, await self._proxy.open())
+        except NotSent as error:
+            return NotDelivered(str(error), retryable=True)
         except EgressDenied as error:
             return NotDelivered(f"{error.message}; {error.hint}", retryable=isinstance(error, UnknownName))
         except ToolFailed as error:
@@ -155,6 +163,7 @@ class ChannelRepository(Repository[SavedChannel]):
         sealer: Sealer | None = None,
         redactor: Redactor | None = None,
         egress: EgressClient | None = None,
+        logins: Logins | None = None,
     ) -> None:
         """`is_open` says whether a workspace is open: a channel of a closed workspace receives and sends nothing.
         Without a `sealer`, in memory, secrets are stored in plain text."""
@@ -162,6 +171,7 @@ class ChannelRepository(Repository[SavedChannel]):
         self._sealer = sealer
         self._redactor = redactor or Redactor()
         self._egress = egress or EgressClient()
+        self._logins = logins
         self._is_open = is_open
         self._clock = clock
         self._secrets: dict[tuple[str, str], str] = {}
@@ -209,6 +219,7 @@ class ChannelRepository(Repository[SavedChannel]):
 
     def _check_reach(self, config: SavedChannel) -> None:
         """Refuse an address that the egress rules forbid. A host name is checked with each delivery."""
+        config.check_proxy(self._egress)
         if config.url is None:
             return
         try:
@@ -267,7 +278,9 @@ class ChannelRepository(Repository[SavedChannel]):
         if before is not None:
             self._live.pop((before.workspace, before.id), None)
         if after is not None and after.value.enabled and after.value.url is not None and after.value.secret:
-            self._live[after.workspace, after.id] = HttpChannel(after.value, after.workspace, self._clock, self._egress)
+            self._live[after.workspace, after.id] = HttpChannel(
+                after.value, after.workspace, self._clock, self._egress, self._logins
+            )
 
     def _read_channel(self, body: JsonObject, workspace: str) -> SavedChannel:
         config = SavedChannel.read(body)

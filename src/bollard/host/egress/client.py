@@ -1,5 +1,6 @@
 """The HTTP client for all outgoing requests. A name is resolved once, all of its addresses must be public, and the
-client connects to one of exactly these addresses. Each redirect is checked again. Proxy variables are ignored.
+client connects to one of exactly these addresses, directly or through a proxy. Each redirect is checked again. Proxy
+variables of other programs (`HTTPS_PROXY`) are ignored.
 """
 
 import asyncio
@@ -7,7 +8,7 @@ import functools
 import ipaddress
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
@@ -33,6 +34,7 @@ from bollard.host.egress.destination import (
     check_request,
     sent_on,
 )
+from bollard.host.egress.proxy import Proxy, ProxyRules, Route, Tunnel
 from bollard.host.errors import EgressDenied, OutcomeUnknown, SettingsError, ToolFailed, UnknownName
 from bollard.host.limits import (
     EGRESS_ADDRESSES,
@@ -66,6 +68,8 @@ class SystemResolver:
         return list(dict.fromkeys(ipaddress.ip_address(entry[4][0]) for entry in found))
 
 
+Lookup = Callable[[Destination, float], Awaitable[Sequence[Address]]]
+"""Resolves a place within so many seconds, and checks its addresses; raises `EgressDenied`."""
 _log = structlog.get_logger("bollard.host.egress")
 _HINT: Final = "an operator can open it with the setting egress_allow"
 _NAME_HINT: Final = "check the name; an operator can open a place inside with the setting egress_allow"
@@ -80,17 +84,19 @@ class EgressClient:
         resolver: Resolver | None = None,
         tls: Callable[[], ssl.SSLContext] = trusted,
         at_once: int = EGRESS_AT_ONCE,
+        proxies: ProxyRules | None = None,
     ) -> None:
         self._allow = allow or AllowList()
+        self._proxies = proxies or ProxyRules()
         self._resolver = resolver or SystemResolver()
         self._tls = tls
         self._places = asyncio.Semaphore(at_once)
 
     @classmethod
-    def of_setting(cls, entries: Iterable[str]) -> "EgressClient":
+    def of_setting(cls, entries: Iterable[str], proxies: ProxyRules | None = None) -> "EgressClient":
         """Build the client from the setting `egress_allow`. Raises `SettingsError`."""
         try:
-            return cls(parse_allow(entries))
+            return cls(parse_allow(entries), proxies=proxies)
         except ValueError as error:
             raise SettingsError(
                 f"egress_allow: {error}",
@@ -100,9 +106,9 @@ class EgressClient:
                 problem=str(error),
             ) from error
 
-    async def fetch(self, request: EgressRequest) -> EgressResponse:
-        """Send a request. Raises `EgressDenied`, `ToolFailed` if it had no effect, and `OutcomeUnknown` if it may have
-        had one."""
+    async def fetch(self, request: EgressRequest, proxy: Proxy | None = None) -> EgressResponse:
+        """Send a request, through `proxy` instead of the proxy of the host if given. Raises `EgressDenied`,
+        `ToolFailed` if it had no effect, and `OutcomeUnknown` if it may have had one."""
         place = check_request(request)
         hop = Redirect(place=place, method=request.method, headers=request.headers, body=request.body)
         most = min(request.max_bytes, EGRESS_BODY_BYTES)
@@ -112,7 +118,7 @@ class EgressClient:
         """Whether an earlier hop may have had an effect."""
         for left in range(min(request.redirects, EGRESS_REDIRECTS), -1, -1):
             try:
-                response = await self._hop(hop, most, max(0.0, ends - loop.time()))
+                response = await self._hop(hop, most, max(0.0, ends - loop.time()), proxy)
             except EgressDenied as error:
                 if changed:
                     raise _outcome_unknown(hop.place, error.message) from error
@@ -140,10 +146,51 @@ class EgressClient:
             limit=request.redirects,
         )
 
-    async def judge(self, place: Destination, within_s: float) -> Sequence[Address]:
-        """The addresses that a request may connect to. Raises `EgressDenied`, with the same sentence for private and
-        unknown names."""
+    async def judge(self, place: Destination, within_s: float, proxy: Proxy | None = None) -> Sequence[Route]:
+        """The routes that a request may take. Raises `EgressDenied`, with the same sentence for private and unknown
+        names."""
         self.check_host(place)
+        return await self.route(place, within_s, self._lookup, proxy)
+
+    async def route(
+        self, place: Destination, within_s: float, lookup: Lookup, own: Proxy | None = None
+    ) -> Sequence[Route]:
+        """The routes to a destination whose addresses `lookup` resolves and checks: through the proxy of a model or
+        channel, `own`, or through that of the host, or directly. Raises what `lookup` raises, and `NotSent`."""
+        until = asyncio.get_running_loop().time() + within_s
+        proxy = own or self._proxies.proxy
+        if proxy is None or (own is None and self._proxies.skips_host(place)):
+            return await lookup(place, within_s)
+        targets: Sequence[Address | str] = [place.host]
+        if literal(place.host) is not None or not self._proxies.resolves:
+            try:
+                found = targets = await lookup(place, within_s)
+            except UnknownName as error:
+                hint = "check the name; where only the proxy resolves names, an operator sets proxy_resolves"
+                raise UnknownName(error.message, reason="not_resolved", hint=hint, host=place.host) from error
+            if own is None and all(self._proxies.skips(address, place.port) for address in found):
+                return found
+        left_s = max(0.0, until - asyncio.get_running_loop().time())
+        at = await self._proxy_addresses(proxy, left_s, is_checked=own is not None)
+        tunnels = [Tunnel(proxy=proxy, at=each, target=target) for target in targets for each in at]
+        return tunnels[:EGRESS_ADDRESSES]
+
+    async def _proxy_addresses(self, proxy: Proxy, within_s: float, *, is_checked: bool) -> Sequence[Address]:
+        """The operator sets the proxy of the host, so it may be inside. That of a model or channel obeys the address
+        rules (ADR 0107)."""
+        if is_checked:
+            self.check_host(proxy.place)
+            return await self._lookup(proxy.place, within_s)
+        if (address := literal(proxy.host)) is not None:
+            return [address]
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._resolver.addresses(proxy.host)
+        except (OSError, UnicodeError, ValueError) as error:  # including a timeout
+            _log.warning("the proxy has no address", host=proxy.host, problem=str(error))
+            raise NotSent("the name of the proxy has no address") from error
+
+    async def _lookup(self, place: Destination, within_s: float) -> Sequence[Address]:
         if (address := literal(place.host)) is not None:
             return [address]
         try:
@@ -180,7 +227,7 @@ class EgressClient:
     def _problem(self, place: Destination, address: Address) -> str | None:
         return None if self._allow.has(address, place.port) else address_problem(address)
 
-    async def _hop(self, hop: Redirect, most: int, left_s: float) -> EgressResponse:
+    async def _hop(self, hop: Redirect, most: int, left_s: float, proxy: Proxy | None) -> EgressResponse:
         loop = asyncio.get_running_loop()
         ends = loop.time() + left_s
         try:
@@ -190,7 +237,8 @@ class EgressClient:
             raise NotSent("too many outgoing requests are active") from None
         try:
             left_s = max(0.0, ends - loop.time())
-            connections = Connections(hop.place, min(EGRESS_CONNECT_S, left_s), self.judge, self._tls, keeps=False)
+            judge = functools.partial(self.judge, proxy=proxy)
+            connections = Connections(hop.place, min(EGRESS_CONNECT_S, left_s), judge, self._tls, keeps=False)
             request = HttpRequest(
                 method=hop.method,
                 path=hop.place.path,

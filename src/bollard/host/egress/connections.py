@@ -1,7 +1,7 @@
 """HTTP/1.1 connections to one destination, with keep-alive and streamed responses.
 
-Every wait and every size has a limit. A `Judge` decides which addresses a connection may go to, each time one is made.
-It knows no proxies, no redirects and no compression, and its callers decide what an answer means.
+Every wait and every size has a limit. A `Judge` decides how a connection may be made, each time one is made. It knows
+no redirects and no compression, and its callers decide what an answer means.
 """
 
 import asyncio
@@ -18,13 +18,14 @@ import httptools
 import msgspec
 
 from bollard.host.egress.destination import Address, Destination
+from bollard.host.egress.proxy import Route, Tunnel
 from bollard.host.limits import EGRESS_FRAMING, EGRESS_KEPT_CONNECTIONS, EGRESS_KEPT_S, EGRESS_SETTLE_S
 
 PIECE_BYTES: Final = 65536
 """The limit of one read."""
-Judge = Callable[[Destination, float], Awaitable[Sequence[Address]]]
-"""Resolves a name within this many seconds, and returns the addresses that may be connected to. Raises
-`EgressDenied`."""
+Judge = Callable[[Destination, float], Awaitable[Sequence[Route]]]
+"""Resolves a name within this many seconds, and returns the routes that a connection may take: addresses, or tunnels
+through a proxy. Raises `EgressDenied`, and `NotSent` if the proxy has no address."""
 
 
 class NotSent(Exception):
@@ -63,7 +64,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    address: Address
+    address: Address | None
     kept_at: float | None = None
     """Since when it waits for another request; `None` for a new one."""
 
@@ -140,8 +141,8 @@ class HttpAnswer:
         return tuple(self._incoming.headers)
 
     @property
-    def address(self) -> Address:
-        """The address of the server."""
+    def address(self) -> Address | None:
+        """The address of the server; `None` if a proxy resolved its name."""
         return self._connection.address
 
     @property
@@ -254,6 +255,15 @@ def trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
+async def _open(route: Route, port: int, tls: ssl.SSLContext | None, name: str | None) -> Connection:
+    """Raises `OSError`."""
+    if isinstance(route, Tunnel):
+        sock = await route.open(port)
+        streams = await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name)
+        return Connection(*streams, address=None if isinstance(route.target, str) else route.target)
+    return Connection(*await asyncio.open_connection(str(route), port, ssl=tls, server_hostname=name), address=route)
+
+
 class Connections:
     """Connections to one destination, reused for further requests if `keeps` is set."""
 
@@ -342,19 +352,19 @@ class Connections:
     async def _connect(self) -> Connection:
         place, loop = self._place, asyncio.get_running_loop()
         until = loop.time() + self._connect_s
-        addresses = await self._judge(place, self._connect_s)
+        routes = await self._judge(place, self._connect_s)
         tls = self._tls() if place.scheme == "https" else None
         name = place.host if tls is not None else None
         # An address that drops packets must leave time for the others.
-        each_s = (until - loop.time()) / max(1, len(addresses))
+        each_s = (until - loop.time()) / max(1, len(routes))
         problem, cause = "the name has no address", None
-        for address in addresses:
+        for route in routes:
             try:
                 async with asyncio.timeout(each_s):
-                    streams = await asyncio.open_connection(str(address), place.port, ssl=tls, server_hostname=name)
-                return Connection(*streams, address=address)
+                    return await _open(route, place.port, tls, name)
             except OSError as error:  # among them every problem of TLS, and the time that is up
                 problem, cause = _problem_of(error), error
+                problem = f"through the proxy: {problem}" if isinstance(route, Tunnel) else problem
         raise NotSent(problem) from cause
 
     def _take(self) -> Connection | None:

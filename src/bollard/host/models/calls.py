@@ -12,18 +12,20 @@ from typing import Final, Protocol, cast
 
 import msgspec
 
+from bollard.host.agents.saved_proxy import OwnProxy
 from bollard.host.clock import Clock
 from bollard.host.egress.addresses import host_problem, literal
-from bollard.host.egress.client import Resolver, SystemResolver
+from bollard.host.egress.client import EgressClient, Resolver, SystemResolver
 from bollard.host.egress.connections import Judge
 from bollard.host.egress.destination import Address, Destination
+from bollard.host.egress.proxy import Route
 from bollard.host.errors import Conflict, EgressDenied, ModelFailed, NotFound, UnknownName
 from bollard.host.log.saved_resources import Saved
 from bollard.host.models.boundary import ModelBackend
 from bollard.host.models.limits import ADDRESSES, BACKENDS_OPEN, KEYS_KEPT
 from bollard.host.models.pacing import ModelPace
 from bollard.host.models.pricing import WorkspaceLedger
-from bollard.host.models.registry import ModelRegistry, RegisteredModel
+from bollard.host.models.registry import ModelRegistry, Origin, RegisteredModel
 from bollard.host.models.specs import SavedModel
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import SecretNote
@@ -181,17 +183,17 @@ class ModelGateway:
         clock: Clock,
         opens: OpenBackend = open_backend,
         *,
-        judge: Judge,
+        egress: EgressClient,
         ledger: WorkspaceLedger | None = None,
     ) -> None:
-        """`judge` checks the addresses of saved models' providers; `ledger` records calls outside of runs."""
+        """`egress` finds the routes to providers; `ledger` records calls outside of runs."""
         self.book: Final = book
         self.ledger: Final = ledger
         self._keys = keys
         self._redactor = redactor
         self._clock = clock
         self._opens = opens
-        self._judge = judge
+        self._egress = egress
         self._accounts: Accounts | None = None
         self._open: OrderedDict[tuple[str, str], _Open] = OrderedDict()
         self._cached_keys: OrderedDict[tuple[str, str, str, int], str] = OrderedDict()
@@ -248,12 +250,25 @@ class ModelGateway:
         if entry is None or entry.spec != spec:
             if entry is not None:
                 self._retire(entry)
-            judge = self._judge if known.origin == "saved" else provider_addresses
+            judge = self._judge_of(workspace, spec, known.origin)
             entry = self._open[place] = _Open(spec, self._opens(spec, judge), self._clock)
         self._open.move_to_end(place)
         while len(self._open) > BACKENDS_OPEN:
             self._retire(self._open.popitem(last=False)[1])
         return entry
+
+    def _judge_of(self, workspace: str, spec: SavedModel, origin: Origin) -> Judge:
+        if origin != "saved":
+            return functools.partial(self._egress.route, lookup=provider_addresses)
+        if spec.proxy is None:
+            return self._egress.judge
+
+        own = OwnProxy(spec, self._keys, workspace, f"model:{spec.model_id}")
+
+        async def judge(place: Destination, within_s: float) -> Sequence[Route]:
+            return await self._egress.judge(place, within_s, await own.open())
+
+        return judge
 
     async def _key(self, asker: ModelCaller, known: RegisteredModel) -> str | None:
         if known.key is not None:

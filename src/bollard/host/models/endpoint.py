@@ -96,7 +96,7 @@ class Endpoint:
 
     def _with_visible_words(self, error: ModelFailed, answer: HttpAnswer) -> ModelFailed:
         """The message of a public provider is shown. That of an internal one goes to the host's log only."""
-        if address_problem(answer.address) is None:
+        if answer.address is not None and address_problem(answer.address) is None:
             return with_words(error)
         if error.provider_words:
             _log.warning("an internal provider refused a call", model=self._spec.model_id, words=error.provider_words)

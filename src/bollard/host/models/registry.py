@@ -225,6 +225,7 @@ class ModelRegistry:
         """Refuse an address that the egress rules forbid. A host name is checked with each connection."""
         if spec.style == "demo":
             return
+        spec.check_proxy(self._egress)
         place = Destination.of(spec.base_url)
         try:
             self._egress.check_host(place)

@@ -109,5 +109,5 @@ def open_models(
         if each.key is not None:
             redactor.hold(workspace, each.key)
     book = ModelRegistry(SavedChanges(journal, clock), environment=named, default_model=default_model, egress=egress)
-    gateway = ModelGateway(book, vault, redactor, clock, judge=egress.judge, ledger=WorkspaceLedger(journal, clock))
+    gateway = ModelGateway(book, vault, redactor, clock, egress=egress, ledger=WorkspaceLedger(journal, clock))
     return ModelParts(book=book, gateway=gateway, source=ModelSource(book))

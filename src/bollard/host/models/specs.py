@@ -6,7 +6,7 @@ import msgspec
 from pydantic import Field
 
 from bollard.host.agents.names import ChosenName
-from bollard.host.agents.saved_body import SavedBody
+from bollard.host.agents.saved_proxy import ProxiedBody
 from bollard.host.models.boundary import ModelType, Style
 from bollard.host.models.limits import (
     AT_ONCE_MAX,
@@ -61,7 +61,7 @@ class SavedPrice(Strict):
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"
 
 
-class SavedModel(SavedBody):
+class SavedModel(ProxiedBody):
     """The configuration of one model: everything that a call needs except the key."""
 
     noun = "model"
