@@ -36,10 +36,10 @@ def names(folder: Path) -> list[str]:
 
 def test_each_day_has_its_file_and_a_restart_continues_it(tmp_path: Path, calendar: Calendar) -> None:
     for line in ("one", "two"):
-        files = LogFiles(tmp_path / "logs", now=calendar)
+        files = LogFiles(tmp_path / "logs", pytest.fail, now=calendar)
         files.write(line)
         files.close()
-    files = LogFiles(tmp_path / "logs", now=calendar)
+    files = LogFiles(tmp_path / "logs", pytest.fail, now=calendar)
     calendar.now += timedelta(days=1)
     files.write("three")
     files.close()
@@ -50,21 +50,21 @@ def test_each_day_has_its_file_and_a_restart_continues_it(tmp_path: Path, calend
 
 def test_a_full_file_is_followed_by_a_part_and_the_oldest_files_go(tmp_path: Path, calendar: Calendar) -> None:
     (tmp_path / "notes.txt").write_text("not ours")
-    files = LogFiles(tmp_path, now=calendar, file_bytes=10, files=3)
+    files = LogFiles(tmp_path, pytest.fail, now=calendar, file_bytes=10, files=3)
     for number in range(6):
         files.write(f"line {number}")  # 7 bytes: one for each file
     files.close()
     kept = ["bollard-2026-03-01.3.log", "bollard-2026-03-01.4.log", "bollard-2026-03-01.5.log"]
     assert names(tmp_path) == [*kept, "notes.txt"]
     calendar.now += timedelta(days=1)
-    again = LogFiles(tmp_path, now=calendar, file_bytes=10, files=3)
+    again = LogFiles(tmp_path, pytest.fail, now=calendar, file_bytes=10, files=3)
     again.write("x" * 100)  # a line is never cut
     again.close()
     assert names(tmp_path) == [*kept[1:], "bollard-2026-03-02.log", "notes.txt"]
 
 
 def test_ten_parts_of_a_day_are_deleted_in_the_order_of_their_numbers(tmp_path: Path, calendar: Calendar) -> None:
-    files = LogFiles(tmp_path, now=calendar, file_bytes=1, files=2)
+    files = LogFiles(tmp_path, pytest.fail, now=calendar, file_bytes=1, files=2)
     for number in range(12):
         files.write(str(number))
     files.close()
@@ -74,14 +74,13 @@ def test_ten_parts_of_a_day_are_deleted_in_the_order_of_their_numbers(tmp_path: 
 def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"log_dir .* cannot be written") as refused:
-        LogFiles(tmp_path / "file")
+        LogFiles(tmp_path / "file", pytest.fail)
     assert refused.value.details["reason"] == "log_dir_unwritable"
 
 
-def test_a_failing_disk_stops_nothing_and_is_reported_once(
-    tmp_path: Path, calendar: Calendar, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = LogFiles(tmp_path / "logs", now=calendar)
+def test_a_failing_disk_stops_nothing_and_is_reported_once(tmp_path: Path, calendar: Calendar) -> None:
+    problems: list[str] = []
+    files = LogFiles(tmp_path / "logs", problems.append, now=calendar)
     os.rename(tmp_path / "logs", tmp_path / "away")
     for _ in range(2):
         calendar.now += timedelta(days=1)
@@ -89,7 +88,7 @@ def test_a_failing_disk_stops_nothing_and_is_reported_once(
     os.rename(tmp_path / "away", tmp_path / "logs")
     files.write("back")
     files.close()
-    assert capsys.readouterr().err.count("the log file cannot be written") == 1
+    assert problems == ["No such file or directory"]
     assert (tmp_path / "logs/bollard-2026-03-03.log").read_text() == "back\n"
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,18 +16,21 @@ _NAME: Final = re.compile(r"bollard-(\d{4}-\d\d-\d\d)(?:\.(\d{1,9}))?\.log")
 
 class LogFiles:
     """Appends lines to the file of the day. A full file is followed by a further part of its day. One host writes into
-    a folder. A failure to write does not stop the host: the first lost line is reported on stderr."""
+    a folder. A failure to write does not stop the host."""
 
     def __init__(
         self,
         folder: Path,
+        report: Callable[[str], object],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         file_bytes: int = LOG_FILE_BYTES,
         files: int = LOG_FILES,
     ) -> None:
-        """Raises `SettingsError` if the folder cannot be used."""
+        """`report` is called with the problem when a line is lost, once until lines are written again. Raises
+        `SettingsError` if the folder cannot be used."""
         self._folder = folder
+        self._report = report
         self._now = now
         self._file_bytes = file_bytes
         self._files = files
@@ -61,7 +63,7 @@ class LogFiles:
             except OSError as error:
                 if not self._broken:
                     self._broken = True
-                    sys.stderr.write(f"bollard: the log file cannot be written: {error.strerror or error}\n")
+                    self._report(error.strerror or str(error))
 
     def close(self) -> None:
         with self._lock:

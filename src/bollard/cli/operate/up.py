@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,10 @@ def up(
     asked |= {"host": host, "tls_cert": tls_cert, "tls_key": tls_key}
     settings = read_settings(os.environ, Path(), asked)
     redactor = Redactor()
-    files = LogFiles(Path(settings.log_dir)) if settings.log_dir else None
+
+    def report(problem: str) -> None:
+        sys.stderr.write(shell.text("up.log_lost", problem=problem) + "\n")
+
+    files = LogFiles(Path(settings.log_dir), report) if settings.log_dir else None
     configure_logs(settings.log_level, for_people=not shell.for_programs, hidden=redactor.everywhere.value, files=files)
     return serve(settings, Announcer(shell), redactor)
