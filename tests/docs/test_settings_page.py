@@ -4,17 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-
-import pytest
-from tests.doubles.manual_clock import ManualClock
-
-from bollard.host.http.resources.metrics import PoolVitals, Vitals, process_families
-from bollard.host.log.journal import WriterNumbers
-from bollard.host.runs.backlog import QueueShares
-from bollard.host.telemetry.counts import HostCounts
-from bollard.host.telemetry.prometheus import process_numbers
 
 
 def _describe(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -43,22 +33,6 @@ def test_a_setting_that_changed_is_noticed(root: Path, tmp_path: Path) -> None:
     done = _describe(tmp_path, "--check")
     assert done.returncode == 1
     assert "docs/reference/settings.md is not what the code says\nhint: run scripts/describe" in done.stderr
-
-
-@pytest.fixture
-def families() -> dict[str, Any]:
-    """Every metric of a host, with nothing behind it."""
-    backlog = SimpleNamespace(size=0, since_ms=None, shares=QueueShares())
-    dispatcher = SimpleNamespace(live={}, backlog=backlog)
-    hub = SimpleNamespace(readers=0, cut=0)
-    journal: Any = SimpleNamespace(numbers=WriterNumbers(), waiting=0, full=False)
-    core: Any = SimpleNamespace(dispatcher=dispatcher, hub=hub)
-    pool = PoolVitals(name="p", status="ready", problem=None, workers=1, crashes=0)
-    vitals = Vitals(
-        version="1", core=core, journal=journal, clock=ManualClock(), counts=HostCounts(), pools=lambda: [pool]
-    )
-    found = [*vitals.families(), *process_families(process_numbers())]
-    return {family.name: family for family in found}
 
 
 def test_every_metric_has_its_row_with_its_kind_and_its_sentence(

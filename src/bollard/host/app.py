@@ -313,6 +313,7 @@ class Host:
             artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms),
             questions=core.questions,
             confinement=confinement,
+            counts=self._operating.counts.runs,
         )
 
     async def _set_going(self, parts: HostParts) -> None:

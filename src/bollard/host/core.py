@@ -182,6 +182,7 @@ def build_core(
         parked=parked,
         agents=agents,
         holds_secret=parts.redactor.holds,
+        counts=counts,
     )
     budgets = parts.budgets or Budgets(clock)
     executor = Executor(
@@ -200,7 +201,7 @@ def build_core(
         clock=clock,
         live=dispatcher.live,
         agents=agents,
-        execute=DetachedCalls(executor, journal, clock).execute,
+        execute=DetachedCalls(executor, journal, clock, counts).execute,
         submit_event=intake.raise_event,
         is_offered=parts.sources.offers,
     )

@@ -93,6 +93,36 @@ def test_a_call_is_shown_allowed_and_done(asking: Any) -> None:
     assert asking.get(f"/api/v1/approvals/{item['approval_id']}").headers["etag"] == '"3"'
 
 
+def test_approvals_and_calls_are_counted(asking: Any) -> None:
+    def numbers() -> dict[str, float]:
+        lines = asking.get("/metrics").body.decode().splitlines()
+        return {
+            line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("bollard_")
+        }
+
+    before = numbers()
+    allowed_run, allowed = parked(asking)
+    denied_run, denied = parked(asking)
+    given_up, _ = parked(asking)
+    waiting = numbers()
+    assert waiting["bollard_approvals_waiting"] == before["bollard_approvals_waiting"] + 3
+    assert waiting["bollard_approvals_asked_total"] == before["bollard_approvals_asked_total"] + 3
+    decide(asking, allowed)
+    decide(asking, denied, "deny")
+    asking.post(f"/api/v1/runs/{given_up}/cancel")
+    for run_id in (allowed_run, denied_run, given_up):
+        asking.ended(run_id)
+    asking.until("/api/v1/approvals?status=expired", lambda page: _of(page, given_up))
+    after = numbers()
+    assert after["bollard_approvals_waiting"] == before["bollard_approvals_waiting"]
+    for decision in ("granted", "denied", "expired"):
+        name = f'bollard_approvals_decided_total{{decision="{decision}"}}'
+        assert after[name] == before[name] + 1
+    for outcome in ("completed", "rejected"):
+        name = f'bollard_actions_total{{kind="tool",outcome="{outcome}"}}'
+        assert after[name] >= before.get(name, 0) + 1
+
+
 def test_a_no_reaches_the_runner(asking: Any) -> None:
     run_id, item = parked(asking)
     assert decide(asking, item, "deny").status == 200

@@ -115,4 +115,4 @@ def test_what_a_run_did_is_read_back_call_by_call(client: Any) -> None:
     rest = client.get(f"{path}?limit=2&cursor={first['next_cursor']}").json
     assert [*first["items"], *rest["items"]] == items
     assert client.get("/api/v1/runs/run_of_nobody/calls").status == 404
-    assert 'bollard_actions_total{outcome="rejected"}' in client.get("/metrics").body.decode()
+    assert 'bollard_actions_total{kind="tool",outcome="rejected"}' in client.get("/metrics").body.decode()

@@ -262,6 +262,9 @@ def test_a_run_asks_the_bases_of_its_agent_and_no_other(api: Any) -> None:
         events = api.read(run_id)
         (message,) = [each.data["data"]["message"] for each in events if each.type == "message.completed"]
         assert message["content"] == said
+    metrics = api.get("/metrics").body.decode()
+    assert 'bollard_retrievals_total{outcome="ok"} 1' in metrics
+    assert "bollard_retrieval_seconds_count 1" in metrics, "refused queries reach no base"
 
 
 def test_a_base_and_its_documents_outlive_a_restart_and_a_deleted_one_does_not(

@@ -543,7 +543,12 @@ async def test_code_of_a_run_that_has_another_owner_costs_its_worker_if_it_does_
 ) -> None:
     stage = await stages(memory_store)
     worker, _, run_id = await started(stage)
-    stage.dispatcher.live[run_id].fenced()
+    live = stage.dispatcher.live[run_id]
+    await live.written()
+    live.note("api.called", {"action": "history.page", "outcome": "ok"}, pressing=False)
+    live.fenced()
+    assert not live.note("api.called", {"action": "history.page", "outcome": "ok"}, pressing=False)
+    assert live.environment.counts.records_lost == 2, "one that was not written yet, and one that came too late"
     await worker.until(lambda: worker.cancels)
     assert worker.cancels == [(run_id, "host.lost")]
     loop_time.advance(limits.CANCEL_GRACE_S + 0.1)

@@ -18,6 +18,7 @@ from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.egress.destination import EgressResponse
 from bollard.host.errors import NotFound, SandboxUnavailable, ToolFailed
 from bollard.host.limits import FOUND_LINES, WORKSPACE_KEPT_S
+from bollard.host.telemetry.counts import RunCounts
 from bollard.host.tools.builtin import BuiltinTools, ProgramTools, probe_sandbox
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import Workspaces, find_lines
@@ -213,7 +214,8 @@ def test_a_search_that_nobody_waits_for_ends_with_the_file_it_is_in(tmp_path: Pa
 async def test_a_program_that_finds_no_place_in_time_was_surely_not_started(
     tools: BuiltinTools, home: Path, confined: Confinement
 ):
-    programs = ProgramTools(Workspaces(home), lambda: confined, at_once=1)
+    counts = RunCounts()
+    programs = ProgramTools(Workspaces(home), lambda: confined, at_once=1, counts=counts)
 
     def order(run_id: str, command: str, within_s: float) -> CallOrder:
         return CallOrder(
@@ -230,9 +232,13 @@ async def test_a_program_that_finds_no_place_in_time_was_surely_not_started(
             await asyncio.sleep(0.01)
         with pytest.raises(ToolFailed, match="too many programs"):
             await programs.exec(order("run_2", "echo > started", 2.1))
+    assert (counts.programs_running, counts.programs) == (1, {})
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     assert not (home / "run_2/files/started").exists()
+    for command in ("true", "false"):
+        await programs.exec(order("run_3", command, 60))
+    assert (counts.programs_running, counts.programs) == (0, {"cancelled": 1, "completed": 1, "failed": 1})
 
 
 async def test_two_edits_at_once_are_both_kept(say):

@@ -33,6 +33,7 @@ from bollard.host.log.records import DeliverTo, NewRecord, encode_data
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.recorder import into
 from bollard.host.secrets.redactor import Redactor
+from bollard.host.telemetry.counts import RunCounts
 from bollard.protocol import JsonObject
 
 _log = structlog.get_logger("bollard.actions")
@@ -293,7 +294,17 @@ class LiveLedger:
 class DetachedLedger:
     """The ledger of one call whose run has ended."""
 
-    def __init__(self, journal: Journal, clock: Clock, *, workspace: str, run_id: str, flow: Flow) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        *,
+        workspace: str,
+        run_id: str,
+        flow: Flow,
+        counts: RunCounts | None = None,
+    ) -> None:
+        self._counts = counts or RunCounts()
         self._journal = journal
         self._clock = clock
         self._workspace = workspace
@@ -353,6 +364,7 @@ class DetachedLedger:
 
     def _log_failure(self, outcome: CommitResult | HostError) -> None:
         if isinstance(outcome, HostError):
+            self._counts.records_lost += 1
             _log.warning("the end of a call could not be recorded", run=self._run_id, problem=outcome.message)
 
     async def written(self) -> None:

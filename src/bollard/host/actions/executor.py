@@ -5,6 +5,7 @@ know the transports, and the approver asks people.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from bollard.host.actions.argument_validation import Validators
 from bollard.host.actions.budgets import Budgets, Cost, Reservation
@@ -34,6 +35,9 @@ from bollard.host.secrets.redactor import Redactor
 from bollard.host.store.store import Store
 from bollard.host.telemetry.counts import RunCounts
 from bollard.trust import canonical_sha256
+
+_UNKNOWN_KIND: Final = "none"
+"""The kind of a call whose capability the run does not have."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,7 +100,7 @@ class Executor:
             outcome = await self._execute(pending)
         finally:
             outcome = outcome or _cancelled(pending)
-            self._counts.act(outcome.status)
+            self._counts.act(_UNKNOWN_KIND if capability is None else capability.kind, outcome.status)
             calls.end(call_id, outcome)
         return outcome
 
@@ -255,10 +259,11 @@ def _cancelled(pending: _PendingCall) -> Outcome:
 class DetachedCalls:
     """Makes approved calls whose run has ended, through the same executor."""
 
-    def __init__(self, executor: Executor, journal: Journal, clock: Clock) -> None:
+    def __init__(self, executor: Executor, journal: Journal, clock: Clock, counts: RunCounts | None = None) -> None:
         self._executor = executor
         self._journal = journal
         self._clock = clock
+        self._counts = counts or RunCounts()
 
     async def execute(self, session: RunSession, approval: Approval) -> DetachedOutcome:
         """Make exactly the approved call, under the id it had in its run, so it is made once."""
@@ -275,6 +280,7 @@ class DetachedCalls:
             workspace=approval.workspace,
             run_id=approval.run_id,
             flow=Flow.of_bits(approval.flow),
+            counts=self._counts,
         )
         try:
             outcome = _detached_outcome(await self._executor.execute(session, call, ledger))

@@ -21,6 +21,7 @@ from bollard.host.runs.control import RunControl, WaitingRuns
 from bollard.host.runs.ids import IdMaker
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.store import Store
+from bollard.host.telemetry.counts import RunCounts
 from bollard.protocol import JsonValue
 
 ContainsSecret = Callable[[str, JsonValue], bool]
@@ -40,9 +41,11 @@ class ApprovalRequests:
         parked: WaitingRuns,
         agents: AgentRegistry,
         holds_secret: ContainsSecret,
+        counts: RunCounts | None = None,
     ) -> None:
+        self._counts = counts or RunCounts()
         self.registry = ApprovalRegistry()
-        self.log = ApprovalLog(journal, clock)
+        self.log = ApprovalLog(journal, clock, self._counts)
         self._clock = clock
         self._live = live
         self._agents = agents
@@ -191,7 +194,8 @@ class ApprovalRequests:
     def _withdraw(self, run: LiveRun, approval: Approval) -> None:
         self.registry.remove(approval)
         data = {"approval_id": approval.approval_id, "call_id": approval.call_id, "reason": "given_up"}
-        run.note("approval.expired", {**data})
+        if run.note("approval.expired", {**data}):
+            self._counts.approval("approval.expired")
 
     def _watch(self, run: LiveRun) -> None:
         run_id = run.facts.run_id

@@ -18,6 +18,7 @@ from bollard.host.log.entries import CommitResult, Committed, Entry, Expectation
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.telemetry.counts import RunCounts
 from bollard.protocol import JsonObject
 
 ApprovalAnswer = Permission | HostError
@@ -64,6 +65,11 @@ class ApprovalRegistry:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def waiting(self) -> int:
+        """Approvals without a decision."""
+        return sum(pending.status == "requested" for pending in self._open.values())
 
     def __iter__(self) -> Iterator[OpenApproval]:
         return iter([*self._open.values()])
@@ -125,9 +131,10 @@ class ApprovalLog:
     """Writes records of approvals, into the live run or, after its end, into its workspace. A change takes effect
     only when its record is on disk."""
 
-    def __init__(self, journal: Journal, clock: Clock) -> None:
+    def __init__(self, journal: Journal, clock: Clock, counts: RunCounts) -> None:
         self._journal = journal
         self._clock = clock
+        self._counts = counts
 
     async def into_run(
         self, run: LiveRun, kind: str, data: JsonObject, settled: Callable[[], None], lost: Callable[[], None] = _ignore
@@ -137,6 +144,8 @@ class ApprovalLog:
         landed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def written(result: ExpectationResult | None) -> None:
+            if result is not None:
+                self._counts.approval(kind)
             (lost if result is None else settled)()
             if not landed.done():
                 landed.set_result(result is not None)
@@ -162,6 +171,8 @@ class ApprovalLog:
         def written(outcome: CommitResult | HostError) -> None:
             if isinstance(outcome, HostError):
                 errors.append(outcome)
+            if isinstance(outcome, Committed):
+                self._counts.approval(kind)
             (settled if isinstance(outcome, Committed) else lost)()
             if not landed.done():
                 landed.set_result(not isinstance(outcome, HostError))

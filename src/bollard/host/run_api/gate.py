@@ -52,6 +52,7 @@ _RESOURCE_PARAMETERS: Final = (
 """Parameters that name the resource of a call."""
 _MAY_WAIT: Final = frozenset({"tools.call", "platform.request", "agents.call"})
 """Actions that may need an approval. The run's deadline and the capability's own limit bound them."""
+_RETRIEVE: Final = "knowledge.retrieve"
 _GONE: Final = AgentAPIError(code="not_found", message="there is no such run")
 _NO_ACTION: Final = AgentAPIError(code="unauthorized", message="the run API has no such action")
 
@@ -254,7 +255,10 @@ class RunApi:
         """Record the call and its outcome. The record may share a later commit."""
         data: JsonObject = {"action": call.action[:64], "outcome": outcome}
         if started is not None:
-            data["ms"] = round((self._clock.monotonic() - started) * 1000, 1)
+            seconds = self._clock.monotonic() - started
+            data["ms"] = round(seconds * 1000, 1)
+            if call.action == _RETRIEVE:
+                self._counts.retrieve(outcome, seconds)
         if (resource := _named(call, *_RESOURCE_PARAMETERS)) is not None:
             data["resource"] = resource
         if (key := _named(call, "key")) is not None:

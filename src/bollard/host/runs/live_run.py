@@ -269,6 +269,8 @@ class LiveRun:
         """Write a record of the host into the run. `landed` is called once the record is on disk. Returns False if the
         run takes no more records. A record that is not `pressing` may wait to share a commit."""
         if self.ending:
+            if not pressing:
+                self.environment.counts.records_lost += 1
             return False
         self.touch()
         self.recorder.observe(kind, data, expects, pressing=pressing)
@@ -476,7 +478,7 @@ class LiveRun:
         if (worker := self.working) is not None:
             worker.cancel("host.lost")
         self.ending, self.outcome = True, None
-        self.recorder.forsake()
+        self.environment.counts.records_lost += self.recorder.forsake()
 
     def _release(self) -> None:
         self.reassign = None

@@ -350,13 +350,15 @@ class RunRecorder:
         self._journal.hurry()
         return await landed is not None
 
-    def forsake(self) -> None:
-        """Drop unwritten records, and call the waiters."""
+    def forsake(self) -> int:
+        """Drop unwritten records, and call the waiters. Returns the number of dropped records."""
         self.close()
-        for batch in (self._in_flight, self.batch):
-            for landed, _ in () if batch is None else batch.waiters:
+        dropped = [batch for batch in (self._in_flight, self.batch) if batch is not None]
+        for batch in dropped:
+            for landed, _ in batch.waiters:
                 landed(None)
         self._in_flight, self.batch = None, PendingBatch()
+        return sum(len(batch.records) for batch in dropped)
 
     def close(self) -> None:
         if self._held is not None:

@@ -100,9 +100,12 @@ class ModelCounts:
 
 
 class RunCounts:
-    """Counts of runs and their calls. One per host."""
+    """Counts of runs, their calls and their approvals. One per host."""
 
-    __slots__ = ("actions", "begun", "denied", "ended", "first_delta", "models")
+    __slots__ = (
+        *("actions", "approvals", "begun", "denied", "ended", "first_delta", "models"),
+        *("programs", "programs_running", "records_lost", "retrieval_time", "retrievals"),
+    )
 
     def __init__(self) -> None:
         self.begun = 0
@@ -110,8 +113,18 @@ class RunCounts:
         """By status and reason; completed runs have no reason."""
         self.denied: dict[str, int] = {}
         """Calls of the run API that were refused before they had any effect, by code."""
-        self.actions: dict[str, int] = {}
-        """Calls of capabilities, by outcome."""
+        self.actions: dict[tuple[str, str], int] = {}
+        """Calls of capabilities, by kind and outcome."""
+        self.approvals: dict[str, int] = {}
+        """Records of approvals that are on disk, by type."""
+        self.retrievals: dict[str, int] = {}
+        """Queries of knowledge bases, by outcome."""
+        self.retrieval_time = Histogram(LATENCY_BOUNDS_S)
+        self.programs: dict[str, int] = {}
+        """Programs in the sandbox that ended, by outcome."""
+        self.programs_running = 0
+        self.records_lost = 0
+        """Records that no call waited for (class B) and that never reached the log."""
         self.first_delta = Histogram(LATENCY_BOUNDS_S)
         """Seconds from the start of a run to its first delta."""
         self.models = ModelCounts()
@@ -122,8 +135,19 @@ class RunCounts:
         key = (status, known)
         self.ended[key] = self.ended.get(key, 0) + 1
 
-    def act(self, status: str) -> None:
-        self.actions[status] = self.actions.get(status, 0) + 1
+    def act(self, kind: str, status: str) -> None:
+        self.actions[kind, status] = self.actions.get((kind, status), 0) + 1
+
+    def approval(self, record_type: str) -> None:
+        self.approvals[record_type] = self.approvals.get(record_type, 0) + 1
+
+    def retrieve(self, outcome: str, seconds: float) -> None:
+        known = outcome if outcome == "ok" or outcome in ERROR_MEANINGS else _OTHER
+        self.retrievals[known] = self.retrievals.get(known, 0) + 1
+        self.retrieval_time.observe(seconds)
+
+    def end_program(self, outcome: str) -> None:
+        self.programs[outcome] = self.programs.get(outcome, 0) + 1
 
     def deny(self, code: str, times: int = 1) -> None:
         known = code if code in ERROR_MEANINGS else _OTHER

@@ -21,6 +21,7 @@ from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed
 from bollard.host.limits import MIB, PROGRAM_DISK_FREE_BYTES, PROGRAM_OUTPUT_BYTES, PROGRAMS_AT_ONCE
+from bollard.host.telemetry.counts import RunCounts
 from bollard.host.tools.calculator import CalculationRefused, calculate
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import FileTools, RunFolders, Workspaces, check_room
@@ -39,8 +40,14 @@ class ProgramTools:
     """Runs a limited number of programs at once. Further ones wait in order."""
 
     def __init__(
-        self, workspaces: Workspaces, confinement: Callable[[], Confinement], *, at_once: int = PROGRAMS_AT_ONCE
+        self,
+        workspaces: Workspaces,
+        confinement: Callable[[], Confinement],
+        *,
+        at_once: int = PROGRAMS_AT_ONCE,
+        counts: RunCounts | None = None,
     ) -> None:
+        self._counts = counts or RunCounts()
         self._workspaces = workspaces
         self._confinement = confinement
         self._slots = asyncio.Semaphore(at_once)
@@ -58,10 +65,18 @@ class ProgramTools:
             raise ToolFailed(
                 "too many programs are running on this host", reason="too_many_programs", hint="try again later"
             ) from None
+        self._counts.programs_running += 1
+        ended = "refused"
         try:
             program = _program(order, folders, deadline - loop.time())
             result = await run_confined(program, confinement, watch=lambda: _check_space(folders))
+            ended = result.stopped or ("completed" if result.code == 0 else "failed")
+        except asyncio.CancelledError:
+            ended = "cancelled"
+            raise
         finally:
+            self._counts.programs_running -= 1
+            self._counts.end_program(ended)
             self._slots.release()
         return _call_result(result, program.timeout_s)
 
@@ -165,13 +180,14 @@ class BuiltinTools:
         artifacts: ToolArtifacts | None = None,
         questions: Questions | None = None,
         confinement: Confinement = _NOT_PROBED,
+        counts: RunCounts | None = None,
     ) -> None:
         self.revision = 0
         self._clock = clock
         self._confinement = confinement
         self._workspaces = workspaces
         self._files = files = FileTools(workspaces)
-        programs = ProgramTools(workspaces, lambda: self._confinement)
+        programs = ProgramTools(workspaces, lambda: self._confinement, counts=counts)
         self._tools: dict[str, _Tool] = {
             "now": self._now,
             "calculate": self._calculate,

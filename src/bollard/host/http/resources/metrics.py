@@ -106,6 +106,7 @@ class Vitals:
         return [
             gauge("bollard_info", "The version that runs.", Sample(1, {"version": self._version})),
             *self._of_runs(),
+            *self._of_calls(),
             *self._of_models(),
             *self._of_journal(),
             *self._of_workers(),
@@ -122,7 +123,6 @@ class Vitals:
         age_s = 0.0 if since is None else max(0.0, (self._clock.now_ms() - since) / 1000)
         ended = [Sample(n, {"status": status, "reason": reason}) for (status, reason), n in runs.ended.items()]
         denied = [Sample(n, {"code": code}) for code, n in runs.denied.items()]
-        acted = [Sample(n, {"outcome": status}) for status, n in runs.actions.items()]
         return [
             gauge("bollard_runs", "Runs that this host executes now.", *_by("state", states)),
             counter("bollard_runs_begun_total", "Runs that began here.", Sample(runs.begun)),
@@ -136,7 +136,42 @@ class Vitals:
             gauge("bollard_queue_age_seconds", "Age of the run that waits the longest.", Sample(age_s)),
             histogram("bollard_first_delta_seconds", "From a run's start here to its first words.", runs.first_delta),
             counter("bollard_grant_denials_total", "Calls of the run API that were refused, by code.", *denied),
-            counter("bollard_actions_total", "Calls of capabilities, by what came of them.", *acted),
+        ]
+
+    def _of_calls(self) -> list[Family]:
+        runs, approvals = self._runs, self._runs.approvals
+        acted = [Sample(n, {"kind": kind, "outcome": status}) for (kind, status), n in runs.actions.items()]
+        decided = Counter({each: approvals.get(f"approval.{each}", 0) for each in ("granted", "denied", "expired")})
+        return [
+            counter("bollard_actions_total", "Calls of capabilities, by kind and by what came of them.", *acted),
+            counter(
+                "bollard_approvals_asked_total",
+                "Approvals that calls asked for.",
+                Sample(approvals.get("approval.requested", 0)),
+            ),
+            counter("bollard_approvals_decided_total", "Approvals that ended, by decision.", *_by("decision", decided)),
+            gauge(
+                "bollard_approvals_waiting",
+                "Approvals that wait for a decision.",
+                Sample(self._core.approvals.registry.waiting),
+            ),
+            counter(
+                "bollard_retrievals_total",
+                "Queries of knowledge bases, by what came of them.",
+                *_by("outcome", Counter(runs.retrievals)),
+            ),
+            histogram("bollard_retrieval_seconds", "How long a query of a knowledge base took.", runs.retrieval_time),
+            gauge("bollard_programs", "Programs that run in the sandbox now.", Sample(runs.programs_running)),
+            counter(
+                "bollard_programs_total",
+                "Programs that ran in the sandbox, by how they ended.",
+                *_by("outcome", Counter(runs.programs)),
+            ),
+            counter(
+                "bollard_records_lost_total",
+                "Records of calls without effect that never reached the log.",
+                Sample(runs.records_lost),
+            ),
         ]
 
     def _of_models(self) -> list[Family]:

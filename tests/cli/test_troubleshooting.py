@@ -1,0 +1,149 @@
+"""The guide to troubleshooting: each symptom is brought about, and shows the message of its entry."""
+
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/guides/troubleshooting.md").read_text(encoding="utf-8")
+MESSAGES = dict(re.findall(r"^### (.+)\n\nMessage: `(.+)`$", GUIDE, re.MULTILINE))
+"""The message of each entry."""
+
+ELSEWHERE = {
+    "A plugin is quarantined": (
+        "tests/chaos/test_worker_faults.py",
+        "test_five_crashes_put_a_plugin_in_quarantine_with_a_reason_and_leave_the_others_alone",
+    ),
+    "The disk is full": (
+        "tests/chaos/test_full_disk.py",
+        "test_a_full_disk_takes_nothing_new_answers_questions_and_heals_by_itself",
+    ),
+    "The storage does not answer": (
+        "tests/chaos/test_stalls.py",
+        "test_requests_to_a_host_with_a_frozen_journal_are_told_and_repeated_return_the_first_outcome",
+    ),
+    "Commits are slow": (
+        "tests/chaos/test_pressure.py",
+        "test_a_slow_disk_makes_commits_larger_and_no_run_fails_for_it",
+    ),
+    "Records of reads are missing": (
+        "tests/host/runs/test_live.py",
+        "test_code_of_a_run_that_has_another_owner_costs_its_worker_if_it_does_not_stop",
+    ),
+    "Runs wait": (
+        "tests/host/http/test_draining.py",
+        "test_what_waits_stays_on_disk_while_the_host_drains_and_starts_when_it_takes_work_again",
+    ),
+    "An answer does not reach its channel": (
+        "tests/host/http/test_channels.py",
+        "test_a_program_that_refuses_is_told_of_in_the_deliveries",
+    ),
+    "The witness takes no heads": (
+        "tests/host/http/test_audit.py",
+        "test_a_host_whose_witness_is_down_goes_on_says_so_and_records_the_gap_when_it_is_back",
+    ),
+}
+"""Entries whose fault needs more than a command: the module and the test that bring it about."""
+
+
+def shows(entry: str, output: str) -> bool:
+    """Whether an output contains the message of an entry."""
+    parts = [re.escape(part) for part in MESSAGES[entry].split("…")]
+    return re.search(".*".join(parts), output) is not None
+
+
+@pytest.fixture
+def ask(host: Any, bollard: Any) -> Any:
+    """Run a command on the shared host; gives what it printed."""
+
+    def run(*arguments: str, **variables: str) -> str:
+        done = bollard(*arguments, "--text", **{**host.variables, **variables})
+        return done.out + done.err
+
+    return run
+
+
+def key(ask: Any, *rights: str) -> str:
+    wanted = [part for right in rights for part in ("--right", right)]
+    return re.search(r"blk_\S+", ask("keys", "add", "--name", "trouble", "--expires", "1d", *wanted))[0]
+
+
+def test_every_entry_has_a_message_and_a_test_that_brings_it_about() -> None:
+    entries = re.findall(r"^### (.+)$", GUIDE, re.MULTILINE)
+    assert entries == list(MESSAGES)
+    source = Path(__file__).read_text(encoding="utf-8")
+    here = set(re.findall(r'shows\(\s*"([^"]+)"', source))
+    assert here | set(ELSEWHERE) == set(entries)
+    assert not here & set(ELSEWHERE)
+    for module, name in ELSEWHERE.values():
+        assert f"def {name}(" in (ROOT / module).read_text(encoding="utf-8"), name
+
+
+def test_a_host_that_cannot_start_says_why(bollard: Any, host: Any, tmp_path: Path) -> None:
+    def up(*arguments: str, **variables: str) -> str:
+        return bollard("up", *arguments, **variables).err
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        used = up("--data", str(tmp_path / "new"), "--port", str(taken.getsockname()[1]))
+    assert shows("The port is in use", used)
+    assert shows("The data directory is in use", up("--data", str(host.data), "--port", "0"))
+    assert shows("A public address is refused", up("--data", str(tmp_path / "new"), "--host", "0.0.0.0"))
+    (tmp_path / "file").write_text("")
+    written = up("--data", str(tmp_path / "new"), BOLLARD_LOG_DIR=str(tmp_path / "file"))
+    assert shows("The log folder cannot be written", written)
+    (tmp_path / "bollard.toml").write_text("prot = 1\n")
+    assert shows("A setting is not known", up())
+
+
+def test_a_request_that_is_refused_says_why(ask: Any, host: Any) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        assert shows("No host answers", ask("runs", "list", "--url", f"http://127.0.0.1:{free.getsockname()[1]}"))
+    assert shows("The token is rejected", ask("runs", "list", "--token", "wrong"))
+    reader = key(ask, "runs.read", "conversations.read")
+    assert shows("A right is missing", ask("agents", "list", "--token", reader))
+    ask("chat", "--agent", "echo", "--conversation", "not yours", "--message", "hi")
+    assert shows("A conversation or a run is missing", ask("conversations", "show", "not yours", "--token", reader))
+    request = urllib.request.Request(f"{host.url}/metrics")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request)
+    with refused.value as answer:
+        assert shows("Prometheus cannot read the host", answer.read().decode())
+
+
+def test_an_agent_that_does_not_act_says_why(ask: Any, bollard: Any, host: Any, tmp_path: Path) -> None:
+    assert shows("A message started no run", ask("events", "post", "--type", "webhook.received"))
+    failed = bollard("chat", "--agent", "demo", "--message", "fail", "--json", **host.variables).lines[0]["run_id"]
+    assert shows("A run fails in its runner", ask("runs", "show", failed))
+    agent = {"agent_id": "toolless", "runner_id": "plugin:bollard/demo/default", "policy": {}}
+    (tmp_path / "agent.json").write_text(json.dumps(agent))
+    ask("agents", "save", str(tmp_path / "agent.json"))
+    assert shows("An agent does not get a tool", ask("chat", "--agent", "toolless", "--message", "call now {}"))
+    add = ("models", "add", "near", "--style", "openai-chat", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    assert shows("A model or a tool may not reach an address", ask(*add))
+
+
+def test_a_run_that_waits_for_an_approval_says_so(ask: Any, host: Any, started: Any, tmp_path: Path) -> None:
+    agent = {
+        "agent_id": "asking",
+        "runner_id": "plugin:bollard/demo/default",
+        "policy": {
+            "access": {"permissions": {"tools": ["call"]}, "resources": {"tools": {"add": ["tool:builtin/now"]}}},
+            "approval": {"mode": "always"},
+        },
+    }
+    (tmp_path / "agent.json").write_text(json.dumps(agent))
+    ask("agents", "save", str(tmp_path / "agent.json"))
+    chat = started("chat", "--agent", "asking", "--message", "call now {}", "--json", **host.variables)
+    asked = next(line for line in map(json.loads, chat.stdout) if line.get("type") == "approval.requested")
+    assert shows("A run waits for an approval", ask("runs", "show", asked["run_id"]))
+    assert "denied: now" in ask("approvals", "deny", asked["data"]["approval_id"], "--yes")
+    chat.communicate()
