@@ -158,7 +158,7 @@ async def test_readers_of_a_live_run_that_are_cut_again_and_again_get_all_of_it(
 
 
 @pytest.mark.smoke
-async def test_a_reader_that_stalls_is_cut_with_a_gap_and_delays_nobody(make_host, scripted):
+async def test_a_stalled_reader_is_cut_with_a_gap_and_delays_no_other_reader(make_host, scripted):
     host = make_host(scripted)
     await host.start()
     await host.ready("scripted")

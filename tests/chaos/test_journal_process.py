@@ -77,7 +77,7 @@ async def _last_of_socket(host, path, opened):
     return told["event"], told["data"]["data"]["reason"], connection.close_code
 
 
-async def test_readers_of_a_host_whose_journal_is_killed_are_told_that_it_stops(make_up):
+async def test_readers_get_a_gap_when_the_journal_of_their_host_is_killed(make_up):
     host = make_up()
     await host.start()
     try:

@@ -116,7 +116,7 @@ async def test_every_action_for_a_run_that_is_not_the_callers_gets_the_same_byte
     assert not {kind for kind in kinds if kind.startswith(("api.", "state.", "artifact", "steering."))}, kinds
 
 
-async def test_the_third_call_for_a_foreign_run_ends_the_worker_and_nobody_else(evil_host):
+async def test_the_third_call_for_a_foreign_run_ends_only_that_worker(evil_host):
     host = await evil_host(1)
     calls = [_call("host.info", f"run_{number:027x}") for number in range(3)]
     records, good = await asyncio.gather(

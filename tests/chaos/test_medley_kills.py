@@ -69,7 +69,7 @@ def ownerless(up):
 
 @pytest.mark.requirement("P05-27", "P05-29")
 @pytest.mark.smoke
-async def test_what_anybody_was_told_stays_true_whatever_is_killed_among_runs_of_every_kind(
+async def test_acknowledged_answers_stay_true_after_any_kill_among_runs_of_every_kind(
     up, make_chaos, receiver, tmp_path, seed, rounds
 ):
     dice, told = random.Random(seed), tmp_path / "told"

@@ -135,9 +135,7 @@ def old(request, tmp_path):
 
 
 @pytest.mark.parametrize("moment", ["before_cursor_execute", "after_cursor_execute"])
-def test_an_upgrade_that_is_killed_at_any_statement_leaves_what_was_there_and_is_completed_by_the_next(
-    old, moment, seed, rounds
-):
+def test_an_upgrade_killed_at_any_statement_changes_nothing_and_the_next_one_completes_it(old, moment, seed, rounds):
     before = old.hashes()
     assert before
     step = 1 if rounds > SHORT_ROUNDS else SLICE  # every statement in `make chaos`, every few in what a commit runs

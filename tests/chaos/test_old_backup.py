@@ -39,7 +39,7 @@ async def _run(client, number, data):
     return (await client.post("/api/v1/events", {**body, "data": data}))["run_id"]
 
 
-async def test_what_was_unfinished_in_an_old_backup_is_not_done_again_and_places_of_later_are_told_apart(
+async def test_unfinished_work_of_an_old_backup_is_not_repeated_and_later_positions_get_a_gap(
     make_host, scripted, tmp_path
 ):
     host = make_host(scripted)
@@ -144,7 +144,7 @@ def _killed_after(seconds, *arguments):
 
 
 @pytest.mark.parametrize("wait_s", [0.3, 0.6, 0.9])
-def test_a_backup_or_a_restore_that_is_killed_leaves_what_is_whole_or_nothing(past, tmp_path, wait_s):
+def test_a_killed_backup_or_restore_leaves_a_complete_result_or_nothing(past, tmp_path, wait_s):
     archive, there = tmp_path / "all.zip", tmp_path / "there"
     _killed_after(wait_s, "backup", archive, "--data", past, "--incomplete")
     if not archive.exists():

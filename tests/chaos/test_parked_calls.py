@@ -64,7 +64,7 @@ def conversation(host):
 
 
 @pytest.mark.parametrize("killed", ["once", "again"])
-async def test_a_yes_after_the_kill_is_carried_out_once_and_told(
+async def test_an_approval_after_the_kill_is_executed_once_and_reported(
     make_host, plugin_path, tmp_path, killed, seed, rounds
 ):
     points = [""] if killed == "once" else POINTS if rounds > len(POINTS) * 2 else [random.Random(seed).choice(POINTS)]

@@ -337,7 +337,7 @@ def images(tmp_path):
 
 @pytest.mark.requirement("P05-27", "P05-29")
 @pytest.mark.smoke
-async def test_what_was_acknowledged_survives_a_power_loss_at_any_instant(recording, seed, rounds, images):
+async def test_acknowledged_records_survive_a_power_loss_at_any_instant(recording, seed, rounds, images):
     dice = random.Random(seed)
     key = load_or_make_signing_key(recording.host.data / "keys" / "heads.ed25519").verify_key
     places = recording.places(dice, IMAGES * rounds // 4)

@@ -309,7 +309,7 @@ async def test_a_disabled_runtime_is_cut_and_comes_back_when_it_is_enabled(host,
     assert (await run(host))[1] == ["you said hello"]
 
 
-async def test_changed_code_waits_until_somebody_says_yes_to_it(host, there):
+async def test_changed_code_waits_for_new_consent(host, there):
     there.plugin.write_text(there.plugin.read_text().replace("you said", "you wrote"))
     await there.end(signal.SIGTERM)
     await there.start()

@@ -56,7 +56,7 @@ async def clear(host, keys, makers):
         maker.asked.clear()
 
 
-async def test_what_is_repeated_after_a_kill_is_done_once_or_not_known(make_host, make_chaos, scripted, rounds):
+async def test_a_request_repeated_after_a_kill_takes_effect_once_or_is_unknown(make_host, make_chaos, scripted, rounds):
     host, random = make_host(scripted), make_chaos(make_host(scripted)).random
     makers = [Maker(host, number) for number in range(CLIENTS)]
     unknown = 0

@@ -129,9 +129,7 @@ async def kill_later(chaos, kill):
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
-async def test_what_was_dropped_is_gone_and_accounted_for_whenever_the_host_dies(
-    make_host, make_chaos, scripted, seed, rounds
-):
+async def test_dropped_data_is_gone_and_recorded_whenever_the_host_dies(make_host, make_chaos, scripted, seed, rounds):
     retention_s = dict.fromkeys(KINDS, KEPT_S)
     forgetful = make_host(scripted, retention_s=retention_s, housekeeping_s=0.1)
     # An event that was forgotten is a new one when it comes again, so nobody sends one again.
@@ -207,7 +205,7 @@ async def resume_in(chaos, seen):
 
 
 @pytest.mark.full
-async def test_a_host_that_is_restarted_often_drops_what_is_old_all_the_same(make_host, scripted):
+async def test_a_host_that_restarts_often_still_drops_old_data(make_host, scripted):
     host = make_host(scripted, retention_s=dict.fromkeys(KINDS, 0.01))  # with the usual time between two sweeps
     await host.start()
     await host.ready("scripted")

@@ -140,7 +140,7 @@ async def _each_happened_once(host):
 
 
 @pytest.mark.smoke
-async def test_requests_to_a_host_with_a_frozen_journal_are_told_and_repeated_return_the_first_outcome(
+async def test_requests_to_a_frozen_journal_get_storage_stalled_and_repeats_return_the_first_outcome(
     up_class, scripted, tmp_path
 ):
     host = up_class(tmp_path / "data", scripted, journal="process")
@@ -156,7 +156,7 @@ async def test_requests_to_a_host_with_a_frozen_journal_are_told_and_repeated_re
 
 @pytest.mark.full
 @pytest.mark.parametrize("journal", ["process", "thread"])
-async def test_requests_to_a_host_with_a_frozen_postgresql_are_told_and_repeated_return_the_first_outcome(
+async def test_requests_to_a_frozen_postgresql_get_storage_stalled_and_repeats_return_the_first_outcome(
     up_class, scripted, tmp_path, database, journal
 ):
     parts = urlsplit(database[1])

@@ -210,7 +210,7 @@ async def test_code_after_the_last_result_is_stopped_and_one_that_is_deaf_costs_
     assert _end(again)["status"] == "completed", "a new worker takes what comes"
 
 
-async def test_a_program_that_prints_without_end_holds_up_nobody(host):
+async def test_a_program_that_prints_without_end_delays_no_other_run(host):
     records = await host.client.run("faulty", {"fault": "yes"})
     assert _end(records)["status"] == "completed"
     async with host.awaiting("a word of how much was dropped"):

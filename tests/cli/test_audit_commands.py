@@ -80,7 +80,7 @@ def test_a_log_is_verified_one_byte_is_found_and_a_run_is_proved_to_a_stranger(s
         (("show", "--severity", "loud"), "loud"),
     ],
 )
-def test_what_is_asked_for_wrongly_is_refused_with_a_hint(bollard, tmp_path, arguments, sentence):
+def test_wrong_usage_is_refused_with_a_hint(bollard, tmp_path, arguments, sentence):
     empty = tmp_path / "empty"
     empty.mkdir()
     done = bollard("audit", *(each.format(empty=empty) for each in arguments))

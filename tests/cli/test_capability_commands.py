@@ -33,7 +33,7 @@ def shown(table) -> str:
     return captured.get()
 
 
-def test_why_an_agent_cannot_call_something_is_told_in_the_readers_language(ask) -> None:
+def test_the_reason_for_a_denied_capability_is_in_the_readers_language(ask) -> None:
     asked = ("capabilities", "explain", "echo", "mcp:nowhere/x", "--text")
     told = ask(*asked).out
     assert told.startswith("mcp:nowhere/x: cannot be called (unauthorized)\n  manifest: ")
@@ -62,7 +62,7 @@ def test_the_list_is_the_same_with_and_without_its_name(ask) -> None:
     assert ask("capabilities", "--text").out == ask("capabilities", "list", "--text").out
 
 
-def test_what_is_offered_is_shown_with_its_risk_and_what_is_absent_with_the_reason() -> None:
+def test_offered_capabilities_show_their_risk_and_absent_ones_the_reason() -> None:
     told = shown(table_of("capabilities", OFFERED, [ADD, GONE], load_text("en_US")))
     assert "private, out" in told
     assert "Adds." in told

@@ -34,7 +34,7 @@ def test_text_has_the_answers_on_stdout_and_the_rest_on_stderr(bollard, host) ->
     assert "completed · " in done.err
 
 
-def test_a_failed_run_is_told_in_words_with_a_hint(bollard, host) -> None:
+def test_a_failed_run_is_shown_with_a_hint(bollard, host) -> None:
     done = bollard("chat", "--text", "--message", "fail", **host.variables)
 
     assert done.code == 1
@@ -102,7 +102,7 @@ def test_an_empty_message_is_not_sent(bollard, host) -> None:
     assert len(bollard("runs", "list", "--limit", "100", **host.variables).json["items"]) == before
 
 
-def test_what_the_host_refuses_is_told_in_chinese(bollard, host) -> None:
+def test_a_refusal_of_the_host_is_shown_in_chinese(bollard, host) -> None:
     done = bollard("runs", "cancel", "run_none", BOLLARD_LANG="zh_Hans", **host.variables)
 
     assert done.err == "bollard: 主机答复：没有这个运行\n提示：用 `bollard runs` 查看最新的运行\n"
@@ -223,7 +223,7 @@ def test_a_line_that_the_run_did_not_read_is_answered_once_by_a_run_of_its_own(t
     assert len([run for run in runs if run["conversation_id"] == "unread"]) == 3
 
 
-def test_stopping_a_run_drops_what_was_sent_into_it(terminal, bollard, steady_host) -> None:
+def test_stopping_a_run_drops_its_steering_messages(terminal, bollard, steady_host) -> None:
     shell = terminal("chat", "--agent", "deaf", "--conversation", "stopped", **steady_host.variables)
     shell.expect("› ")
     shell.send("stay\n")
@@ -265,7 +265,7 @@ def test_stopping_a_run_stops_what_the_host_had_queued_behind_it_too(terminal, b
     assert ends == ["cancelled", "cancelled", "cancelled", "completed"]
 
 
-def test_what_is_taken_from_a_run_is_told_where_it_is_watched(terminal, bollard, ada, steady_host) -> None:
+def test_a_revocation_is_shown_to_readers_of_the_run(terminal, bollard, ada, steady_host) -> None:
     run = ada("watched")
     shell = terminal("runs", "watch", run.run_id, **steady_host.variables)
     shell.expect("step 1: history read")
@@ -297,7 +297,7 @@ def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(term
     assert shell.end() == 0
 
 
-def test_what_was_read_before_a_kill_and_after_it_is_one_stream_without_holes(started, new_host) -> None:
+def test_a_stream_read_before_and_after_a_kill_has_no_holes(started, new_host) -> None:
     host = new_host().start()
     chat = started("chat", "--message", "slow", **host.variables)
     assert chat.stdout is not None

@@ -59,7 +59,7 @@ def test_a_database_that_a_host_writes_to_is_refused_to_everybody_else(
     assert [json.loads(line) for line in chat.stdout][-1]["data"] == {"status": "completed"}
 
 
-def test_a_host_whose_database_somebody_else_wrote_to_stops(database, new_host) -> None:
+def test_a_host_stops_when_another_process_wrote_to_its_database(database, new_host) -> None:
     host = new_host().start("--database", database)
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute(ENDED_BY_SERVER)

@@ -172,7 +172,7 @@ def test_each_condition_of_a_running_host_has_its_finding(well, change, check):
     assert check in found(replace(well, host=replace(running, **change)))
 
 
-def test_two_hosts_in_each_others_place_are_told_apart(well):
+def test_another_host_at_the_port_or_the_data_is_reported(well):
     data = replace(well.data, holder=7)
     port = PortFacts(taken=True, by="bollard", pid=9, is_host=True)
     assert {"data_busy", "port_other_host"} <= set(found(replace(well, data=data, port=port)))
@@ -180,7 +180,7 @@ def test_two_hosts_in_each_others_place_are_told_apart(well):
     assert not {"data_busy", "port_other_host"} & set(found(replace(well, data=data, port=replace(port, pid=None))))
 
 
-def test_a_clock_that_jumped_is_told_in_both_directions(well):
+def test_a_clock_jump_is_reported_in_both_directions(well):
     assert "clock_jump" in found(replace(well, drift_s=3600.0))
     assert "clock_jump" in found(replace(well, drift_s=-3600.0))
     assert "clock_jump" not in found(replace(well, drift_s=1.0))
@@ -201,7 +201,7 @@ def test_an_empty_folder_is_well(ask):
     assert set(ask()) <= NOTES
 
 
-def test_a_taken_port_is_named_with_who_took_it(ask):
+def test_a_port_in_use_is_named_with_its_process(ask):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -348,7 +348,7 @@ def test_a_running_host_is_asked_and_is_well(host, bollard):
     assert "没有问题" in told.out
 
 
-def test_a_host_that_listens_elsewhere_is_told_from_one_with_other_data(host, bollard, tmp_path):
+def test_a_host_at_another_port_and_one_with_other_data_are_distinguished(host, bollard, tmp_path):
     elsewhere = bollard("doctor", "--data", str(host.data), "--port", "1", XDG_CONFIG_HOME=str(tmp_path)).json
     busy = next(finding for finding in elsewhere["findings"] if finding["check"] == "data_busy")
     assert busy["fields"]["pid"] == host.process.pid

@@ -51,7 +51,7 @@ def test_a_host_does_not_start_on_rows_that_it_did_not_write(stopped, bollard):
     assert user["role"] == "operator"
 
 
-def test_a_verification_names_what_was_edited_and_the_command_that_mends_it(stopped, bollard):
+def test_a_verification_names_edited_rows_and_the_repair_command(stopped, bollard):
     """Transcript, gate of an agent and content, which a start does not look at, or not at all of."""
     verified = bollard("audit", "verify", "--data", str(stopped.data), "--text")
     assert verified.code == 0, verified.out

@@ -62,7 +62,7 @@ def test_what_has_the_look_of_a_secret_is_blanked_wherever_it_stands(text: str, 
     assert shown.count("***") == 7
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_values_that_are_no_secrets_stay() -> None:
     said = {
         "event": "a run ended",
         "run": "run_1",
@@ -90,7 +90,7 @@ def test_a_line_is_json_with_its_fields_into_a_pipe(logged: Any) -> None:
     assert line["timestamp"].endswith("Z")
 
 
-def test_the_level_says_what_is_logged_and_a_workers_level_counts_too(logged: Any) -> None:
+def test_the_level_filters_records_including_those_of_workers(logged: Any) -> None:
     configure_logs("warning", for_people=False)
     log = structlog.get_logger("bollard.test")
     log.info("not this")

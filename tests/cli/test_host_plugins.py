@@ -105,7 +105,7 @@ def test_a_plugin_is_installed_with_a_yes_and_gone_when_it_is_removed(ask: Any, 
     assert ask("plugin", "show", "acme/talker").err.startswith("bollard: the host says: there is no such plugin\n")
 
 
-def test_an_update_shows_what_is_new_and_can_be_taken_back(ask: Any, talker: Any, removed: Any) -> None:
+def test_an_update_shows_the_difference_and_can_be_rolled_back(ask: Any, talker: Any, removed: Any) -> None:
     assert ask("plugin", "install", str(talker()), "--yes").code == 0
     removed("acme/talker")
     wider = talker(says="two", version="2.0.0", permissions="{history: [page]}")

@@ -56,7 +56,7 @@ async def test_a_request_carries_its_headers_and_body() -> None:
     assert body == b'{"a":1}'
 
 
-async def test_a_large_body_is_sent_whole_and_its_progress_is_told() -> None:
+async def test_a_large_body_is_sent_whole_with_progress() -> None:
     body, told = bytes(range(256)) * 1000, list[int]()
     async with (
         answering(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}") as (client, requests),
@@ -120,7 +120,7 @@ async def test_an_answer_that_is_no_http_is_said_to_be_none(answer: bytes) -> No
             await read(client)
 
 
-async def test_nobody_there_is_unreachable() -> None:
+async def test_a_closed_port_is_unreachable() -> None:
     with pytest.raises(Unreachable) as caught:
         await read(HttpClient(Address(scheme="http", host="127.0.0.1", port=1), {}))
     assert caught.value.detail == "Connection refused"
@@ -148,6 +148,6 @@ def test_a_url_is_an_address(url: str, address: str) -> None:
 
 
 @for_each("url", ["", "ftp://x", "127.0.0.1:80", "http://", "http://x:99999", "http://u:p@x", "http://x?y"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 -- the caller has the sentence
         read_url(url)

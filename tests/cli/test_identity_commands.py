@@ -47,7 +47,7 @@ def test_a_user_is_added_changed_and_deleted(ask, user) -> None:
     assert refused.err == "bollard: the host says: there is no such user\nhint: `bollard users` lists them\n"
 
 
-def test_a_user_who_is_there_is_not_added_again(user, ask) -> None:
+def test_an_existing_user_is_not_added_again(user, ask) -> None:
     assert user("ulf", "viewer", "--text").out == "added user ulf (viewer)\n"
     refused = ask("users", "add", "ulf", "--role", "admin", "--no-password")
     assert refused.code == 2
@@ -70,7 +70,7 @@ def test_a_user_is_shown(user, ask) -> None:
         (("users", "set", "uta", "--role", "opertor"), "did you mean operator?"),
     ],
 )
-def test_a_word_that_is_none_of_the_few_is_told_with_those(ask, arguments: tuple[str, ...], said: str) -> None:
+def test_an_unknown_choice_is_refused_with_the_choices(ask, arguments: tuple[str, ...], said: str) -> None:
     refused = ask(*arguments)
     assert refused.code == 2
     assert refused.err.endswith(f"hint: {said}\n")
@@ -80,7 +80,7 @@ def test_a_word_that_is_none_of_the_few_is_told_with_those(ask, arguments: tuple
     ("stdin", "said"),
     [("", "stdin has no password on its first line"), ("short\n", "a password has 10 to 256 characters")],
 )
-def test_a_password_that_is_none_adds_nobody(ask, stdin: str, said: str) -> None:
+def test_an_invalid_password_adds_no_user(ask, stdin: str, said: str) -> None:
     refused = ask("users", "add", "uwe", "--role", "viewer", "--password-stdin", stdin=stdin)
     assert refused.code in (2, 4)
     assert said in refused.err
@@ -88,13 +88,13 @@ def test_a_password_that_is_none_adds_nobody(ask, stdin: str, said: str) -> None
     assert all(item["user_id"] != "uwe" for item in ask("users").json["items"])
 
 
-def test_without_a_terminal_nobody_is_asked_for_a_password(ask) -> None:
+def test_without_a_terminal_there_is_no_password_prompt(ask) -> None:
     refused = ask("users", "add", "uwe", "--role", "viewer", stdin="")
     assert refused.code == 2
     assert refused.err.endswith("hint: use --password-stdin and pipe the password in\n")
 
 
-def test_a_person_logs_in_is_somebody_and_logs_out(ask, user, tmp_path: Path) -> None:
+def test_a_person_logs_in_has_an_identity_and_logs_out(ask, user, tmp_path: Path) -> None:
     user("lea", "member")
     own = {"BOLLARD_TOKEN": "", "XDG_CONFIG_HOME": str(tmp_path)}
     told = ask("login", "lea", "--password-stdin", "--text", stdin=f"{PASSWORD}\n", **own)
@@ -155,7 +155,7 @@ def test_a_key_is_made_shown_used_and_deleted(ask) -> None:
     assert ask("agents", BOLLARD_TOKEN=token).code == 4
 
 
-def test_a_person_sees_a_new_key_once_and_is_told_so(ask) -> None:
+def test_a_new_key_is_shown_once_and_the_output_says_so(ask) -> None:
     lines = ask("keys", "add", "--name", "me", "--right", "runs.read", "--text").out.splitlines()
     assert lines[1].startswith("blk_")
     assert lines[2] == "Save it now: it is not shown again."
@@ -183,7 +183,7 @@ def test_a_span_of_time_is_read(given: str, seconds: int) -> None:
 
 
 @for_each("given", ["", "d", "0d", "-1d", "1.5h", "90", "90 d", "1y", "٣d", "99999999d"])
-def test_what_is_no_span_of_time_is_refused(given: str) -> None:
+def test_an_invalid_duration_is_refused(given: str) -> None:
     with pytest.raises(UsageProblem):
         seconds_of(given)
 

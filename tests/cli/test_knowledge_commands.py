@@ -88,7 +88,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_sent(bollard: Any, a
     assert refused.code == 2, refused.err
 
 
-def test_what_is_hidden_or_a_link_is_not_sent(folder: Path) -> None:
+def test_hidden_files_and_links_are_not_sent(folder: Path) -> None:
     given = read_files([folder, folder / "leave.md"], None, {})
     assert [each.path.name for each in given] == ["leave.md", "差旅.md", "leave.md"]
     with pytest.raises(UsageProblem):

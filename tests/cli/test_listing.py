@@ -37,7 +37,7 @@ def test_every_noun_has_its_list() -> None:
 
 
 @pytest.mark.parametrize("command", [*LISTS, *SHOWN], ids=" ".join)
-def test_what_is_piped_is_json_and_what_people_read_is_not(bollard, host, command: tuple[str, ...]) -> None:
+def test_a_pipe_gets_json_and_a_terminal_text(bollard, host, command: tuple[str, ...]) -> None:
     piped = bollard(*command, **host.variables)
     assert (piped.code, piped.err) == (0, "")
     body = json.loads(piped.out)

@@ -87,7 +87,7 @@ def test_a_file_of_another_program_is_imported_and_its_secrets_are_kept_elsewher
         (("import", "-"), "no servers"),
     ],
 )
-def test_what_is_wrong_is_told_with_a_hint(ask: Any, arguments: tuple[str, ...], said: str) -> None:
+def test_errors_have_a_hint(ask: Any, arguments: tuple[str, ...], said: str) -> None:
     refused = ask("mcp", *arguments, stdin="{}")
     assert refused.code != 0
     assert said in refused.err

@@ -67,7 +67,7 @@ def test_a_person_logs_in_for_a_server_and_out_again(
     assert ask("mcp", "remove", "guarded").code == 0
 
 
-def test_a_browser_that_knows_no_state_is_nobody_and_one_that_brings_a_refusal_ends_it(
+def test_a_redirect_without_the_state_is_ignored_and_a_refusal_ends_the_login(
     ask: Any, started: Any, steady_host: Any, guarded: Guarded
 ) -> None:
     assert ask("mcp", "add", "wary", "--server-url", guarded.url, "--oauth").code == 0
@@ -92,7 +92,7 @@ def test_a_browser_that_knows_no_state_is_nobody_and_one_that_brings_a_refusal_e
         (("add", "x", "--oauth", "--", "cat"), "a command has no login"),
     ],
 )
-def test_what_is_wrong_with_a_login_is_told_with_a_hint(ask: Any, arguments: tuple[str, ...], said: str) -> None:
+def test_login_errors_have_a_hint(ask: Any, arguments: tuple[str, ...], said: str) -> None:
     refused = ask("mcp", *arguments)
     assert refused.code != 0
     assert said in refused.err

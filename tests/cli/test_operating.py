@@ -51,7 +51,7 @@ def lines(host: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in host.log.splitlines()]
 
 
-def test_a_host_that_was_told_to_stop_answers_until_its_runs_have_ended(new_host: Any) -> None:
+def test_a_stopping_host_serves_requests_until_its_runs_have_ended(new_host: Any) -> None:
     host = new_host().start(BOLLARD_GRACE_S="20")
     _, run = ask(host, "POST", "/api/v1/runs", {"agent": "demo", "input": {"text": "slow"}})
     until(lambda: ask(host, "GET", f"/api/v1/runs/{run['run_id']}")[1]["status"] == "running")
@@ -97,7 +97,7 @@ def test_each_request_leaves_a_line_where_the_settings_say_so(new_host: Any) -> 
     assert host.token not in host.log
 
 
-def test_systemd_is_told_when_the_host_listens_and_when_it_stops(new_host: Any, tmp_path: Path) -> None:
+def test_systemd_is_notified_when_the_host_listens_and_when_it_stops(new_host: Any, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(PATIENCE_S)
@@ -108,7 +108,7 @@ def test_systemd_is_told_when_the_host_listens_and_when_it_stops(new_host: Any, 
         assert systemd.recv(4096) == b"STOPPING=1"
 
 
-def test_without_systemd_or_with_one_that_is_gone_nothing_is_told(tmp_path: Path) -> None:
+def test_without_systemd_no_notification_is_sent(tmp_path: Path) -> None:
     assert not tell_systemd({}, "READY=1")
     assert not tell_systemd({"NOTIFY_SOCKET": "relative"}, "READY=1")
     assert not tell_systemd({"NOTIFY_SOCKET": str(tmp_path / "gone")}, "READY=1")

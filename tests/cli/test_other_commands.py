@@ -25,7 +25,7 @@ WORKER = (sys.executable, "-m", "bollard.runtime", str(ROOT / "examples/conforma
 # --- protocol ---
 
 
-def test_one_schema_is_printed_as_it_is_kept(bollard) -> None:
+def test_one_schema_is_printed_as_stored(bollard) -> None:
     done = bollard("protocol", "schema", "AgentRunContext")
     assert done.out == render(schema_documents()["AgentRunContext.json"])
 
@@ -57,7 +57,7 @@ def test_a_place_that_cannot_be_written_is_named(bollard, write) -> None:
 # --- openapi ---
 
 
-def test_the_document_is_printed_as_it_is_kept(bollard) -> None:
+def test_the_openapi_document_is_printed_as_stored(bollard) -> None:
     assert bollard("openapi").out == (ROOT / "docs/reference/openapi.json").read_text(encoding="utf-8")
 
 
@@ -98,7 +98,7 @@ def test_a_worker_that_breaks_the_protocol_fails(bollard, tmp_path) -> None:
     assert "失败" in done.out
 
 
-def test_progress_is_shown_where_somebody_sees_it(terminal) -> None:
+def test_progress_is_shown_on_a_terminal(terminal) -> None:
     shell = terminal("conformance", "--select", "lists_tools", "--", *WORKER, columns=120)
     shell.expect("passed all 1 cases")
     assert shell.end() == 0

@@ -210,7 +210,7 @@ class Settings(BaseModel):
     assert chinese[0]["problem"] == '默认值 "twice" 不符合类型 integer'
 
 
-def test_a_default_that_names_a_tool_of_nobody_fails(bollard, write, sample) -> None:
+def test_a_default_that_names_an_unknown_tool_fails(bollard, write, sample) -> None:
     item = "{name: t, type: tool-multi-selector, label: {en_US: T, zh_Hans: 工具}, default: [%s]}"
     form = f"\n      config_schema: [{item}]\n"
     write("sample/manifest.yaml", MANIFEST.rstrip() + form % "misspelt")
@@ -228,7 +228,7 @@ def test_a_computed_claim_of_a_single_file_fails_before_a_host_refuses_it(bollar
     assert done.json["findings"][0]["problem"].startswith("permissions of good is not a literal")
 
 
-def test_a_call_that_nobody_permits_warns_with_file_and_line(bollard, write, sample) -> None:
+def test_a_call_without_permission_warns_with_file_and_line(bollard, write, sample) -> None:
     write("sample/runner.py", CODE + "    await ctx.api.models.invoke('m', [])\n    await ctx.api.history.page()\n")
     write("sample/manifest.yaml", MANIFEST.rstrip() + "\n      permissions: {history: [page]}\n")
     [finding] = bollard("plugin", "check", "sample").json["findings"]

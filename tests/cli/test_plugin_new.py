@@ -61,7 +61,7 @@ def test_nothing_is_overwritten(bollard, tmp_path, more: tuple[str, ...]) -> Non
     assert taken.read_text() == "mine"
 
 
-def test_a_folder_that_is_there_stays_as_it_is(bollard, tmp_path) -> None:
+def test_an_existing_folder_is_not_changed(bollard, tmp_path) -> None:
     (tmp_path / "hello").mkdir()
     assert bollard("plugin", "new", "hello").code == 2
     assert list((tmp_path / "hello").iterdir()) == []
@@ -73,14 +73,14 @@ def test_a_link_that_leads_nowhere_is_not_followed(bollard, tmp_path) -> None:
     assert not (tmp_path / "elsewhere.py").exists()
 
 
-def test_it_goes_where_it_is_told(bollard, tmp_path) -> None:
+def test_the_plugin_is_created_in_the_given_folder(bollard, tmp_path) -> None:
     (tmp_path / "plugins").mkdir()
     assert bollard("plugin", "new", "hello", "--dir", "plugins").json["path"] == "plugins/hello"
     assert (tmp_path / "plugins/hello/manifest.yaml").is_file()
 
 
 @pytest.mark.parametrize(("language", "made"), [("en_US", "Created hello:"), ("zh_Hans", "已创建 hello：")])
-def test_a_person_is_told_what_to_do_next(bollard, language: str, made: str) -> None:
+def test_the_output_names_the_next_commands(bollard, language: str, made: str) -> None:
     out = bollard("plugin", "new", "hello", "--text", "--lang", language).out
     assert out.startswith(made)
     assert "bollard plugin run hello" in out.splitlines()[-1]

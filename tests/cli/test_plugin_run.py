@@ -257,7 +257,7 @@ def test_one_of_several_runners_is_chosen_by_name(bollard, write) -> None:
     assert right.out == "right\n"
 
 
-def test_what_of_the_plugin_cannot_be_used_is_told_first_and_the_rest_runs(bollard, tmp_path) -> None:
+def test_unusable_entries_are_shown_first_and_the_others_run(bollard, tmp_path) -> None:
     bollard("plugin", "new", "hello")
     manifest = tmp_path / "hello/manifest.yaml"
     manifest.write_text(manifest.read_text().replace("runner:count_words", "runner:nothing"))

@@ -59,7 +59,7 @@ def test_an_agent_is_saved_shown_and_deleted(ask, saved) -> None:
     assert gone.err == "bollard: the host says: there is no such agent\nhint: `bollard agents` lists them\n"
 
 
-def test_what_was_shown_can_be_changed_and_saved_from_a_file_once(ask, saved, write) -> None:
+def test_a_shown_document_can_be_edited_and_saved_once(ask, saved, write) -> None:
     saved("agents", ask("agents", "new", "edited", "--runner", "steady").json)
     shown = ask("agents", "show", "edited").json
     shown["config"]["steps"] = 2
@@ -132,7 +132,7 @@ def test_resolving_says_binding_by_binding_why(ask, saved) -> None:
     assert nobody[-2:] == ["没有绑定与事件匹配。", "没有智能体处理该事件"]
 
 
-def test_a_binding_to_nobody_and_an_agent_that_is_bound_are_refused(ask, saved) -> None:
+def test_a_binding_without_an_agent_and_deleting_a_bound_agent_are_refused(ask, saved) -> None:
     refused = saved("bindings", {"binding_id": "lost", "agent_id": "nobody"})
     assert "there is no agent nobody\nhint: " in refused.err
     saved("agents", ask("agents", "new", "bound", "--runner", "echo").json)
@@ -142,7 +142,7 @@ def test_a_binding_to_nobody_and_an_agent_that_is_bound_are_refused(ask, saved) 
     assert "agent bound gets the events of holds\nhint: " in kept.err
 
 
-def test_a_closed_gate_is_told_with_its_hint(ask, saved) -> None:
+def test_a_closed_gate_is_shown_with_its_hint(ask, saved) -> None:
     body = ask("agents", "new", "shy", "--runner", "echo").json
     body["policy"]["gate"] = {"talk": "listed", "actors": ["user:ada"]}
     saved("agents", body)
@@ -156,7 +156,7 @@ def test_a_closed_gate_is_told_with_its_hint(ask, saved) -> None:
     assert ask("resolve", "--agent", "shy", "--actor", "user:ada").json["refused"] is None
 
 
-def test_a_live_run_takes_the_message_of_who_started_it(ask, ada) -> None:
+def test_a_live_run_takes_the_message_of_its_actor(ask, ada) -> None:
     run = ada("resolved")
 
     at = ("resolve", "--agent", "steady", "--conversation", "resolved", "--text")

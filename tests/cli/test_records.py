@@ -32,7 +32,7 @@ def told(language: str, *records: tuple[str, JsonObject]) -> str:
         ("zh_Hans", "send_letter 正在等待审批"),
     ],
 )
-def test_whoever_waits_for_an_answer_is_told_that_somebody_must_say_yes(language: str, sentence: str) -> None:
+def test_a_waiting_reader_sees_that_the_call_needs_approval(language: str, sentence: str) -> None:
     assert sentence in told(language, ("approval.requested", ASKED))
 
 

@@ -14,7 +14,7 @@ def ask(bollard, steady_host):
     return lambda *arguments, **more: bollard(*arguments, **{**steady_host.variables, **more})
 
 
-def test_what_is_sent_into_a_run_is_read_by_its_runner(ask, ada) -> None:
+def test_a_steering_message_is_read_by_the_runner(ask, ada) -> None:
     run = ada("steered")
 
     sent = ask("runs", "steer", run.run_id, "use blue", *ADA).json
@@ -36,7 +36,7 @@ def test_an_event_for_a_busy_conversation_goes_into_its_run(ask, ada) -> None:
     assert run.end() == 0
 
 
-def test_somebody_elses_message_does_not_go_into_the_run(ask, ada) -> None:
+def test_a_message_of_another_actor_does_not_steer_the_run(ask, ada) -> None:
     run = ada("of-ada")
 
     sent = ask("runs", "steer", run.run_id, "mine", *BOB).json
@@ -76,7 +76,7 @@ def test_a_run_that_cannot_be_steered_is_said_not_to_be_with_a_hint(ask, ada) ->
 
 
 @pytest.mark.smoke
-def test_what_is_taken_away_is_refused_to_the_next_call_and_explained(ask, ada) -> None:
+def test_a_revoked_permission_is_refused_at_the_next_call_and_explained(ask, ada) -> None:
     run = ada("narrowed")
 
     before = ask("runs", "explain", run.run_id, "history.page", "--text").out
@@ -110,7 +110,7 @@ def test_a_run_from_which_everything_is_taken_ends(ask, ada) -> None:
 
 
 @pytest.mark.parametrize("asked", [("--operation", "models.invoke"), ("--resource", "models:gpt")])
-def test_what_was_never_granted_cannot_be_taken_away(ask, ada, asked: tuple[str, str]) -> None:
+def test_a_permission_that_was_never_granted_cannot_be_revoked(ask, ada, asked: tuple[str, str]) -> None:
     run = ada(f"never-{asked[0][2:]}")
 
     refused = ask("runs", "revoke", run.run_id, *asked)

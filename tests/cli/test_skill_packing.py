@@ -17,7 +17,7 @@ def folder(place: Path, name: str = "greeting") -> Path:
     return made
 
 
-def test_what_is_hidden_or_a_link_is_not_sent(tmp_path: Path) -> None:
+def test_hidden_files_and_links_are_not_sent(tmp_path: Path) -> None:
     made = folder(tmp_path)
     (tmp_path / "key").write_text("canary")
     (made / "key").symlink_to(tmp_path / "key")

@@ -12,7 +12,7 @@ async def keeper(ctx: RunContext):
 """
 
 
-def test_what_somebody_wrote_is_shown_and_then_purged(bollard: Any, new_host: Any) -> None:
+def test_state_of_a_writer_is_shown_and_then_purged(bollard: Any, new_host: Any) -> None:
     host = new_host()
     plugin = host.folder / "keeper.py"
     plugin.write_text(KEEPER, encoding="utf-8")
@@ -36,7 +36,7 @@ def test_what_somebody_wrote_is_shown_and_then_purged(bollard: Any, new_host: An
     assert [item["key"] for item in left["items"]] == ["good"]
 
 
-def test_a_purge_that_names_nobody_is_not_sent(bollard: Any) -> None:
+def test_a_purge_without_a_writer_is_not_sent(bollard: Any) -> None:
     for options, word in (((), "--source"), (("--dry-run",), "--source"), (("--actor", "eve"), "type:id")):
         refused = bollard("state", "purge", *options)
         assert (refused.code, refused.out) == (2, "")

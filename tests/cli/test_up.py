@@ -71,7 +71,7 @@ def test_a_reader_that_waits_does_not_keep_the_host(new_host, started) -> None:
     assert host.signal(signal.SIGTERM) == 0
 
 
-def test_a_host_whose_output_nobody_reads_any_more_still_stops_in_order(new_host, started) -> None:
+def test_a_host_whose_output_pipe_is_closed_still_stops_in_order(new_host, started) -> None:
     host = new_host()
     process = started("up", "--data", str(host.data), "--port", "0", **host.variables)
     assert process.stdout is not None
@@ -82,7 +82,7 @@ def test_a_host_whose_output_nobody_reads_any_more_still_stops_in_order(new_host
     process.stdout = None
 
 
-def test_a_plugin_that_cannot_start_is_named_and_delays_nobody(new_host, write) -> None:
+def test_a_plugin_that_cannot_start_is_named_and_delays_no_other(new_host, write) -> None:
     broken = write("broken.py", "raise RuntimeError('no')\n")
     host = new_host().start("--plugins", str(broken))
     failed = host.wait_for("plugin.failed")
@@ -145,7 +145,7 @@ def test_what_cannot_work_is_one_sentence_and_a_hint(
     assert len(done.err.splitlines()) == 2
 
 
-def test_a_log_whose_end_was_changed_is_gone_on_with_only_when_somebody_says_so(bollard, new_host) -> None:
+def test_a_log_with_a_changed_end_is_continued_only_with_broken_log(bollard, new_host) -> None:
     host = new_host().start()
     agent = {"agent_id": "mine", "runner_id": "plugin:bollard/demo/default"}
     assert bollard("agents", "save", "-", stdin=json.dumps(agent), **host.variables).code == 0

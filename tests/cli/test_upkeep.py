@@ -76,7 +76,7 @@ def test_a_restore_without_keys_says_what_that_means_and_the_next_start_prints_a
     assert bollard("runs", **{**host.variables, "BOLLARD_TOKEN": host.token}).json["items"]
 
 
-def test_what_is_in_the_way_of_a_backup_or_restore_is_said_and_nothing_is_written(bollard, past, tmp_path):
+def test_an_obstacle_of_a_backup_or_restore_is_named_and_nothing_is_written(bollard, past, tmp_path):
     archive = tmp_path / "all.zip"
     lost = bollard("backup", str(archive), "--data", str(past))
     assert lost.code == 1
@@ -123,7 +123,7 @@ def test_a_workspace_goes_from_one_host_to_another(bollard, past, tmp_path):
     assert "import the archive of a workspace with `bollard import`" in kind.err
 
 
-def test_what_is_no_archive_makes_no_directory(bollard, tmp_path):
+def test_an_invalid_archive_creates_no_directory(bollard, tmp_path):
     (tmp_path / "notes.txt").write_text("not a zip")
     for name in ("absent.zip", "notes.txt"):
         refused = bollard("import", name, "--data", "there")
@@ -140,7 +140,7 @@ def test_a_workspace_is_not_imported_under_a_running_host(new_host, bollard, pas
     assert f"is in use by process {host.process.pid}" in refused.err
 
 
-def test_migrate_says_what_is_there_and_what_is_needed_and_does_it(bollard, past, tmp_path):
+def test_migrate_prints_both_schemas_and_upgrades(bollard, past, tmp_path):
     empty = bollard("migrate", "--check", "--data", "nowhere")
     assert (empty.code, empty.json["state"]) == (0, "empty")
     older = bollard("migrate", "--check", "--data", str(past))
@@ -198,7 +198,7 @@ def test_a_backup_is_restored_into_a_mounted_folder(bollard, past, tmp_path):
     assert not [name for name in done.stdout.splitlines() if "restoring" in name]
 
 
-def test_a_bar_is_drawn_where_somebody_looks(terminal, past):
+def test_a_progress_bar_is_drawn_on_a_terminal(terminal, past):
     shown = terminal("backup", "a.zip", "--data", str(past), "--incomplete", "--text", columns=120)
     shown.expect("wrote a.zip")
     assert shown.end() == 1

@@ -67,7 +67,7 @@ def test_a_mistake_gets_a_sentence_a_hint_and_an_exit_code(bollard, case: str, l
     assert (done.code, done.out) == (code, "")
 
 
-def test_a_near_miss_is_told_what_was_meant(bollard) -> None:
+def test_a_misspelled_command_gets_a_suggestion(bollard) -> None:
     assert "`bollard plugin check`" in bollard("plugin", "chek").err
     assert "AgentRunContext" in bollard("protocol", "schema", "AgentRunContex").err
 

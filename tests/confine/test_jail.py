@@ -113,7 +113,7 @@ async def test_nothing_outside_is_read_written_changed_or_removed(python, outsid
     assert os.listdir(outside) == ["secret.txt"]
 
 
-async def test_there_is_no_network_and_no_socket_of_anybody_else(python, tmp_path: Path):
+async def test_a_program_has_no_network_and_no_foreign_socket(python, tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:
         local.bind(str(tmp_path / "socket"))
         local.listen()
@@ -147,7 +147,7 @@ async def test_there_is_no_network_and_no_socket_of_anybody_else(python, tmp_pat
                 listening.accept()
 
 
-async def test_a_pair_of_sockets_sends_nothing_to_a_socket_of_anybody_else(python, tmp_path: Path):
+async def test_a_socket_pair_cannot_send_to_a_foreign_socket(python, tmp_path: Path):
     """An end of a pair of datagram sockets may be told another address with each message."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
         log.bind(str(tmp_path / "log"))
@@ -209,7 +209,7 @@ async def test_the_ways_out_of_a_jail_are_shut(python):
     assert (ended.code, ended.stdout) == (0, b"21 shut [] 1\n"), ended
 
 
-async def test_nobody_outside_can_be_signalled(python):
+async def test_processes_outside_cannot_be_signalled(python):
     victim = await asyncio.create_subprocess_exec("/bin/sleep", "600")
     try:
         code = f"""
@@ -317,7 +317,7 @@ async def test_a_program_ends_when_its_host_is_killed(confinement, folder: Path,
     assert await is_released(folder / "held")
 
 
-async def test_what_is_printed_is_kept_up_to_a_cap_and_counted(run):
+async def test_output_is_kept_up_to_a_limit_and_counted(run):
     ended = await run("/bin/sh", "-c", "head -c 300000 /dev/zero; head -c 10 /dev/zero >&2", output_bytes=1000)
     assert (ended.code, len(ended.stdout), ended.stdout_bytes, ended.stderr_bytes) == (0, 1000, 300_000, 10)
     endless = await run("/bin/sh", "-c", "yes", output_bytes=1000)

@@ -165,7 +165,7 @@ print(json.dumps(found))
     assert json.loads(done.stdout) == []
 
 
-def test_what_is_no_file_is_never_opened_as_one(place: Path):
+def test_only_regular_files_are_opened(place: Path):
     """A pipe would block, a device would never end, a socket answers somebody else."""
     os.mkfifo(place / "pipe")
     special = ["pipe", "folder"]

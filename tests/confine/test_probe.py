@@ -128,7 +128,7 @@ def test_the_best_level_is_taken_and_a_demand_is_kept():
     assert choose_confinement("bubblewrap", replace(ALL, bubblewrap="")).level is None
 
 
-def test_the_line_of_bubblewrap_names_what_is_there_and_nothing_else():
+def test_the_command_of_bubblewrap_names_only_existing_paths():
     order = JailOrder(
         level="bubblewrap",
         namespaces=False,

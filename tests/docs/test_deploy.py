@@ -95,7 +95,7 @@ def _instructions(text: str) -> list[tuple[str, str]]:
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
 
 
-def test_the_container_is_built_in_stages_and_runs_as_nobody_special(deploy: Path, root: Path) -> None:
+def test_the_container_is_built_in_stages_and_runs_unprivileged(deploy: Path, root: Path) -> None:
     steps = _instructions((deploy / "Containerfile").read_text(encoding="utf-8"))
     known = {"FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK"}
     assert {name for name, _ in steps} <= known | {"ENTRYPOINT", "CMD"}

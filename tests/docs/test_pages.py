@@ -129,7 +129,7 @@ def _requirements(root: Path) -> list[dict[str, Any]]:
     return yaml.safe_load((root / "tests/conformance/requirements.yaml").read_text(encoding="utf-8"))
 
 
-def test_what_is_promised_is_attacked_by_a_test(pages: dict[str, Any], root: Path) -> None:
+def test_every_promise_has_a_test_that_attacks_it(pages: dict[str, Any], root: Path) -> None:
     """SECURITY.md promises only what a requirement of this part says; test_links.py sees that those have tests."""
     listed = _requirements(root)
     checked_now = {entry["id"] for entry in listed if entry["part"] == 1}
@@ -142,7 +142,7 @@ def test_what_is_promised_is_attacked_by_a_test(pages: dict[str, Any], root: Pat
         assert ids <= checked_now, f"not checked yet: {row}"
 
 
-def test_what_is_promised_of_the_host_names_tests_that_there_are(pages: dict[str, Any], root: Path) -> None:
+def test_promises_of_the_host_name_existing_tests(pages: dict[str, Any], root: Path) -> None:
     promised = pages["SECURITY.md"].text.split("## The host\n")[1].split("\n## ")[0]
     rows = [row for row in promised.splitlines() if row.startswith("| ") and not row.startswith("| promise")]
     assert len(rows) >= 8

@@ -90,7 +90,7 @@ def test_every_form_type_is_listed_with_what_it_selects(rows: dict[str, dict[str
     assert {name for name, cells in listed.items() if cells[1] == "yes"} == SELECTOR_TYPES
 
 
-def test_the_old_names_of_form_types_are_told(manifest_page: Any) -> None:
+def test_the_old_names_of_form_types_are_documented(manifest_page: Any) -> None:
     for old, current in LEGACY_FORM_TYPES.items():
         assert f"`{old}` is `{current}`" in manifest_page.prose
 

@@ -44,7 +44,7 @@ def test_what_arrives_while_another_message_is_expected_is_heard_later() -> None
         assert FrameReader().feed(host.recv(100)) == [b"said"]
 
 
-def test_a_host_that_is_gone_is_noticed_by_whoever_hears_or_says() -> None:
+def test_a_lost_host_is_noticed_when_reading_and_when_writing() -> None:
     host, helper = socket.socketpair()
     with helper:
         link = HostLink(helper, bytes.decode)

@@ -210,7 +210,7 @@ async def test_signals_to_everybody_do_not_end_it_while_it_loads_or_later(helper
 
 
 @pytest.mark.parametrize("module", ["bollard.knowledge", "bollard.mcp_bridge", "bollard.host.log.journal_process"])
-def test_a_helper_that_a_person_starts_says_who_does(module: str) -> None:
+def test_a_helper_that_a_person_starts_says_that_the_host_starts_it(module: str) -> None:
     ended = subprocess.run([sys.executable, "-m", module], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == "the host starts this process itself\n"

@@ -77,7 +77,7 @@ async def test_the_cookie_works_from_our_own_page_and_from_nowhere_else(product:
         assert answer.status == 403, lines
 
 
-async def test_a_form_of_another_page_logs_nobody_in(product: Any, cookie: str) -> None:
+async def test_a_form_of_another_page_cannot_log_in(product: Any, cookie: str) -> None:
     body = {"user": "ann", "password": PASSWORD, "cookie": True}
     answer = await product.ask("POST", "/api/v1/session", f"Origin: {EVIL}", body=body, token=False)
     assert (answer.status, answer.one("set-cookie")) == (403, None)

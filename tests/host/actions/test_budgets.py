@@ -53,7 +53,7 @@ def test_a_workspace_has_one_budget_for_all_its_agents_and_a_new_one_tomorrow() 
     assert budgets.call(context(), BudgetPolicy(), tool(), 1.0)
 
 
-def test_what_is_set_aside_cannot_be_spent_by_another_and_comes_back_when_it_was_not() -> None:
+def test_a_reservation_blocks_its_amount_and_returns_the_unused_part() -> None:
     budgets, policy = Budgets(ManualClock(0)), BudgetPolicy(per_run=Spending(cost=1.0, time_s=100.0))
     dear = tool(limits=CapabilityLimits(cost=0.6))
     first = budgets.call(context(), policy, dear, 60.0)

@@ -30,7 +30,7 @@ def test_nothing_that_completes_the_three_or_sends_out_after_is_done_unasked(una
         assert verdict == expected, (touched, does)
 
 
-def test_what_is_unknown_counts_as_all_three() -> None:
+def test_unknown_flow_counts_as_all_three_bits() -> None:
     assert judge_flow(NO_FLOW, ALL_FLOW, unattended=False) == "ask"
     assert "sends data out" in missing_words(NO_FLOW, ALL_FLOW)
 

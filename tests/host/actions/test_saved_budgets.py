@@ -34,7 +34,7 @@ def books(store: Any, journal: Any) -> Any:
     return book
 
 
-async def test_a_restart_gives_nobody_a_new_day(books: Any, journal: Any) -> None:
+async def test_a_restart_does_not_reset_daily_budgets(books: Any, journal: Any) -> None:
     clock = ManualClock()
     budgets, kept = await books(clock)
     for _ in range(2):

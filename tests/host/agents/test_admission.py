@@ -80,7 +80,7 @@ def test_every_combination_is_decided_as_the_table_says() -> None:
 
 
 @pytest.mark.requirement("P09-06")
-def test_nobodys_words_enter_a_run_of_somebody_else_unless_the_conversation_may_steer() -> None:
+def test_only_the_actor_steers_a_run_unless_the_conversation_may() -> None:
     policy = ConcurrencyPolicy(mode="steer")
     for lane in lanes():
         for actor in (ME, OTHER, None):
@@ -108,7 +108,7 @@ def test_a_message_does_not_go_to_a_younger_run_when_the_oldest_is_full() -> Non
     assert admit(STEER, steering=True, lane=lane, actor=ME, message=True) == Queue()
 
 
-def test_a_message_does_not_overtake_one_of_the_same_actor_but_may_pass_somebody_elses() -> None:
+def test_a_message_does_not_overtake_one_of_the_same_actor_but_may_overtake_others() -> None:
     mine = LaneView(active=(run("a"),), queued=(run("q"),))
     others = LaneView(active=(run("a"),), queued=(run("q", OTHER),))
     assert admit(STEER, steering=True, lane=mine, actor=ME, message=True) == Queue()
@@ -116,7 +116,7 @@ def test_a_message_does_not_overtake_one_of_the_same_actor_but_may_pass_somebody
     assert admit(STEER_ALL, steering=True, lane=others, actor=ME, message=True) == Queue()
 
 
-def test_two_events_of_nobody_are_not_taken_for_the_same_person() -> None:
+def test_two_events_without_an_actor_count_as_different_actors() -> None:
     lane = LaneView(active=(run("a", None),))
     assert admit(STEER, steering=True, lane=lane, actor=None, message=True) == Queue()
     assert admit(STEER_ALL, steering=True, lane=lane, actor=None, message=True) == Steer("a")

@@ -92,7 +92,7 @@ def test_a_binding_reads_back_the_same() -> None:
         ({"enabled": 1}, "binding.enabled", "boolean"),
     ],
 )
-def test_what_is_not_understood_is_refused_by_its_path(more: Any, field: str, said: str) -> None:
+def test_an_invalid_field_is_refused_by_its_path(more: Any, field: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Binding.read({"binding_id": "b", "agent_id": "polly", **more})
     assert caught.value.details["field"] == field

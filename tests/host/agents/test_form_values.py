@@ -78,7 +78,7 @@ def test_every_form_type_is_known() -> None:
 
 
 @for_each(("kind", "value"), [(kind, value) for kind, values in GOOD.items() for value in values])
-def test_a_value_of_its_type_is_kept_as_it_is(kind: str, value: Any) -> None:
+def test_a_value_of_the_right_type_is_unchanged(kind: str, value: Any) -> None:
     form = item("x", kind, options=OPTIONS if kind in ("select", "multi-select") else None)
     assert config_from_wire({"x": value}, [form]) == {"x": value}
 
@@ -92,7 +92,7 @@ def test_a_value_of_another_type_is_refused_and_not_repeated(kind: str, value: A
     assert "hunter2" not in found["config.x"]
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     form = (item("a", "integer"), item("b", required=True), item("c", "select", options=OPTIONS), item("d"))
     found = problems_of({"a": "x", "c": "blue", "d": "fine", "e": 1}, *form)
     assert found == {
@@ -149,7 +149,7 @@ def test_selecting_nothing_is_not_overruled_by_a_default() -> None:
     assert config_from_wire({"model": "__none__"}, form) == {"model": "__none__"}
 
 
-def test_a_hidden_field_is_not_required_and_what_is_given_for_it_has_no_effect() -> None:
+def test_a_hidden_field_is_not_required_and_its_value_has_no_effect() -> None:
     form = (
         item("kind", "select", options=[{"value": "plain"}, {"value": "smart"}], default="plain"),
         item("model", "llm-model-selector", required=True, show_if={"kind": "smart"}),
@@ -193,7 +193,7 @@ def test_a_configuration_has_a_size() -> None:
     assert found == {"config": f"is larger than {CONFIG_BYTES} bytes as JSON"}
 
 
-def test_secrets_are_masked_and_a_mask_keeps_what_is_there() -> None:
+def test_secrets_are_masked_and_a_saved_mask_keeps_the_secret() -> None:
     form = (item("key", "secret"), item("name"), item("spare", "secret"))
     config = config_from_wire({"key": "hunter2", "name": "ada", "spare": ""}, form)
     assert secret_fields(form) == {"key", "spare"}

@@ -100,7 +100,7 @@ def refused(outcome: GatesPassed | Refused) -> Refused:
         ((), None, None, False),
     ],
 )
-def test_only_who_is_listed_may_talk(
+def test_only_listed_actors_may_talk(
     door: Door, actors: tuple[str, ...], actor_type: str | None, actor_id: str | None, passes: bool
 ) -> None:
     outcome = door.knock(agent(GatePolicy(talk="listed", actors=actors)), event(actor_type, actor_id))
@@ -117,7 +117,7 @@ def test_everyone_may_talk_where_everyone_is_spelled_out(
     assert door.knock(agent(GatePolicy(talk="everyone")), event(actor_type, actor_id)) == GatesPassed()
 
 
-def test_a_refusal_does_not_say_who_is_listed(door: Door) -> None:
+def test_a_refusal_does_not_name_the_listed_actors(door: Door) -> None:
     outcome = refused(door.knock(agent(GatePolicy(talk="listed", actors=("user:secretly",))), event()))
     assert "secretly" not in outcome.sentence + outcome.hint
 
@@ -125,7 +125,7 @@ def test_a_refusal_does_not_say_who_is_listed(door: Door) -> None:
 # --- how often ---
 
 
-def test_each_actor_has_a_rate_and_is_told_when_to_come_back(door: Door) -> None:
+def test_each_actor_has_a_rate_and_gets_a_retry_time(door: Door) -> None:
     limited = agent(GatePolicy(messages_per_minute=6, burst=2))
     assert door.knock(limited, event()) == GatesPassed()
     assert door.knock(limited, event()) == GatesPassed()
@@ -143,7 +143,7 @@ def test_a_rate_without_a_burst_allows_a_minutes_worth_at_once(door: Door) -> No
     assert [door.knock(limited, event()) == GatesPassed() for _ in range(6)] == [True] * 5 + [False]
 
 
-def test_who_does_not_say_who_they_are_share_one_rate(door: Door) -> None:
+def test_unknown_actors_share_one_rate(door: Door) -> None:
     limited = agent(GatePolicy(messages_per_minute=1))
     assert door.knock(limited, event(None, None)) == GatesPassed()
     assert refused(door.knock(limited, event("", None))).code == "rate_limited"
@@ -214,7 +214,7 @@ def test_a_day_has_its_runs_and_the_next_one_has_them_again(door: Door) -> None:
     assert door.knock(thrifty, event()) == GatesPassed()
 
 
-def test_only_what_is_counted_or_said_to_be_under_way_uses_the_budget(door: Door) -> None:
+def test_only_counted_and_uncommitted_runs_use_the_budget(door: Door) -> None:
     thrifty = agent(budget=BudgetPolicy(runs_per_day=1))
     for _ in range(5):
         assert door.knock(thrifty, event()) == GatesPassed()
@@ -330,7 +330,7 @@ def known(workspace: str, actor: Actor | None) -> frozenset[str]:
         (("user:*",), (None, None), False),
     ],
 )
-def test_a_list_may_call_somebody_by_what_the_host_knows_of_them(
+def test_a_list_may_name_users_and_roles(
     actors: tuple[str, ...], actor: tuple[str | None, str | None], passes: bool
 ) -> None:
     gates = FrontGates(known)

@@ -137,7 +137,7 @@ def test_runs_of_a_conversation_start_in_the_order_they_came() -> None:
     assert len(lanes) == 0
 
 
-def test_the_next_run_is_active_before_anybody_else_can_look() -> None:
+def test_the_next_run_is_active_in_the_same_step() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a"))
     lanes.enter_queue(key, run("b"))
@@ -170,7 +170,7 @@ def test_a_run_waits_for_every_parallel_run_that_came_before_it() -> None:
     assert lanes.leave(key, "p") == "a"
 
 
-def test_a_message_that_was_given_back_waits_before_what_was_queued_since() -> None:
+def test_a_returned_message_waits_before_runs_that_were_queued_since() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a", "e1"))
     for name, event_id in (("b", "e2"), ("d", "e4"), ("f", "e6")):
@@ -201,7 +201,7 @@ def test_a_second_run_cannot_be_active_in_a_serial_conversation() -> None:
     assert lanes.view(key) == LaneView(active=(run("a"),))
 
 
-def test_what_is_unknown_changes_nothing() -> None:
+def test_an_unknown_run_changes_nothing() -> None:
     lanes, key = Lanes(), lane_key()
     assert lanes.leave(key, "a") is None
     assert not lanes.cancel_queued(key, "a")

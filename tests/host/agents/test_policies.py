@@ -86,7 +86,7 @@ def test_only_nothing_is_not_the_same_as_no_rule() -> None:
         ({"gate": {"burst": 5}}, "policy.gate.burst", "messages_per_minute"),
     ],
 )
-def test_what_is_not_understood_is_refused_by_its_path(body: Any, field: str, said: str) -> None:
+def test_an_invalid_field_is_refused_by_its_path(body: Any, field: str, said: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         policy_from_wire(body)
     assert caught.value.details["field"] == field
@@ -94,7 +94,7 @@ def test_what_is_not_understood_is_refused_by_its_path(body: Any, field: str, sa
     assert caught.value.hint
 
 
-def test_a_list_of_actors_that_shuts_nobody_out_is_refused() -> None:
+def test_a_list_of_actors_without_effect_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="lets everyone talk") as caught:
         policy_from_wire({"gate": {"actors": ["user:ada"]}})
     assert caught.value.details["field"] == "policy.gate.actors"
@@ -135,12 +135,12 @@ bodies = st.fixed_dictionaries(
 
 
 @given(bodies)
-def test_what_is_read_reads_back_the_same(body: Any) -> None:
+def test_a_policy_survives_a_round_trip(body: Any) -> None:
     policy = policy_from_wire(body)
     assert policy_from_wire(policy_to_wire(policy)) == policy
 
 
-def test_where_nothing_is_said_participants_see_steer_and_approve() -> None:
+def test_by_default_participants_see_steer_and_approve() -> None:
     audience = policy_from_wire({}).audience
     assert {audience.see.who, audience.steer.who, audience.approve.who} == {"participants"}
 

@@ -49,7 +49,7 @@ def test_every_key_has_a_bucket_of_its_own(
 
 
 @given(per_minute=st.integers(1, 1_000_000), burst=st.integers(1, 20), now=st.floats(0, 1e7))
-def test_who_waits_as_long_as_told_is_let_in_and_who_comes_much_earlier_is_not(
+def test_a_retry_at_the_announced_time_passes_and_a_much_earlier_one_does_not(
     per_minute: int, burst: int, now: float
 ) -> None:
     rates = Rates[str](per_minute, burst)
@@ -133,7 +133,7 @@ def test_who_was_forgotten_has_a_full_bucket_and_no_more() -> None:
     assert [rates.take("a", 0.0) is None for _ in range(5)] == [True, True, True, False, False]
 
 
-def test_a_refusal_makes_nobody_forgotten() -> None:
+def test_a_refusal_evicts_no_bucket() -> None:
     rates = Rates[str](1, 1, keys=2)
     rates.take("a", 0.0)
     rates.take("b", 0.0)
@@ -177,7 +177,7 @@ def test_however_many_keys_come_the_table_is_bounded_and_a_refusal_is_always_des
     ("limit", "burst", "keys", "field"),
     [(0, 1, 1, "limit_per_minute"), (-1, 1, 1, "limit_per_minute"), (1, 0, 1, "burst"), (1, 1, 0, "keys")],
 )
-def test_a_rate_that_lets_nobody_in_is_refused_when_it_is_made(limit: int, burst: int, keys: int, field: str) -> None:
+def test_a_rate_below_one_is_refused(limit: int, burst: int, keys: int, field: str) -> None:
     with pytest.raises(InvalidRequest, match=field) as caught:
         Rates[str](limit, burst, keys=keys)
     assert caught.value.details["field"] == field

@@ -252,7 +252,7 @@ def test_a_book_makes_its_table_once_for_each_change() -> None:
     assert book.get("a") is None
 
 
-def test_what_was_removed_or_moved_clashes_no_more() -> None:
+def test_a_removed_or_moved_binding_causes_no_conflict() -> None:
     book = BindingRegistry()
     book.put(bound("a"))
     book.put(bound("a", bot="x"))

@@ -11,7 +11,7 @@ from bollard.host.errors import ApprovalDenied, HostError
 from .conftest import ApprovalHost
 
 
-async def test_the_first_of_two_decisions_counts_and_the_second_is_told(host: ApprovalHost) -> None:
+async def test_the_first_of_two_decisions_counts_and_the_second_gets_a_conflict(host: ApprovalHost) -> None:
     run = await host.run()
     task, approval = await host.parked(run)
     answers = await asyncio.gather(
@@ -54,7 +54,7 @@ async def test_what_belongs_to_another_workspace_is_not_there(fast_host: Approva
     assert fast_host.done == []
 
 
-async def test_a_yes_to_what_is_attached_says_whether_it_was_read(fast_host: ApprovalHost) -> None:
+async def test_an_approval_with_attachments_states_whether_they_were_opened(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run, arguments={"script": "x" * 10_000})
     assert (await fast_host.refused(approval, "allow_once")).details["field"] == "inspected"
@@ -70,7 +70,7 @@ async def test_a_yes_to_what_is_attached_says_whether_it_was_read(fast_host: App
     assert said["inspected"] is True
 
 
-async def test_what_nobody_read_can_be_allowed_by_saying_so_and_denied_without(fast_host: ApprovalHost) -> None:
+async def test_unopened_attachments_can_be_allowed_explicitly_and_denied_freely(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run, arguments={"script": "x" * 10_000})
     await fast_host.decide(approval, "allow_once", inspected=False)

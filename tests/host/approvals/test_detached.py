@@ -25,7 +25,7 @@ async def lost(host: ApprovalHost) -> tuple[LiveRun, Approval]:
     return run, approval
 
 
-async def test_a_yes_after_the_runner_went_away_is_carried_out_once_and_told(host: ApprovalHost) -> None:
+async def test_an_approval_after_the_run_was_lost_is_executed_once_and_reported(host: ApprovalHost) -> None:
     run, approval = await lost(host)
     row = host.stage.row(run.facts.run_id)
     assert (row.status, row.reason) == ("failed", "runner.crashed")
@@ -49,7 +49,7 @@ async def test_a_yes_after_the_runner_went_away_is_carried_out_once_and_told(hos
     assert len(host.done) == 1
 
 
-async def test_a_no_after_the_runner_went_away_is_told_and_does_nothing(host: ApprovalHost) -> None:
+async def test_a_denial_after_the_run_was_lost_is_reported_without_a_call(host: ApprovalHost) -> None:
     _, approval = await lost(host)
     await host.decide(approval, "deny")
     await host.settled(lambda: bool(host.raised))
@@ -58,14 +58,14 @@ async def test_a_no_after_the_runner_went_away_is_told_and_does_nothing(host: Ap
     assert host.done == []
 
 
-async def test_nobody_hears_of_what_is_denied_and_stopped(fast_host: ApprovalHost) -> None:
+async def test_a_denial_that_stops_the_run_is_not_reported(fast_host: ApprovalHost) -> None:
     _, approval = await lost(fast_host)
     await fast_host.decide(approval, "deny_stop")
     await fast_host.approvals.close()
     assert fast_host.raised == []
 
 
-async def test_a_question_that_nobody_waits_for_still_expires(host: ApprovalHost) -> None:
+async def test_an_approval_of_a_lost_run_still_expires(host: ApprovalHost) -> None:
     _, approval = await lost(host)
     host.stage.clock.advance(901)
     assert (await host.refused(approval, "allow_once")).details["status"] == "expired"
@@ -139,7 +139,7 @@ async def test_a_yes_that_was_carried_out_before_the_host_died_is_not_carried_ou
     assert [event.data["outcome"] for event in second.raised] == ["unknown"]
 
 
-async def test_what_was_taken_away_before_the_run_was_lost_is_not_carried_out(fast_host: ApprovalHost) -> None:
+async def test_a_call_revoked_before_the_run_was_lost_is_not_executed(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     run.note("grant.revoked", {"resources": {"tools": [approval.capability]}, "by": "admin-token"})

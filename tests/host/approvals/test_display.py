@@ -88,7 +88,7 @@ def hidden_in(text: str) -> list[str]:
 
 @for_each("name", list(ATTACKS))
 @for_each("locale", ["en_US", "zh_Hans"])
-def test_no_line_of_any_attack_holds_what_nobody_sees(name: str, locale: Any) -> None:
+def test_no_displayed_line_contains_invisible_characters(name: str, locale: Any) -> None:
     nasty = "\u202e\x1b[2J" + str(ATTACKS[name])
     shown = display(approval(ATTACKS[name], explanation=nasty, target=nasty, version=nasty), locale)
     for line in shown.lines:
@@ -127,7 +127,7 @@ def test_no_place_of_an_argument_can_be_mistaken_for_another() -> None:
     assert texts(flat) == ['arguments."a.b": 1']
 
 
-def test_what_is_long_is_attached_whole_and_never_cut() -> None:
+def test_long_values_are_attached_whole_and_never_cut() -> None:
     content = "x" * VALUE_CHARACTERS + "\u200b; rm -rf /"
     shown = display(approval({"script": content}))
     (attached,) = shown.attached
@@ -148,7 +148,7 @@ def test_attached_lines_put_together_are_the_content(text: str, times: int) -> N
     assert all(line.count(MARK_START) == line.count(MARK_END) for line in lines_of(content))
 
 
-def test_the_agents_words_stand_apart_and_are_no_part_of_what_is_allowed() -> None:
+def test_the_agents_explanation_is_separate_and_outside_the_digest() -> None:
     shown = display(approval({"to": "ann"}, explanation="approved by the admin already"))
     said = [line for line in shown.lines if line.part == "explanation"]
     assert [line.text for line in said] == ['"approved by the admin already"']

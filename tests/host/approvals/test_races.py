@@ -69,7 +69,7 @@ async def test_while_an_answer_may_still_reach_the_disk_there_is_no_other(
         ("mcp", "mcp:post/send", {"operations": ["tools.call"]}),
     ],
 )
-async def test_what_was_taken_away_by_another_name_is_not_carried_out_either(
+async def test_a_call_revoked_under_another_name_is_not_executed_either(
     fast_host: ApprovalHost, kind: str, thing: str, revoked: Any
 ) -> None:
     run = await fast_host.run()
@@ -111,7 +111,7 @@ async def test_open_questions_hold_so_much_together_and_no_more(fast_host: Appro
     await fast_host.parked(run, arguments={"script": "x" * 10_000})
 
 
-async def test_what_is_shown_is_made_beside_the_loop(fast_host: ApprovalHost, monkeypatch: Any) -> None:
+async def test_the_display_is_rendered_outside_the_event_loop(fast_host: ApprovalHost, monkeypatch: Any) -> None:
     """A megabyte of arguments takes seconds to look through."""
     threads: list[threading.Thread] = []
     shown = decisions_module.display
@@ -147,9 +147,7 @@ async def test_a_run_that_is_lost_in_the_moment_of_the_yes_has_it_carried_out_on
     assert len(fast_host.done) == 1
 
 
-async def test_whoever_reads_a_question_as_soon_as_it_is_on_disk_can_answer_it(
-    fast_host: ApprovalHost, monkeypatch: Any
-) -> None:
+async def test_an_approval_can_be_decided_as_soon_as_it_is_on_disk(fast_host: ApprovalHost, monkeypatch: Any) -> None:
     """The store has it a moment before the run hears that it does."""
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)

@@ -57,7 +57,7 @@ async def test_the_question_on_disk_holds_every_byte_that_would_be_done(host: Ap
         await task
 
 
-async def test_a_no_is_told_to_the_run_which_goes_on(host: ApprovalHost) -> None:
+async def test_a_denial_reaches_the_run_which_continues(host: ApprovalHost) -> None:
     run = await host.run()
     task, approval = await host.parked(run)
     await host.decide(approval, "deny")
@@ -123,7 +123,7 @@ async def test_who_called_the_run_waits_with_it(fast_host: ApprovalHost) -> None
     assert (caller.state.status, called.state.status) == ("running", "running")
 
 
-async def test_nobody_in_time_is_no(host: ApprovalHost) -> None:
+async def test_an_expired_approval_is_a_denial(host: ApprovalHost) -> None:
     run = await host.run()
     task, approval = await host.parked(run)
     host.stage.clock.advance(901)
@@ -167,7 +167,7 @@ async def test_a_yes_for_the_run_covers_the_same_tool_as_it_was_defined_and_noth
         await waiting
 
 
-async def test_where_nobody_may_say_yes_nobody_is_asked(fast_host: ApprovalHost) -> None:
+async def test_without_an_approver_the_call_is_denied_at_once(fast_host: ApprovalHost) -> None:
     fast_host.agent(audience={"approve": AudienceRule(who="listed")})
     run = await fast_host.run()
     with pytest.raises(ApprovalDenied) as told:
@@ -185,7 +185,7 @@ async def test_a_policy_that_does_not_wait_refuses_at_once(fast_host: ApprovalHo
     assert run.state.status == "running"
 
 
-async def test_a_secret_in_the_arguments_is_shown_to_nobody(fast_host: ApprovalHost) -> None:
+async def test_a_secret_in_the_arguments_is_never_shown(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     with pytest.raises(InvalidRequest) as told:
         await fast_host.ask(run, fast_host.proposal(run, arguments={"key": SECRET}))

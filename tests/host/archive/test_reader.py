@@ -57,7 +57,7 @@ def read(path, **options):
         return found, [b"".join(reader.blob(sha256)) for sha256 in reader.blobs]
 
 
-def test_what_was_written_is_read(tmp_path):
+def test_a_written_archive_is_read_back(tmp_path):
     content = b"content" * 1000
     digest = hashlib.sha256(content).hexdigest()
     path = tmp_path / "whole.zip"
@@ -74,7 +74,7 @@ def test_what_was_written_is_read(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["whole.zip"]
 
 
-def test_an_archive_that_anybody_made_well_is_read(zipped, rows):
+def test_a_valid_archive_of_another_writer_is_read(zipped, rows):
     assert read(zipped({**rows, "manifest.json": plain(rows)}))[0] == LINES
 
 
@@ -185,7 +185,7 @@ def test_members_that_share_their_bytes_are_refused(rows, tmp_path):
         read(path)
 
 
-def test_what_is_no_archive_at_all_is_refused(tmp_path):
+def test_a_file_that_is_no_archive_is_refused(tmp_path):
     path = tmp_path / "x.zip"
     for content in (b"", b"hello", b"PK\5\6", b"PK\5\6" + b"\xff" * 18, b"PK\3\4" * 1000):
         path.write_bytes(content)

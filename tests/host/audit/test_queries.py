@@ -37,7 +37,7 @@ def row(kind: str, data: dict[str, Any] | None, **more: Any) -> RecordRow:
     return RecordRow(type=kind, data=None if data is None else msgspec.json.encode(data), **{**fields, **more})
 
 
-def test_a_call_is_shown_with_what_was_used_by_whom_and_what_came_of_it() -> None:
+def test_a_call_is_shown_with_capability_actor_and_outcome() -> None:
     data = {
         "call_id": "c1",
         "capability": "mcp:github/create_issue",
@@ -74,7 +74,7 @@ def test_a_call_is_shown_with_what_was_used_by_whom_and_what_came_of_it() -> Non
     assert ended["run_id"] == "run_2", "a call after the end of its run names it itself"
 
 
-def test_what_people_said_is_not_shown_and_what_was_dropped_is_said_to_be() -> None:
+def test_messages_are_not_shown_and_dropped_data_is_marked() -> None:
     said = audited(row("message.completed", {"content": "very private"}, run_id="r", observed=False))
     assert "private" not in str(said)
     assert said["observed"] is False

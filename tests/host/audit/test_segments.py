@@ -98,7 +98,7 @@ async def archived(
     return check
 
 
-async def test_store_and_archive_verify_together_and_what_was_dropped_is_in_the_archive(
+async def test_store_and_archive_verify_together_and_the_archive_has_dropped_data(
     archived: Callable[[], CheckedLog], tmp_path: Path
 ) -> None:
     checked = archived()

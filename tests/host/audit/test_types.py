@@ -121,7 +121,7 @@ def test_nothing_that_the_table_says_is_still_to_come_is_there() -> None:
     assert not there, f"{there} are written now: give them a line in WRITTEN_IN"
 
 
-def test_a_severity_stands_for_itself_and_what_is_worse() -> None:
+def test_a_severity_includes_higher_ones() -> None:
     kinds = [*WRITTEN_IN, *OUTPOSTS, "note"]
     for least in SEVERITIES:
         wanted, unwanted = types_of(least)

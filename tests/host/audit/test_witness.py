@@ -81,7 +81,7 @@ def types_in(store: Store) -> list[str]:
     return [row.type for row in store.records(0, 1000)]
 
 
-async def test_a_witness_is_told_each_head_and_at_the_end_that_the_chain_is_closed(
+async def test_a_witness_gets_each_head_and_the_closed_one_at_the_end(
     store: Store, open_journal: Open, clock: ManualClock, scribe: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "elsewhere" / "heads.jsonl"
@@ -133,7 +133,7 @@ async def test_a_witness_that_fails_or_hangs_does_not_stop_the_log_and_leaves_a_
     await witness.close()
 
 
-async def test_a_pipe_that_nobody_reads_is_a_witness_that_is_down_until_somebody_does(
+async def test_a_pipe_without_a_reader_is_a_witness_that_is_down(
     memory_store: MemoryStore, open_journal: Open, clock: ManualClock, scribe: Any, tmp_path: Path
 ) -> None:
     pipe = tmp_path / "pipe"
@@ -173,7 +173,7 @@ async def test_a_host_that_ends_does_not_wait_for_a_witness_that_hangs(
     os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))  # let the thread go
 
 
-async def test_what_a_killed_host_had_no_time_to_tell_is_told_at_the_next_start(
+async def test_heads_that_a_killed_host_did_not_send_are_sent_at_the_next_start(
     memory_store: MemoryStore, open_journal: Open, clock: ManualClock, scribe: Any
 ) -> None:
     journal = open_journal(memory_store, "first")
@@ -190,7 +190,7 @@ async def test_what_a_killed_host_had_no_time_to_tell_is_told_at_the_next_start(
     assert told == {("second", 1)}, "how the first one ended is not known"
 
 
-async def test_heads_of_a_clock_that_was_set_back_since_are_told_too(
+async def test_heads_are_sent_even_if_the_clock_was_set_back_since(
     memory_store: MemoryStore, open_journal: Open, clock: ManualClock, scribe: Any
 ) -> None:
     first = open_journal(memory_store, "first")

@@ -163,7 +163,7 @@ def told(signing_key: SigningKey, clock: ManualClock, scribe: Any, store: Store)
     return lines
 
 
-def test_a_start_finds_what_the_witness_was_told_last(
+def test_a_start_finds_the_newest_heads_of_the_witness(
     store: Store, told: list[bytes], signing_key: SigningKey, memory_store: Any
 ) -> None:
     keys = {signing_key.verify_key.key_id: signing_key.verify_key}

@@ -98,7 +98,7 @@ def test_an_archive_that_was_changed_under_its_signature_is_refused_and_nothing_
         assert not target.data.exists()
 
 
-def test_an_archive_that_somebody_else_signed_is_refused_and_its_own_key_proves_nothing(source, archives, tmp_path):
+def test_an_archive_of_an_unknown_signer_is_refused_and_its_own_key_proves_nothing(source, archives, tmp_path):
     trust = ArchiveTrust(fingerprints=own_fingerprints([source.data]), unsigned=True)
     for path, bring in archives:
         target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
@@ -154,7 +154,7 @@ def test_a_key_that_cannot_be_looked_for_is_not_known(source, tmp_path):
     assert own_fingerprints([tmp_path / ("x" * 300), source.data]) == own_fingerprints([source.data])
 
 
-def test_an_archive_of_a_time_that_no_calendar_has_is_refused_before_anybody_is_asked(archives):
+def test_an_archive_with_an_invalid_time_is_refused_before_any_question(archives):
     for path, bring in archives:
         kind = {restored: "backup", imported: "workspace"}[bring]
         for moment in (-1, 253_402_300_800_000):

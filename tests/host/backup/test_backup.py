@@ -75,7 +75,7 @@ def test_a_backup_comes_back_whole_on_either_database(past, target, clock, tmp_p
         assert blobs.size(sha256) > 0
 
 
-def test_what_was_unfinished_then_ends_in_an_epoch_that_never_was_and_the_log_says_why(past, target, clock, tmp_path):
+def test_unfinished_runs_of_a_backup_end_under_an_unused_epoch_with_a_reason(past, target, clock, tmp_path):
     path = tmp_path / "all.zip"
     with closing(past.open()) as store:
         (open_run,) = store.unfinished_runs("", 10)
@@ -177,7 +177,7 @@ def test_what_an_earlier_key_signed_can_be_verified_after_a_restore_without_keys
     assert report.verified.unknown_heads == 0
 
 
-def test_a_backup_is_of_one_moment_while_somebody_writes(past, target, clock, tmp_path):
+def test_a_backup_is_one_snapshot_during_writes(past, target, clock, tmp_path):
     with closing(past.open()) as store:
         stop, busy, written = threading.Event(), threading.Event(), []
 

@@ -110,7 +110,7 @@ def test_a_copy_without_a_content_that_the_log_names_is_refused_and_names_it(sou
         path.write_bytes(content)
 
 
-def test_a_copy_that_is_wanted_incomplete_says_what_is_missing_on_both_ways(source, tmp_path):
+def test_an_incomplete_copy_lists_the_missing_contents_both_ways(source, tmp_path):
     for number, path in enumerate(lost_files(source)):
         content = path.read_bytes()
         path.unlink()

@@ -98,7 +98,7 @@ def test_every_earlier_revision_has_its_databases_here():
     assert (*REVISIONS, schema.REVISION) == tuple(f"{number:04}" for number in range(1, len(REVISIONS) + 2))
 
 
-def test_what_was_asked_before_the_upgrade_is_open_after_it(past, upgraded):
+def test_an_approval_requested_before_the_upgrade_is_open_after_it(past, upgraded):
     asked = [row.status for row in upgraded.approvals("default", None, None, 10)]
     waiting = [row.status for row in upgraded.open_approvals("", 10)]
     assert (asked, waiting) == ((["requested", "used"], ["requested"]) if past.revision >= "0003" else ([], []))
@@ -110,6 +110,6 @@ def test_the_chain_of_the_previous_revision_still_verifies(past, upgraded):
 
 
 @pytest.mark.parametrize("wanted", ["hello", "你好"])
-def test_what_was_said_before_the_upgrade_is_found_after_it(upgraded, wanted):
+def test_messages_from_before_the_upgrade_are_found_after_it(upgraded, wanted):
     room = TranscriptQuery(workspace="default", bot=None, conversation="room", thread=None, limit=10)
     assert [row.content for row in upgraded.search(room, clauses(wanted))] != []

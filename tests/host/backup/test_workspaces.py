@@ -217,7 +217,7 @@ def test_a_workspace_without_a_record_cannot_be_exported(make_past, clock, tmp_p
     ],
     ids=["another workspace's run", "another run", "a run that is here", "a delivery that is here"],
 )
-def test_an_archive_that_somebody_made_up_reaches_nothing_of_another_workspace(make_past, clock, tmp_path, record):
+def test_a_forged_archive_cannot_reach_another_workspace(make_past, clock, tmp_path, record):
     source, target = BackupSource(database="", data=tmp_path / "evil"), make_past("sqlite").source
     for each in (source, target):
         with opened(each):

@@ -54,7 +54,7 @@ def test_a_tool_goes_by_its_id_and_by_its_name(nodes: list[Node]) -> None:
     assert [each.id for each in graph.by_kind("tool")] == ["tool:builtin/exec", "tool:builtin/now"]
 
 
-def test_what_is_absent_is_not_found_and_what_may_not_be_done_is_denied(nodes: list[Node]) -> None:
+def test_an_absent_capability_is_not_found_and_a_forbidden_operation_is_denied(nodes: list[Node]) -> None:
     graph = build_graph(nodes)
     with pytest.raises(NotFound):
         graph.require("tool:builtin/ghost", CALL)

@@ -12,7 +12,7 @@ from bollard.host.capabilities.graph import NAME_CHARACTERS, short_names
 SAFE = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def test_a_name_that_nobody_else_has_stays_short(capability: Any) -> None:
+def test_a_unique_name_stays_short(capability: Any) -> None:
     names = short_names([capability("tool:builtin/now"), capability("mcp:github/create_issue")])
     assert names == {"tool:builtin/now": "now", "mcp:github/create_issue": "create_issue"}
 
@@ -39,7 +39,7 @@ def test_a_tool_that_names_itself_as_another_would_be_named_gains_nothing(capabi
     assert names["mcp:web/x"] == "web__x"
 
 
-def test_what_no_model_can_say_is_replaced_and_what_is_too_long_is_told_apart(capability: Any) -> None:
+def test_invalid_characters_are_replaced_and_long_names_stay_distinct(capability: Any) -> None:
     found = [capability("mcp:s/a.b c"), capability("mcp:s/时间"), capability("mcp:s/" + "n" * 70 + "1")]
     found.append(capability("mcp:s/" + "n" * 70 + "2"))
     names = short_names(found)

@@ -128,7 +128,7 @@ async def test_an_edit_names_the_message_that_it_changes(program: Any, clock: Ma
     assert (said["type"], said["message"], said["final"]) == ("message.edited", "m7", False)
 
 
-async def test_a_run_that_failed_is_told_by_its_code(program: Any, clock: ManualClock) -> None:
+async def test_a_failed_run_is_reported_with_its_code(program: Any, clock: ManualClock) -> None:
     channel, _ = channel_to(program.url, clock)
     await channel.send(outgoing(text="", failed="runner.timeout"))
     said = program.came[0].json
@@ -196,7 +196,9 @@ async def test_a_head_without_an_end_is_given_up_before_it_fills_the_memory(prog
     assert "head" in outcome.reason
 
 
-async def test_a_program_that_reads_nothing_holds_nobody(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_reads_nothing_delays_no_other_channel(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(registry, "CHANNEL_ANSWER_S", 0.1)
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

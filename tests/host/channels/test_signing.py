@@ -30,7 +30,7 @@ def test_the_example_of_the_specification_is_signed_as_it_says() -> None:
     assert made["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_what_was_signed_fits_and_one_changed_byte_does_not() -> None:
+def test_a_signature_verifies_and_one_changed_byte_breaks_it() -> None:
     headers = sign(KEY, "msg_1", NOW, BODY)
     assert judged(headers) is True
     assert judged(headers, BODY + b" ") is False
@@ -46,7 +46,7 @@ def test_one_of_several_signatures_is_enough_while_a_secret_changes() -> None:
 
 
 @pytest.mark.parametrize("skew", [-WEBHOOK_SKEW_S - 1, WEBHOOK_SKEW_S + 1])
-def test_what_was_signed_long_ago_or_far_ahead_is_not_taken(skew: float) -> None:
+def test_old_and_future_signatures_are_refused(skew: float) -> None:
     headers = sign(KEY, "m", NOW, BODY)
     assert judged(headers, now=NOW + skew) == "late"
     assert judged(headers, now=NOW + skew * 0.9) is True
@@ -67,7 +67,7 @@ def test_what_was_signed_long_ago_or_far_ahead_is_not_taken(skew: float) -> None
         ({"webhook-signature": "v2,AAAA"}, "malformed"),
     ],
 )
-def test_headers_that_are_no_seal_are_told_apart(changed: dict[str, str], fault: str) -> None:
+def test_faults_of_signature_headers_are_distinguished(changed: dict[str, str], fault: str) -> None:
     assert judged({**sign(KEY, "m", NOW, BODY), **changed}) == fault
 
 

@@ -136,7 +136,7 @@ async def test_a_failure_for_good_is_not_tried_again(memory_store: Any, posts: A
 
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
-async def test_what_is_in_doubt_is_sent_again_only_where_that_is_the_same_message(
+async def test_an_unconfirmed_message_is_retried_only_with_native_dedupe(
     memory_store: Any, posts: Any, loop_time: Any, abilities: Abilities, status: str, tries: int
 ) -> None:
     post = await posts(memory_store, answers, abilities)
@@ -146,7 +146,9 @@ async def test_what_is_in_doubt_is_sent_again_only_where_that_is_the_same_messag
     assert (len(post.channel.tried), post.channel.texts) == (tries, ["re: hello"])
 
 
-async def test_what_is_sent_at_most_once_is_on_disk_before_it_leaves(memory_store: Any, posts: Any) -> None:
+async def test_without_dedupe_the_start_of_a_delivery_is_on_disk_before_it_leaves(
+    memory_store: Any, posts: Any
+) -> None:
     post = await posts(memory_store, answers, ONCE)
     post.channel.shut()
     await post.say()
@@ -164,7 +166,7 @@ async def test_a_channel_that_is_gone_fails_what_waits_for_it(memory_store: Any,
     assert "mail" in (post.rows()[0].reason or "")
 
 
-async def test_a_channel_that_breaks_its_promise_ends_nobody(memory_store: Any, posts: Any, loop_time: Any) -> None:
+async def test_a_channel_that_raises_does_not_end_the_outbox(memory_store: Any, posts: Any, loop_time: Any) -> None:
     class Broken(MemoryChannel):
         async def send(self, outgoing: Any) -> Delivered:
             if not self.tried:
@@ -177,7 +179,7 @@ async def test_a_channel_that_breaks_its_promise_ends_nobody(memory_store: Any, 
     await loop_time.until(lambda: post.statuses == ["sent"], 1000)
 
 
-async def test_whoever_waits_is_told_that_no_answer_will_come(store: Any, posts: Any) -> None:
+async def test_a_failed_run_sends_a_notice_to_its_channel(store: Any, posts: Any) -> None:
     async def fails(worker: Any, run: Any) -> None:
         await run.emit("message.completed", {"message": {"role": "assistant", "content": "I begin"}})
         await run.emit("run.failed", {"code": "runner.error", "error": "as planned", "retryable": False})
@@ -189,7 +191,7 @@ async def test_whoever_waits_is_told_that_no_answer_will_come(store: Any, posts:
     assert (post.channel.texts, post.channel.failures) == (["I begin"], ["runner.error"])
 
 
-async def test_nobody_is_told_of_a_run_that_somebody_stopped(memory_store: Any, posts: Any) -> None:
+async def test_a_stopped_run_sends_no_notice(memory_store: Any, posts: Any) -> None:
     async def waits(worker: Any, run: Any) -> None:
         await worker.until(lambda: worker.cancels)
         worker.end.finish_run(run)
@@ -230,7 +232,7 @@ async def test_what_waited_for_its_next_try_is_not_held_back_by_a_clock_that_was
 
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
-async def test_what_was_leaving_when_the_host_died(
+async def test_messages_in_delivery_when_the_host_died(
     memory_store: Any, posts: Any, abilities: Abilities, status: str, tries: int
 ) -> None:
     channel = MemoryChannel(abilities)
@@ -274,7 +276,7 @@ async def test_an_outbox_that_is_rebuilt_is_the_same(memory_store: Any, posts: A
     assert memory_store.dump_projections()["outbox"] == before
 
 
-async def test_a_channel_that_is_away_fills_its_own_window_and_holds_up_nobody_else(
+async def test_an_unreachable_channel_fills_only_its_own_window(
     store: Any, posts: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "DELIVERIES_OF_CHANNEL", 4)

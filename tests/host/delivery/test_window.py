@@ -50,7 +50,7 @@ def test_a_full_channel_is_gone_past_and_gone_back_to() -> None:
     assert (len(window), window.holds_any(("w", "a")), window.holds_any(("w", "b"))) == (0, False, False)
 
 
-def test_what_is_done_while_a_page_is_read_is_not_held_again() -> None:
+def test_a_message_sent_during_a_read_is_not_queued_again() -> None:
     window = OutboxWindow(MOST)
     rows = [*(row(number) for number in range(1, 6)), row(6, "b")]
     assert page(window, *rows) == [1, 2, 3, 4, 6]

@@ -24,7 +24,7 @@ def test_the_connection_that_was_idle_longest_makes_room(start: Any) -> None:
     assert second.get("/c").status == 200
 
 
-def test_who_never_asked_makes_room_for_who_does(start: Any) -> None:
+def test_idle_connections_make_room_for_active_ones(start: Any) -> None:
     server = start(connections=50)
     silent = [server.wire() for _ in range(200)]
     assert server.wire().get("/good").status == 200
@@ -32,7 +32,7 @@ def test_who_never_asked_makes_room_for_who_does(start: Any) -> None:
     server.until(lambda: server.open <= 50)
 
 
-def test_when_all_are_being_answered_another_is_told_to_come_later(start: Any) -> None:
+def test_when_all_connections_are_active_a_new_one_gets_a_retry_time(start: Any) -> None:
     server = start(connections=3)
     streams = [server.wire() for _ in range(3)]
     for wire in streams:
@@ -98,7 +98,7 @@ def test_a_proxy_is_believed_about_the_last_address_before_it(header: bytes, cli
         ("no:address", "no:address"),
     ],
 )
-def test_whoever_has_one_ipv6_address_has_them_all(address: str, counted: str) -> None:
+def test_all_ipv6_addresses_of_a_network_count_as_one(address: str, counted: str) -> None:
     assert client_network(address) == counted
 
 
@@ -107,7 +107,7 @@ def test_the_connections_are_never_more_than_the_open_files_allow() -> None:
     assert connection_limit(10**9) < 10**9
 
 
-def test_an_identity_that_asks_too_often_is_told_when_to_come_back() -> None:
+def test_an_identity_above_its_rate_gets_a_retry_time() -> None:
     clock = ManualClock()
     rates = IdentityRates(clock, per_minute=60, burst=2)
     assert rates.take("a") is None

@@ -71,7 +71,7 @@ def test_a_connection_that_asks_for_nothing_is_closed_without_a_word(hasty: Any)
     assert wire.received == b""
 
 
-def test_a_body_that_trickles_is_answered_with_408_and_the_app_is_told(hasty: Any) -> None:
+def test_a_trickling_body_gets_408_and_the_app_a_disconnect(hasty: Any) -> None:
     wire = hasty.wire()
     wire.send(b"POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nabc")
     answer = wire.answer()

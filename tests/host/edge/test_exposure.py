@@ -134,7 +134,7 @@ def test_tls_is_spoken_where_a_certificate_is_set(start: Any, certificate: tuple
     assert wire.ended()
 
 
-def test_whoever_speaks_no_tls_is_not_answered(start: Any, certificate: tuple[str, str]) -> None:
+def test_a_plain_request_to_a_tls_port_gets_no_answer(start: Any, certificate: tuple[str, str]) -> None:
     server = start(_SOON, tls_cert=certificate[0], tls_key=certificate[1])
     plain = server.wire()
     plain.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

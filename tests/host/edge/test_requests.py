@@ -122,7 +122,7 @@ def test_a_second_request_during_a_stream_is_never_read(server: Any) -> None:
     assert server.app.seen == [("GET", "/stream")]
 
 
-def test_what_is_left_of_a_body_is_never_read_as_a_request(server: Any) -> None:
+def test_the_rest_of_a_body_is_never_parsed_as_a_request(server: Any) -> None:
     wire = server.wire()
     wire.send(b"POST /early HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
     answer = wire.answer()
@@ -133,7 +133,7 @@ def test_what_is_left_of_a_body_is_never_read_as_a_request(server: Any) -> None:
     assert server.app.seen == [("POST", "/early")]
 
 
-def test_an_upgrade_that_nobody_knows_is_answered_as_if_it_were_not_there(server: Any) -> None:
+def test_an_unknown_upgrade_is_ignored(server: Any) -> None:
     wire = server.wire()
     head = (
         b"POST /h2c HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc"
@@ -197,7 +197,7 @@ def test_a_large_body_arrives_whole(server: Any) -> None:
     assert answer.json["body"] == 3_000_000
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(server: Any) -> None:
+def test_a_client_with_expect_gets_100_continue(server: Any) -> None:
     wire = server.wire()
     wire.send(b"POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nExpect: 100-Continue \r\n\r\n")
     answer = wire.answer()
@@ -212,7 +212,7 @@ def test_a_client_that_asks_first_is_told_to_go_on(server: Any) -> None:
 @pytest.mark.parametrize(
     "line", [b"Expect: banana", b"Expect: 100-continue, banana", b"Expect: 100-continue\r\nExpect: banana", b"Expect:"]
 )
-def test_a_client_that_expects_what_nobody_does_here_is_told_so(server: Any, line: bytes) -> None:
+def test_an_unknown_expectation_is_refused(server: Any, line: bytes) -> None:
     wire = server.wire()
     wire.send(_POST + b"Content-Length: 3\r\n" + line + b"\r\n\r\n")
     answer = wire.answer()
@@ -233,7 +233,7 @@ def test_a_body_that_would_have_to_be_unpacked_is_refused(server: Any, packed: b
     assert server.app.seen == []
 
 
-def test_a_body_that_says_it_is_as_it_is_is_read(server: Any) -> None:
+def test_a_body_with_identity_encoding_is_read(server: Any) -> None:
     wire = server.wire()
     wire.send(_POST + b"Content-Length: 3\r\nContent-Encoding: Identity \r\n\r\nabc")
     answer = wire.answer()

@@ -63,7 +63,7 @@ INSIDE = [
 
 
 @for_each("text", OUTSIDE)
-def test_what_is_globally_routable_is_outside(text: str) -> None:
+def test_globally_routable_addresses_are_outside(text: str) -> None:
     assert address_problem(ipaddress.ip_address(text)) is None
 
 
@@ -73,7 +73,7 @@ def test_everything_else_is_inside_in_every_spelling(text: str) -> None:
 
 
 @for_each("first", [10, 100, 127, 169, 172, 192, 224, 255])
-def test_what_is_inside_is_inside_however_it_is_carried(first: int) -> None:
+def test_inside_addresses_are_inside_in_every_form(first: int) -> None:
     carried = ipaddress.IPv4Address(f"{first}.{64 if first == 100 else 254 if first == 169 else 16}.1.1")
     if first == 192:
         carried = ipaddress.IPv4Address("192.168.1.1")

@@ -107,7 +107,7 @@ async def test_a_redirect_inside_is_refused_and_a_long_chain_ends(start: Start) 
     assert (itself.status, itself.header("location")) == (302, "/last")
 
 
-async def test_what_is_for_one_host_is_not_sent_on_to_another(start: Start) -> None:
+async def test_credentials_are_not_sent_to_another_origin(start: Start) -> None:
     first, second = await start(), await start()
     egress = EgressClient(parse_allow(["127.0.0.0/8"]))
     headers = (("Authorization", "Bearer x"), ("X-Key", "y"), ("Accept", "text/plain"))
@@ -244,7 +244,7 @@ async def test_an_answer_that_goes_on_behind_its_body_is_left(start: Start) -> N
             await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", max_bytes=1000))
 
 
-async def test_whoever_waits_for_a_place_waits_no_longer_than_for_an_answer() -> None:
+async def test_waiting_for_a_slot_is_part_of_the_time_limit() -> None:
     accepted = asyncio.Event()
 
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -264,7 +264,7 @@ async def test_whoever_waits_for_a_place_waits_no_longer_than_for_an_answer() ->
         await asyncio.gather(first, return_exceptions=True)
 
 
-async def test_names_that_nobody_answers_for_keep_no_other_work_of_the_host_waiting() -> None:
+async def test_unanswered_name_lookups_delay_no_other_work() -> None:
     answered = threading.Event()
 
     def lookup(*_: object, **__: object) -> list[object]:

@@ -40,7 +40,7 @@ def test_an_event_comes_with_the_byte_that_ends_it() -> None:
     assert decoder.feed(b"\ndata: c\n\n") == [SseEvent("", b"c")]
 
 
-def test_what_is_left_at_the_end_is_an_event_too() -> None:
+def test_the_rest_at_the_end_is_an_event_too() -> None:
     decoder = SseDecoder(EVENT_BYTES)
     assert decoder.feed(b"data: a\n\ndata: [DO") == [SseEvent("", b"a")]
     assert decoder.feed(b"NE]") == []

@@ -91,7 +91,7 @@ async def test_nothing_claims_a_run_that_has_ended_or_never_was(engines: Make, s
     assert not await engine.claim("run_x", 1, [])
 
 
-async def test_a_renewal_keeps_what_is_owned_and_names_what_was_lost(engines: Make, store: Store, scribe: Any) -> None:
+async def test_a_renewal_keeps_owned_runs_and_names_lost_ones(engines: Make, store: Store, scribe: Any) -> None:
     engine, journal = engines("i1")
     for run_id in ("run_1", "run_2", "run_3"):
         await journal.commit(scribe.first(scribe.facts(run_id), epoch=0))
@@ -103,7 +103,7 @@ async def test_a_renewal_keeps_what_is_owned_and_names_what_was_lost(engines: Ma
     assert await engine.renew([]) == set()
 
 
-async def test_a_signal_reaches_the_owner_and_nobody_else(engines: Make) -> None:
+async def test_a_signal_reaches_only_the_owner(engines: Make) -> None:
     engine, _ = engines("i1")
     assert not engine.signal("run_1", Cancel("cancelled"))
     heard: list[tuple[str, str]] = []
@@ -216,9 +216,7 @@ async def test_a_renewal_moves_the_end_of_a_lease_and_leaves_the_rest_of_the_run
     assert await journal.commit(note(scribe, 4, epoch=1)) == Committed()
 
 
-async def test_nobody_keeps_a_run_that_has_ended_or_is_anothers_by_renewing_it(
-    engines: Make, store: Store, scribe: Any
-) -> None:
+async def test_renewing_does_not_keep_ended_or_foreign_runs(engines: Make, store: Store, scribe: Any) -> None:
     (owner, journal), (other, _) = engines("i1"), engines("i2")
     await claimed(owner, journal, scribe)
     before = row_of(store)

@@ -152,7 +152,7 @@ async def test_a_newer_message_interrupts_the_run_and_starts_when_it_has_ended(s
     assert conversation_problems(store, {"parrot": "interrupt"}) == []
 
 
-async def test_a_sender_who_goes_away_has_interrupted_all_the_same(store: Store, rooms: Any) -> None:
+async def test_a_sender_that_disconnects_has_still_interrupted(store: Store, rooms: Any) -> None:
     room = await rooms(store, "interrupt")
     run = await room.begin()
     room.turnstile.lock()
@@ -167,7 +167,7 @@ async def test_a_sender_who_goes_away_has_interrupted_all_the_same(store: Store,
     assert await room.answer_all(after=1) == ["stop, do this"]
 
 
-async def test_a_message_that_was_not_written_interrupts_nobody(store: Store, rooms: Any) -> None:
+async def test_a_message_that_was_not_written_interrupts_no_run(store: Store, rooms: Any) -> None:
     room = await rooms(store, "interrupt")
     run = await room.begin()
     room.turnstile.broken = True

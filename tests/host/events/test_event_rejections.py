@@ -42,7 +42,7 @@ async def test_a_message_that_interrupts_a_run_drops_nothing_that_the_run_was_gi
 
 
 @pytest.mark.requirement("P09-04")
-async def test_whoever_stops_a_run_drops_what_was_sent_into_it(store: Store, rooms: Any) -> None:
+async def test_stopping_a_run_drops_its_steering_messages(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     await room.say("never mind")

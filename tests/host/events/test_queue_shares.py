@@ -26,7 +26,7 @@ async def _refused(room: Any, **fields: Any) -> Overloaded:
     return refusal.value
 
 
-async def test_a_busy_conversation_fills_its_own_share_and_nobody_elses(store: Store, rooms: Any) -> None:
+async def test_a_busy_conversation_fills_only_its_own_share(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue", queue=LIMITS)
     begun = await room.begin()  # nobody waits yet
     for _ in range(2):
@@ -75,9 +75,7 @@ async def test_messages_on_their_way_to_the_disk_count(memory_store: MemoryStore
     assert room.stage.dispatcher.backlog.size == 2
 
 
-async def test_what_is_cancelled_or_could_not_be_written_gives_its_place_back(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_a_cancelled_or_unwritten_run_frees_its_share(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store, "queue", queue=LIMITS)
     await room.begin()
     room.turnstile.broken = True

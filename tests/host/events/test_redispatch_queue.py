@@ -26,7 +26,7 @@ async def given_back(room: Any, *texts: str) -> list[Any]:
 
 
 @pytest.mark.requirement("P09-04")
-async def test_what_was_given_back_while_its_agent_was_gone_is_dispatched_in_order_when_it_is_back(
+async def test_messages_returned_while_their_agent_was_gone_are_dispatched_in_order_later(
     store: Store, rooms: Any
 ) -> None:
     room = await rooms(store)

@@ -105,7 +105,7 @@ async def test_runs_that_waited_keep_their_order_when_the_clock_was_set_back_bet
     assert await room.answer_all() == ["second", "third", "fourth"]
 
 
-async def test_what_is_given_back_comes_behind_what_waited_before_a_restart_with_a_clock_that_was_set_back(
+async def test_returned_messages_follow_earlier_ones_after_a_restart_with_a_clock_set_back(
     store: Store, rooms: Any, clock: ManualClock
 ) -> None:
     before = await rooms(store, incarnation="dead")
@@ -158,7 +158,7 @@ async def test_runs_that_waited_do_not_count_against_their_agent_after_a_restart
     assert await room.answer_all(after=2) == texts[1:]
 
 
-async def test_a_message_that_comes_right_after_the_start_overtakes_nobody(store: Store, rooms: Any) -> None:
+async def test_a_message_right_after_the_start_overtakes_no_other(store: Store, rooms: Any) -> None:
     before = await rooms(store, "queue", incarnation="dead")
     await before.begin()
     await before.say("waited")
@@ -234,7 +234,7 @@ async def test_a_queued_run_of_another_workspace_goes_on(store: Store, rooms: An
     assert await room.answer_all() == ["waits"]
 
 
-async def test_a_message_for_an_agent_that_is_gone_waits_and_holds_up_nobody(
+async def test_a_message_for_a_missing_agent_waits_and_delays_no_other(
     store: Store, rooms: Any, loop_time: Any
 ) -> None:
     before = await rooms(store, incarnation="dead")
@@ -320,7 +320,7 @@ async def test_a_run_that_waits_for_its_agent_after_a_restart_can_be_stopped(sto
 
 
 @pytest.mark.parametrize("comes_back", ["while it is stopped", "later"])
-async def test_whoever_stops_a_run_that_waits_for_its_agent_is_told_when_the_store_refuses_and_it_waits_on(
+async def test_cancelling_a_run_that_waits_for_its_agent_fails_if_the_store_refuses(
     store: Store, rooms: Any, comes_back: str
 ) -> None:
     _, waited = await left_behind(await rooms(store, incarnation="dead"))
@@ -405,7 +405,7 @@ async def test_a_run_that_outlasts_the_grace_of_a_stop_ends_as_after_a_crash(
     assert await room.answer_all() == (["long"] if repeatable else [])
 
 
-async def test_a_run_that_somebody_stopped_is_not_repeated(store: Store, rooms: Any) -> None:
+async def test_a_stopped_run_is_not_repeated(store: Store, rooms: Any) -> None:
     before = await rooms(store, incarnation="dead")
     before.stage.agents.save(named("saved", repeatable=True))
     accepted = await before.stage.intake.accept(before.event("stopped"), "saved")

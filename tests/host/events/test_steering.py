@@ -106,9 +106,7 @@ async def test_what_a_run_gives_back_is_dispatched_in_the_order_it_came_one_at_a
 
 
 @pytest.mark.requirement("P09-04")
-async def test_what_a_run_gives_back_goes_before_what_was_queued_since_and_behind_what_was_queued_before(
-    store: Store, rooms: Any
-) -> None:
+async def test_returned_messages_keep_their_position_among_queued_runs(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     assert (await room.say("first")).steered
@@ -161,7 +159,7 @@ async def test_a_runner_that_pulls_one_at_a_time_gets_the_oldest_first(memory_st
     assert pulled == ["a", "b", "c"]
 
 
-async def test_a_pulled_item_says_who_sent_it_and_which_run_has_it(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_a_pulled_message_names_its_actor_and_its_run(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store, steer_from="conversation")
     run = await room.begin()
     accepted = await room.say("from bob", "bob", data={"n": 1})
@@ -251,7 +249,7 @@ async def test_a_message_steers_past_an_event_of_its_actor_that_is_no_message(st
 
 @pytest.mark.requirement("P09-06")
 @pytest.mark.parametrize("actor", ["bob", None])
-async def test_by_default_nobody_elses_message_enters_a_run(store: Store, rooms: Any, actor: str | None) -> None:
+async def test_by_default_messages_of_other_actors_do_not_steer(store: Store, rooms: Any, actor: str | None) -> None:
     room = await rooms(store)
     run = await room.begin()
     accepted = await room.say("from somebody else", actor)
@@ -263,7 +261,7 @@ async def test_by_default_nobody_elses_message_enters_a_run(store: Store, rooms:
     room.check()
 
 
-async def test_a_run_that_nobody_known_started_is_steered_by_nobody(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_a_run_without_an_actor_is_not_steered(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     await room.begin(actor=None)
     assert not (await room.say("who is this", None)).steered
@@ -281,7 +279,7 @@ async def test_an_agent_may_let_the_whole_conversation_steer(store: Store, rooms
     room.check()
 
 
-async def test_a_message_steers_past_somebody_elses_waiting_run_but_not_past_its_own(
+async def test_a_message_steers_past_waiting_runs_of_others_but_not_past_its_own(
     memory_store: MemoryStore, rooms: Any
 ) -> None:
     room = await rooms(memory_store)

@@ -118,9 +118,7 @@ async def test_a_run_that_is_stopped_while_the_event_is_written_is_not_given_the
 
 @pytest.mark.requirement("P09-04")
 @pytest.mark.parametrize("pulled", [False, True])
-async def test_who_stops_a_run_drops_what_was_sent_into_it_and_the_log_says_so(
-    store: Store, rooms: Any, pulled: bool
-) -> None:
+async def test_stopping_a_run_drops_its_messages_with_a_record(store: Store, rooms: Any, pulled: bool) -> None:
     room = await rooms(store)
     run = await room.begin()
     accepted = await room.say("never mind")
@@ -273,7 +271,7 @@ async def test_what_a_run_gave_back_is_dispatched_when_the_store_takes_it_again(
 # --- others who speak meanwhile ---
 
 
-async def test_nobody_gets_a_run_before_a_message_that_is_still_on_its_way(store: Store, rooms: Any) -> None:
+async def test_no_run_starts_before_a_message_that_is_being_written(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()
@@ -290,7 +288,7 @@ async def test_nobody_gets_a_run_before_a_message_that_is_still_on_its_way(store
     room.check()
 
 
-async def test_a_sender_who_goes_away_changes_nothing(store: Store, rooms: Any) -> None:
+async def test_a_sender_that_disconnects_changes_nothing(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()

@@ -117,7 +117,7 @@ def test_two_fields_and_the_policy_that_ask_for_one_thing_are_all_remembered(gra
         (ResourceRule(add=("painter",)), {"chat"}, {"painter": "unfit"}),
     ],
 )
-def test_a_rule_adds_and_cuts_and_says_what_is_missing(
+def test_a_rule_adds_and_excludes_and_names_missing_resources(
     granting: Any, rule: ResourceRule, held: set[str], withheld: dict[str, str]
 ) -> None:
     agent = granting.agent(
@@ -205,7 +205,7 @@ def test_a_changed_agent_or_offer_never_gets_the_old_access(granting: Any) -> No
     assert cache.get(agent, Offer.of()).rights.resources == {}
 
 
-def test_the_cache_drops_what_was_used_least_recently(granting: Any) -> None:
+def test_the_cache_drops_the_least_recently_used_entry(granting: Any) -> None:
     cache = AccessCache(entries=2)
     one, two, three = (granting.agent(agent_id=name) for name in ("one", "two", "three"))
     kept, dropped = cache.get(one, granting.offer), cache.get(two, granting.offer)

@@ -252,7 +252,7 @@ def test_a_call_that_names_several_things_needs_each_of_them(granting: Any) -> N
 
 @pytest.mark.requirement("P07-08")
 @for_each("action", [action for action in ACTIONS if action != "host.info"])
-def test_what_was_taken_away_is_revoked_and_what_was_never_there_is_not(granting: Any, action: str) -> None:
+def test_a_revoked_permission_is_revoked_and_a_missing_one_is_not(granting: Any, action: str) -> None:
     everything = Revocation(all=True)
     assert code_of(check(granting.grant(), everything, action, GOOD.get(action))) == "revoked"
     nothing = granting.grant(granting.agent(policy=AgentPolicy(state=StatePolicy(enabled=False))))

@@ -53,7 +53,7 @@ def test_the_child_of_a_run_that_holds_nothing_holds_nothing(granting: Any, empt
 
 
 @pytest.mark.requirement("P06-16")
-def test_what_was_revoked_from_the_parent_is_missing_from_the_child(granting: Any) -> None:
+def test_a_child_lacks_permissions_revoked_from_its_parent(granting: Any) -> None:
     parent = granting.grant()
     revoked = revoke(
         parent,

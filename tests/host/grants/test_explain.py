@@ -23,7 +23,7 @@ def keys(grant: Grant, action: str, thing: str | None = None, revoked: Revocatio
     return [reason.key for reason in explain(grant, revoked, action, thing).reasons]
 
 
-def test_a_yes_names_everyone_who_had_to_agree(granting: Any) -> None:
+def test_an_allowed_action_names_every_layer(granting: Any) -> None:
     item = FormItem.from_wire({"name": "model", "type": "llm-model-selector", "label": {"en_US": "Model"}})
     agent = granting.agent(form=(item,), config={"model": "chat"})
     found = explain(granting.grant(agent), NOTHING_REVOKED, "models.invoke", "chat")
@@ -71,7 +71,7 @@ def test_a_yes_of_each_family_has_its_reasons(
         ("state.get", "everything", "policy.no_state"),
     ],
 )
-def test_a_no_of_the_full_grant_names_who_said_it(granting: Any, action: str, thing: str | None, expected: str) -> None:
+def test_a_denied_action_names_the_denying_layer(granting: Any, action: str, thing: str | None, expected: str) -> None:
     assert keys(granting.grant(), action, thing) == [expected]
 
 
@@ -122,13 +122,13 @@ def test_a_tool_that_needs_an_ability_of_the_runner_says_that_its_manifest_lacks
     assert keys(asked_by_nobody, "tools.call", name) == ["configuration.lacks"]
 
 
-def test_a_model_whose_only_operation_is_not_granted_says_who_withheld_it(granting: Any) -> None:
+def test_a_model_without_a_granted_operation_names_the_denying_layer(granting: Any) -> None:
     grant = granting.grant(granting.agent(policy=granting.policy(permissions={"models": ("invoke",)})))
     assert keys(grant, "models.rerank", "sorter") == ["policy.lacks"]
     assert keys(grant, "models.invoke", "sorter") == ["workspace.unfit"]
 
 
-def test_a_file_of_a_source_that_is_not_granted_says_who_withheld_it(granting: Any) -> None:
+def test_a_file_of_a_source_that_is_not_granted_names_the_denying_layer(granting: Any) -> None:
     grant = granting.grant(granting.agent(policy=granting.policy(permissions={"files": ("config",)})))
     found = explain(grant, NOTHING_REVOKED, "files.get", "book")
     assert [reason.words() for reason in found.reasons] == ["The agent's policy does not allow files.knowledge."]
@@ -155,7 +155,7 @@ def test_steering_and_state_that_policy_or_manifest_withhold_say_so(granting: An
     assert keys(granting.grant(off), "state.get", "actor") == ["policy.no_state"]
 
 
-def test_what_was_taken_away_says_so_and_what_was_never_there_does_not(granting: Any) -> None:
+def test_a_revocation_is_explained_only_for_granted_permissions(granting: Any) -> None:
     revoked = Revocation(all=True)
     assert keys(granting.grant(), "models.invoke", "chat", revoked) == ["revocation.took"]
     assert keys(granting.grant(), "models.invoke", "ghost", revoked) == ["configuration.lacks"]

@@ -186,7 +186,7 @@ def _keys(of: Agent, offered: Offer, name: str) -> tuple[bool, list[str]]:
     return found.allowed, [reason.key for reason in found.reasons]
 
 
-def test_every_yes_and_every_no_says_who_decided() -> None:
+def test_every_decision_names_its_layer() -> None:
     find, only = "mcp:github/find", ResourceRule(add=("mcp:github/find",), only=("tool:builtin/now",))
     yes = ["manifest.names", "policy.names", "policy.adds", "workspace.offers", "revocation.none"]
     assert _keys(agent(find), offer(), find) == (True, yes)
@@ -266,7 +266,7 @@ def test_the_graph_of_a_child_is_a_part_of_its_parents(
         assert held[node.capability.id].name == node.name
 
 
-def test_a_session_without_its_graph_can_call_nothing_and_has_nobody_to_ask() -> None:
+def test_a_session_without_its_graph_has_no_calls_and_no_approver() -> None:
     grant, graph = granted(agent("mcp:github/find"), offer())
     session = open_session(grant)
     assert (session.graph.for_planner(), session.policy.unattended) == ([], True)

@@ -100,7 +100,7 @@ def test_taking_the_same_away_twice_changes_nothing(granting: Any) -> None:
         ({"resources": {"conversations": ["here"]}}, "here", "resources.conversations"),
     ],
 )
-def test_taking_away_what_was_never_granted_is_refused_by_name(
+def test_revoking_a_missing_permission_is_refused_by_name(
     granting: Any, asked: dict[str, Any], named: str, field: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=f"never granted {named}$") as refused:

@@ -134,7 +134,7 @@ async def test_of_two_changes_at_once_the_second_sees_the_first(make_desk: Any, 
     assert [type(outcome).__name__ for outcome in outcomes] == ["Conflict", "Saved"]
 
 
-async def test_what_was_saved_is_loaded_again_and_what_was_deleted_is_not(make_desk: Any, store: Any) -> None:
+async def test_saved_agents_are_loaded_again_and_deleted_ones_are_not(make_desk: Any, store: Any) -> None:
     desk = make_desk(store)
     agent = await desk.save(config={"key": "s3cret"}, policy={"budget": {"runs_per_day": 5}})
     await desk.save(agent_id="gone")
@@ -181,7 +181,7 @@ async def test_what_cannot_be_read_stops_the_start_and_is_named(
     assert refused.value.hint
 
 
-async def test_deleting_an_agent_tells_whoever_goes_by_the_book(make_desk: Any, memory_store: MemoryStore) -> None:
+async def test_deleting_an_agent_notifies_the_listeners(make_desk: Any, memory_store: MemoryStore) -> None:
     desk = make_desk(memory_store)
     await desk.save()
     before = desk.agents.changes
@@ -195,7 +195,7 @@ async def test_deleting_an_agent_tells_whoever_goes_by_the_book(make_desk: Any, 
         await desk.bind("late")
 
 
-async def test_a_record_says_who_changed_what(make_desk: Any, memory_store: MemoryStore) -> None:
+async def test_a_record_names_the_caller_and_the_change(make_desk: Any, memory_store: MemoryStore) -> None:
     desk = make_desk(memory_store)
     await desk.save(config={"key": "s3cret"})
     await desk.delete("polly", by="ada")

@@ -100,7 +100,7 @@ def test_an_agent_that_cannot_work_is_refused_by_its_field(shop: Any, body: Any,
 
 
 @for_each("agent_id", ["Upper", "a b", "direct:parrot", "x" * 65, "%C3%A9", "-a"])
-def test_a_name_that_nobody_could_tell_apart_is_refused(shop: Any, agent_id: str) -> None:
+def test_an_invalid_agent_id_is_refused(shop: Any, agent_id: str) -> None:
     answer = shop.put(f"/api/v1/agents/{agent_id.replace(' ', '%20')}", {"runner_id": LOCKED})
     assert (answer.status, answer.error["details"]["field"]) == (400, "agent.agent_id")
 

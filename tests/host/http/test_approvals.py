@@ -153,7 +153,7 @@ def test_another_digest_decides_nothing(asking: Any) -> None:
     assert decide(asking, item, "deny").status == 200
 
 
-def test_what_is_long_is_opened_before_it_is_said_to_be(asking: Any) -> None:
+def test_attached_content_must_be_opened_before_inspected_is_accepted(asking: Any) -> None:
     text = "1" + "+\n1" * 60
     run_id, item = parked(asking, text)
     path = f"/api/v1/approvals/{item['approval_id']}"
@@ -175,7 +175,7 @@ def key(client: Any, *rights: str) -> str:
     return answer.json["token"]
 
 
-def test_only_who_the_agent_names_may_decide(asking: Any) -> None:
+def test_only_approvers_of_the_agent_may_decide(asking: Any) -> None:
     policy = {"access": ACCESS, "approval": {"mode": "always"}}
     listed = {"approve": {"who": "listed", "actors": ["user:ann"]}, "see": {"who": "everyone"}}
     asking.save_agent("guarded", "asker/default", **policy, audience=listed)
@@ -194,7 +194,7 @@ def test_only_who_the_agent_names_may_decide(asking: Any) -> None:
     assert said(asking, run_id) == "refused: approval_denied"
 
 
-def test_somebody_else_must_decide_where_the_agent_says_so(asking: Any) -> None:
+def test_another_person_must_decide_if_the_agent_requires_it(asking: Any) -> None:
     policy = {"access": ACCESS, "approval": {"mode": "always", "other_person": True}}
     asking.save_agent("four-eyes", "asker/default", **policy)
     run_id, item = parked(asking, agent="four-eyes")  # it is for nobody who is known, and so is the admin token
@@ -211,7 +211,7 @@ def test_somebody_else_must_decide_where_the_agent_says_so(asking: Any) -> None:
     assert said(asking, run_id) == "done: 2"
 
 
-def test_where_nobody_may_approve_the_run_is_told_at_once(asking: Any) -> None:
+def test_without_an_approver_the_run_gets_the_denial_at_once(asking: Any) -> None:
     policy = {"access": ACCESS, "approval": {"mode": "always"}, "audience": {"approve": {"who": "listed"}}}
     asking.save_agent("nobody", "asker/default", **policy)
     run_id = asking.tell("nobody", "1 + 1").json["run_id"]
@@ -269,7 +269,7 @@ def test_the_command_line_shows_and_decides_in_both_languages(asking: Any) -> No
 @pytest.mark.parametrize(
     "forged", [{"source": "bollard:approvals", "type": "card.action"}, {"source": "card", "type": "approval.decided"}]
 )
-def test_nobody_can_pretend_that_something_was_decided(asking: Any, forged: Any) -> None:
+def test_a_posted_event_cannot_imitate_a_decision(asking: Any, forged: Any) -> None:
     data = {"approval_id": "apr_1", "call_id": "call_1", "outcome": "completed"}
     answer = asking.post("/api/v1/events", {**forged, "id": "1", "agent": "asker", "data": data})
     assert (answer.status, answer.error["code"]) == (400, "invalid_argument")

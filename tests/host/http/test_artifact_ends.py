@@ -133,7 +133,7 @@ def until_swept(host: Any, artifact: dict[str, Any]) -> None:
         host.get("/readyz")
 
 
-def test_an_artifact_is_gone_at_its_end_and_so_is_its_content_when_nobody_else_has_it(host: Any, clock: Any) -> None:
+def test_an_expired_artifact_is_deleted_with_its_unshared_content(host: Any, clock: Any) -> None:
     first = made(host, "inline text/plain twice.txt")
     alone = made(host, "upload text/plain once.txt")
     assert first["expires_at"] - first["created_at"] == alone["expires_at"] - alone["created_at"] == 30 * DAY_S

@@ -34,7 +34,7 @@ def said(shop: Any, run_id: str) -> list[str]:
     return [event["message"]["content"] for event in events if event["message"]["content"] != "carrying "]
 
 
-def test_a_run_gets_what_is_attached_to_its_message_and_reads_it(shop: Any, room: str) -> None:
+def test_a_run_reads_the_attachments_of_its_message(shop: Any, room: str) -> None:
     artifact_id = make(shop, conversation=room)
     answer = attach(shop, artifact_id, conversation=room)
     assert answer.status == 202, answer.body
@@ -76,7 +76,7 @@ def test_a_message_that_is_sent_again_has_its_first_outcome_also_when_what_it_br
         assert shop.post(path, body, idempotency_key=f"{room}-{number}-new").status == 400
 
 
-def test_what_is_out_of_reach_is_refused_with_the_field_that_names_it(shop: Any, room: str) -> None:
+def test_an_artifact_out_of_reach_is_refused_with_its_field(shop: Any, room: str) -> None:
     here, elsewhere = make(shop, conversation=room), make(shop, conversation=f"{room}-other")
     threaded, nowhere = make(shop, conversation=room, thread="t"), make(shop)
     for absent in ("art_absent", elsewhere, threaded, nowhere, "x" * 5000, "a\0b", ""):

@@ -125,7 +125,7 @@ def test_a_list_names_users_and_roles(shop: Any, people: dict[str, Any], agent: 
     assert reads(people["ann"], run) == ({200} if listed == "role:member" else {404})
 
 
-def test_a_list_of_who_may_talk_knows_users_wherever_they_speak(shop: Any, people: dict[str, Any], agent: Any) -> None:
+def test_a_list_of_actors_covers_linked_users(shop: Any, people: dict[str, Any], agent: Any) -> None:
     name = agent("closed", gate={"talk": "listed", "actors": ["user:ann"]})
     assert people["ann"].tell(name, "hi").status == 202
     assert people["bob"].tell(name, "hi").status == 403
@@ -137,7 +137,7 @@ def test_a_list_of_who_may_talk_knows_users_wherever_they_speak(shop: Any, peopl
     assert shop.tell(name, "hi", actor={"type": "role", "id": "admin"}).status == 403
 
 
-def test_only_who_takes_part_stops_a_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
+def test_only_participants_stop_a_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
     run_id = people["ann"].tell(agent("stoppable", audience={"see": {"who": "everyone"}}), "wait").json["run_id"]
     refused = people["bob"].post(f"/api/v1/runs/{run_id}/cancel")
     assert (refused.status, refused.error["details"]["agent"]) == (403, "stoppable")
@@ -152,9 +152,7 @@ def test_an_operator_stops_every_run(shop: Any, people: dict[str, Any], agent: A
     shop.read(run_id)
 
 
-def test_who_is_not_on_the_list_of_who_steers_gets_a_run_of_their_own(
-    shop: Any, people: dict[str, Any], agent: Any
-) -> None:
+def test_a_caller_who_may_not_steer_gets_a_run_of_their_own(shop: Any, people: dict[str, Any], agent: Any) -> None:
     policy = {"mode": "steer", "steer_from": "conversation"}
     rule = {"steer": {"who": "listed", "actors": ["user:ann"]}, "see": {"who": "everyone"}}
     name = agent("steered", "workshop/steady", concurrency=policy, audience=rule)
@@ -189,7 +187,7 @@ def test_a_rule_that_cannot_be_meant_is_refused(shop: Any, audience: dict[str, A
     assert shop.get("/api/v1/agents/wrong").status == 404
 
 
-def test_nobody_lets_themselves_in_with_an_event_of_their_own(shop: Any, people: dict[str, Any], agent: Any) -> None:
+def test_a_caller_cannot_join_a_conversation_with_an_event(shop: Any, people: dict[str, Any], agent: Any) -> None:
     run = said(people["ann"], agent("sealed", audience={"see": {"who": "participants"}}), conversation="sealed-room")
     made = shop.post("/api/v1/keys", {"name": "k", "rights": ["runs.read", "events.post"]}).json
     key = type(shop)(shop.port, made["token"])
@@ -203,9 +201,7 @@ def test_nobody_lets_themselves_in_with_an_event_of_their_own(shop: Any, people:
     assert key.post("/api/v1/events", elsewhere).status == 202
 
 
-def test_nobody_lets_themselves_in_by_steering_a_run_that_everybody_may_steer(
-    shop: Any, people: dict[str, Any], agent: Any
-) -> None:
+def test_a_caller_cannot_join_a_conversation_by_steering(shop: Any, people: dict[str, Any], agent: Any) -> None:
     run = said(people["ann"], agent("secret", audience={"see": {"who": "participants"}}), conversation="shared-room")
     rule = {"steer": {"who": "everyone"}, "see": {"who": "everyone"}}
     open_agent = agent("steerable", "workshop/steady", audience=rule)

@@ -123,7 +123,7 @@ def test_resolving_says_binding_by_binding_why_and_changes_nothing(bound: Any) -
     assert bound.get("/readyz").json["journal"]["records"] == before
 
 
-def test_resolving_an_event_that_nobody_takes_says_so(bound: Any) -> None:
+def test_resolving_an_event_without_a_binding_says_so(bound: Any) -> None:
     found = bound.post("/api/v1/bindings/resolve", {}).json
     assert (found["binding"], found["agent"], found["decision"], found["grant"]) == (None, None, None, None)
     assert [step["key"] for step in found["steps"]] == ["no_binding"]

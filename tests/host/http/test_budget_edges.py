@@ -60,7 +60,7 @@ def calls(client: Any, agent: str, runs: int, each: int) -> Counter[str]:
     return said
 
 
-def test_of_many_messages_as_many_run_at_once_as_may_and_who_ends_leaves_a_place(edge: Any) -> None:
+def test_concurrent_runs_stay_within_the_limit_and_an_end_frees_a_slot(edge: Any) -> None:
     edge.save_agent("few", budget={"runs_at_once": 3})
     for _ in range(3):
         answers = at_once(MANY, lambda _: edge.tell("few", "wait"))

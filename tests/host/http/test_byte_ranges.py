@@ -30,6 +30,6 @@ def test_a_range_is_some_of_the_bytes_or_all(header: str | None, span: range | N
 
 
 @pytest.mark.parametrize(("header", "size"), [("bytes=100-", 100), ("bytes=0-", 0), ("bytes=-0", 100), ("bytes=-5", 0)])
-def test_a_range_without_any_byte_is_told_so(header: str, size: int) -> None:
+def test_a_range_without_bytes_is_refused(header: str, size: int) -> None:
     with pytest.raises(RangeNotSatisfiable):
         span_of(header, size)

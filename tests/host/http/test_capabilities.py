@@ -62,7 +62,7 @@ def test_the_workspace_says_what_it_offers_and_offering_grants_nothing(host: Any
     assert not any(item["present"] for name, item in _explained(host, "kit").items() if name in (ADD, WIPE))
 
 
-def test_what_is_listed_comes_in_pages_in_one_order(host: Any) -> None:
+def test_the_list_is_paged_in_a_stable_order(host: Any) -> None:
     every, cursor = list[str](), ""
     while True:
         page = host.get(f"/api/v1/capabilities?limit=1{cursor}").json
@@ -82,7 +82,7 @@ def test_an_agent_has_what_its_policy_adds_and_the_reasons_are_said_in_either_la
     assert chinese["reasons"][2]["text"] == f"智能体的策略加入了 {ADD}。"
 
 
-def test_what_is_kept_out_is_explained_also_where_nobody_asked(host: Any) -> None:
+def test_an_excluded_capability_is_explained_even_if_not_requested(host: Any) -> None:
     found = _explained(host, "greedy")
     assert [reason["text"] for reason in found[WIPE]["reasons"]] == [f"The agent's policy excludes {WIPE}."]
     assert [reason["layer"] for reason in found["mcp:nowhere/x"]["reasons"]] == ["workspace"]

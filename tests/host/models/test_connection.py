@@ -231,7 +231,7 @@ async def test_an_address_that_takes_nothing_leaves_time_for_the_next(there: Pro
         each.close()
 
 
-async def test_nobody_there_is_unreachable(there: Provider) -> None:
+async def test_a_closed_port_is_unreachable(there: Provider) -> None:
     server = await asyncio.start_server(there.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()
