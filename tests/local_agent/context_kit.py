@@ -7,7 +7,7 @@ from bollard.sdk import JsonObject, RunContext, runner
 from bollard.sdk.agent import CAPABILITIES, PERMISSIONS
 from bollard.sdk.agent import AgentSettings as AgentConfig
 from bollard.sdk.agent.guard import Guard
-from bollard.sdk.agent.model_request import prepare
+from bollard.sdk.agent.model_request import prepare_request
 from bollard.sdk.testing import MemoryHost, RunOutcome, ScriptedModel
 
 Then = Callable[[RunContext[AgentConfig], Any], Awaitable[Any]]
@@ -25,7 +25,7 @@ async def prepared(
 
     @runner(label="Prepares", capabilities=CAPABILITIES, permissions=PERMISSIONS)
     async def prepares(ctx: RunContext[AgentConfig]):
-        question = await prepare(ctx, ctx.config, Guard(ctx.config))
+        question = await prepare_request(ctx, ctx.config, Guard(ctx.config))
         found.append(question if then is None else await then(ctx, question))
         yield ctx.delta("done")
 

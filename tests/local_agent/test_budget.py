@@ -5,7 +5,7 @@ from tests.local_agent.context_kit import memory, prepared
 from tests.tables import for_each
 
 from bollard.sdk import Message, Usage
-from bollard.sdk.agent.token_budget import SCALE_KEY, Prepared, budget_of, learned, nears_budget
+from bollard.sdk.agent.token_budget import SCALE_KEY, PreparedRequest, budget_of, learned_scale, nears_budget
 from bollard.sdk.agent.tokens import count
 from bollard.sdk.testing import ScriptedModel
 
@@ -41,26 +41,26 @@ async def test_a_budget_is_the_window_without_the_answer(window, config, tokens)
 
 async def test_what_a_provider_counted_is_kept_for_the_next_run():
     told = Usage(prompt_tokens=count(ASKED) // 2)
-    kept = await looked_at(lambda ctx: learned(ctx, budget_of(ctx, ctx.config), ASKED, (), told))
+    kept = await looked_at(lambda ctx: learned_scale(ctx, budget_of(ctx, ctx.config), ASKED, (), told))
     assert kept.data == {"scope": "conversation", "key": SCALE_KEY, "value": {"default": pytest.approx(0.75, abs=0.01)}}
 
 
 @pytest.mark.parametrize("share", [1.0, 0.95, 1.08])
 async def test_a_provider_that_counts_alike_teaches_nothing(share):
     told = Usage(prompt_tokens=round(count(ASKED) * share))
-    assert await looked_at(lambda ctx: learned(ctx, budget_of(ctx, ctx.config), ASKED, (), told)) is None
+    assert await looked_at(lambda ctx: learned_scale(ctx, budget_of(ctx, ctx.config), ASKED, (), told)) is None
 
 
 @pytest.mark.parametrize("told", [None, Usage(), Usage(completion_tokens=5)])
 async def test_an_unknown_usage_is_not_zero(told):
-    assert await looked_at(lambda ctx: learned(ctx, budget_of(ctx, ctx.config), ASKED, (), told)) is None
+    assert await looked_at(lambda ctx: learned_scale(ctx, budget_of(ctx, ctx.config), ASKED, (), told)) is None
 
 
 async def test_the_models_of_a_conversation_are_learned_apart_and_not_without_end():
     known = {f"model-{at}": 0.5 for at in range(8)}
     told = Usage(prompt_tokens=count(ASKED) * 2)
     kept = await looked_at(
-        lambda ctx: learned(ctx, budget_of(ctx, ctx.config), ASKED, (), told),
+        lambda ctx: learned_scale(ctx, budget_of(ctx, ctx.config), ASKED, (), told),
         state={"conversation": {SCALE_KEY: known}},
     )
     assert len(kept.data["value"]) == 8
@@ -74,5 +74,5 @@ async def test_a_run_hears_when_the_next_turn_may_not_fit(used, near):
 
 
 def test_nothing_prepared_is_an_empty_question():
-    assert Prepared().messages == []
-    assert Prepared().prefix_tokens == 0
+    assert PreparedRequest().messages == []
+    assert PreparedRequest().prefix_tokens == 0

@@ -11,10 +11,10 @@ from tests.tables import for_each
 
 from bollard.protocol import TranscriptItem
 from bollard.sdk import AgentAPIError, FunctionCall, Message, ToolCall
-from bollard.sdk.agent.compaction import LEFT_OUT, STEPS, shrink
+from bollard.sdk.agent.compaction import LEFT_OUT, STEPS, shrink_request
 from bollard.sdk.agent.guard import Guard
-from bollard.sdk.agent.history import Said
-from bollard.sdk.agent.summary import extracted, summary_message
+from bollard.sdk.agent.history import TranscriptMessage
+from bollard.sdk.agent.summary import extract_summary, summary_message
 from bollard.sdk.agent.tokens import count, count_text
 from bollard.sdk.testing import MemoryHost, ScriptedModel
 
@@ -149,8 +149,8 @@ async def test_a_very_long_history_is_taken_in_bounded_steps_and_nothing_is_forg
             break
         assert runs < 20
     assert runs > 1
-    summarised = "".join(request.messages[-1].content for request in main.requests)
-    told = {int(number) for number in re.findall(r"answer (\d+)\.", summarised)}
+    summarise = "".join(request.messages[-1].content for request in main.requests)
+    told = {int(number) for number in re.findall(r"answer (\d+)\.", summarise)}
     assert told == set(range(len(told)))  # without a hole, from the first on
     assert covered == question.history[0].seq - 1
 
@@ -168,13 +168,16 @@ async def test_a_model_that_fails_is_replaced_and_then_done_without():
     question, outcome = await prepared(host, "hm?")
     assert "7341" in shown(question)[1][1]
     covered = _said(history[: kept_by(outcome)["covers_until"]])
-    assert kept_by(outcome)["summary"] == extracted("", covered, question.budget.tokens // 6)
+    assert kept_by(outcome)["summary"] == extract_summary("", covered, question.budget.tokens // 6)
     assert count(question.messages) <= question.budget.tokens
 
 
-def _said(history) -> list[Said]:
+def _said(history) -> list[TranscriptMessage]:
     pairs = [("user", each) if isinstance(each, str) else each for each in history]
-    return [Said(seq=at, message=Message(role=role, content=text)) for at, (role, text) in enumerate(pairs, start=1)]
+    return [
+        TranscriptMessage(seq=at, message=Message(role=role, content=text))
+        for at, (role, text) in enumerate(pairs, start=1)
+    ]
 
 
 async def test_of_two_runs_that_compact_at_once_the_farther_one_stands():
@@ -229,15 +232,15 @@ async def test_without_state_the_newest_messages_are_all_there_is():
 )
 def test_a_summary_without_a_model_is_bounded_and_always_the_same(texts, before, tokens):
     said = _said(texts)
-    summary = extracted(before, said, tokens)
-    assert summary == extracted(before, said, tokens)
+    summary = extract_summary(before, said, tokens)
+    assert summary == extract_summary(before, said, tokens)
     assert count_text(summary) <= tokens + len(texts) + 2
 
 
 def test_a_summary_without_a_model_keeps_names_and_numbers_before_small_talk():
     chatter = [f"well {word} you know" for word in ("yes", "no", "so", "then", "but", "if")] * 30
     said = _said([*chatter[:90], "My name is Zhang Wei and I was born in 1987.", "请记住密码是 7341。", *chatter[90:]])
-    summary = extracted("She lives in Rome.", said, 80)
+    summary = extract_summary("She lives in Rome.", said, 80)
     assert "Zhang Wei" in summary
     assert "7341" in summary
     assert summary.startswith("She lives in Rome.")
@@ -254,7 +257,7 @@ def step(number: int, answer: str) -> list[Message]:
 async def shrunk(host, text, turn, used=None, config=None):
     async def then(ctx, question):
         longer = replace(question, messages=[*question.messages, *turn])
-        return await shrink(ctx, ctx.config, longer, used or count(longer.messages), Guard(ctx.config))
+        return await shrink_request(ctx, ctx.config, longer, used or count(longer.messages), Guard(ctx.config))
 
     return await prepared(host, text, config, then)
 

@@ -7,7 +7,7 @@ from tests.local_agent.context_kit import called, memory, prepared, shown
 
 from bollard.protocol import AgentEventRecord, TranscriptItem
 from bollard.sdk import FunctionCall, Message, ToolCall
-from bollard.sdk.agent.history import Said, paired
+from bollard.sdk.agent.history import TranscriptMessage, pair_calls
 from bollard.sdk.agent.tokens import count
 from bollard.sdk.testing import ScriptedModel, tool_calls
 
@@ -130,7 +130,7 @@ MESSAGES = st.one_of(
 @given(st.lists(MESSAGES, max_size=12))
 def test_whatever_was_said_every_call_is_answered_right_behind_it(messages):
     open_calls: list[str] = []
-    for each in paired([Said(seq=at, message=message) for at, message in enumerate(messages)]):
+    for each in pair_calls([TranscriptMessage(seq=at, message=message) for at, message in enumerate(messages)]):
         if each.message.role == "tool":
             assert each.message.tool_call_id == open_calls.pop(0)
         else:

@@ -19,8 +19,8 @@ from bollard.sdk import (
     TextContent,
 )
 from bollard.sdk.agent.guard import Guard
-from bollard.sdk.agent.media import given_content, has_images, remembered_content, without_images
-from bollard.sdk.agent.model_request import _remembered
+from bollard.sdk.agent.media import has_images, history_content, input_content, without_images
+from bollard.sdk.agent.model_request import _load_history
 from bollard.sdk.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ INLINE = ImageBase64Content(image_base64="AAAA")
 
 async def content_of(given: AgentInput, *, vision: bool, host=None, file_tokens: int = 1000):
     async def then(ctx, _):
-        return await given_content(ctx, given, vision=vision, file_tokens=file_tokens)
+        return await input_content(ctx, given, vision=vision, file_tokens=file_tokens)
 
     found, outcome = await prepared(host or memory(), "x", then=then)
     return (*found, outcome)
@@ -114,10 +114,10 @@ async def test_a_file_in_the_message_is_text_or_a_line(part, told):
 def test_what_was_shown_before_is_shown_again_only_by_its_name_or_its_place():
     contents = (TextContent(text="see"), ArtifactContent(artifact_id="pic"), ArtifactContent(artifact_id="doc"), INLINE)
     refs = (PICTURE, PAPER)
-    seen = remembered_content(contents, refs, vision=True)
+    seen = history_content(contents, refs, vision=True)
     assert seen[1] == ArtifactContent(artifact_id="pic")
     assert [part.text for part in seen[2:]] == ["[file: a)b .pdf, application/pdf]", "[image: inline]"]
-    assert "[image: cat.png" in remembered_content(contents, refs, vision=False)
+    assert "[image: cat.png" in history_content(contents, refs, vision=False)
 
 
 def test_a_fallback_that_does_not_see_gets_words():
@@ -142,7 +142,7 @@ async def test_only_the_newest_pictures_of_a_conversation_are_shown_again():
 
     async def then(ctx, question):
         seeing = replace(question.budget, vision=True)
-        return (await _remembered(ctx, ctx.config, seeing, 50_000, Guard(ctx.config)))[2]
+        return (await _load_history(ctx, ctx.config, seeing, 50_000, Guard(ctx.config)))[2]
 
     shown_again, _ = await prepared(host, "and?", then=then)
     assert [has_images([each.message]) for each in shown_again] == [False] * 4 + [True] * 8

@@ -8,7 +8,7 @@ from tests.tables import for_each
 
 from bollard.protocol import KnowledgeChunk
 from bollard.sdk import ImageUrl, ImageUrlContent, TextContent
-from bollard.sdk.agent.retrieval import Source, citations, query_of, sources_message
+from bollard.sdk.agent.retrieval import Source, build_query, citations, sources_message
 from bollard.sdk.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +91,7 @@ async def test_a_question_that_leans_on_the_one_before_is_looked_up_with_it():
     ],
 )
 def test_what_leans_is_found_in_both_languages(question, leans):
-    assert query_of(question, "before").startswith("before") == leans
+    assert build_query(question, "before").startswith("before") == leans
 
 
 async def test_pictures_of_the_input_stay_in_place():

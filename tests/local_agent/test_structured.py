@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables import for_each
 
-from bollard.sdk.agent.structured_output import checked, repair_message, response_format, unchecked
+from bollard.sdk.agent.structured_output import check_answer, repair_message, response_format, unchecked_keywords
 
 SCHEMA = {
     "type": "object",
@@ -24,8 +24,8 @@ SCHEMA = {
 
 def test_an_answer_that_fits_is_its_value():
     value = {"city": "Rome", "days": [{"high": 31.5}], "unit": "C"}
-    assert checked(json.dumps(value), SCHEMA) == (value, "")
-    assert checked(f"```json\n{json.dumps(value)}\n```", SCHEMA) == (value, "")
+    assert check_answer(json.dumps(value), SCHEMA) == (value, "")
+    assert check_answer(f"```json\n{json.dumps(value)}\n```", SCHEMA) == (value, "")
 
 
 @for_each(
@@ -46,28 +46,28 @@ def test_an_answer_that_fits_is_its_value():
     ],
 )
 def test_an_answer_that_does_not_fit_is_told_why(answer, problem):
-    value, said = checked(answer, SCHEMA)
+    value, said = check_answer(answer, SCHEMA)
     assert value is None
     assert problem in said
 
 
 def test_a_schema_that_goes_round_in_circles_ends():
-    value, said = checked("1", {"$ref": "#"})
+    value, said = check_answer("1", {"$ref": "#"})
     assert value is None
     assert "nested too deeply" in said
-    assert "does not have" in checked("1", {"$ref": "#/$defs/none"})[1]
+    assert "does not have" in check_answer("1", {"$ref": "#/$defs/none"})[1]
 
 
 def test_true_is_not_one():
-    assert checked("true", {"const": 1})[1]
-    assert checked("1", {"type": "boolean"})[1]
-    assert checked("1.0", {"type": "integer"})[1] == ""
+    assert check_answer("true", {"const": 1})[1]
+    assert check_answer("1", {"type": "boolean"})[1]
+    assert check_answer("1.0", {"type": "integer"})[1] == ""
 
 
 def test_what_is_not_looked_at_is_told():
     schema = {"type": "string", "pattern": "(a+)+$", "title": "T", "anyOf": [{"format": "email"}]}
-    assert unchecked(schema) == {"pattern", "format"}
-    assert checked('"' + "a" * 40 + '!"', schema)[1] == ""
+    assert unchecked_keywords(schema) == {"pattern", "format"}
+    assert check_answer('"' + "a" * 40 + '!"', schema)[1] == ""
 
 
 def test_the_problem_is_in_what_a_model_is_told():
@@ -107,4 +107,4 @@ SCHEMAS = st.recursive(
 @given(SCHEMAS.filter(lambda schema: isinstance(schema, dict)), VALUES)
 def test_it_judges_as_a_whole_validator_does(schema, value):
     fits = jsonschema_rs.is_valid(schema, value)
-    assert (checked(json.dumps(value), schema)[1] == "") == fits
+    assert (check_answer(json.dumps(value), schema)[1] == "") == fits

@@ -8,9 +8,9 @@ from typing import Any, Final
 from bollard.sdk.agent.guard import Guard
 from bollard.sdk.agent.hooks import Hooks
 from bollard.sdk.agent.loop import AgentRun
-from bollard.sdk.agent.model_request import prepare
+from bollard.sdk.agent.model_request import prepare_request
 from bollard.sdk.agent.settings import AgentSettings
-from bollard.sdk.agent.toolset import offering_of, skills_told, tell
+from bollard.sdk.agent.toolset import append_to_prompt, build_toolset, skills_text
 from bollard.sdk.context import RunContext
 from bollard.sdk.errors import ConfigError
 from bollard.sdk.results import Result
@@ -61,17 +61,17 @@ class Agent:
         one: AgentRun | None = None
         guard = Guard(settings, ctx.runtime.limits)
         try:
-            offering, prepared = await asyncio.gather(
-                offering_of(ctx, settings), prepare(ctx, settings, guard, self._hooks)
+            toolset, prepared = await asyncio.gather(
+                build_toolset(ctx, settings), prepare_request(ctx, settings, guard, self._hooks)
             )
-            tell(prepared.messages, skills_told(ctx))
-            one = AgentRun(ctx, settings, self._hooks, offering, prepared, guard)
+            append_to_prompt(prepared.messages, skills_text(ctx))
+            one = AgentRun(ctx, settings, self._hooks, toolset, prepared, guard)
             async with aclosing(one.results()) as results:
                 async for result in results:
                     yield result
         except (Exception, asyncio.CancelledError) as error:
             why = "cancelled" if isinstance(error, asyncio.CancelledError) else "error"
-            for result in () if one is None else one.last_words(why):
+            for result in () if one is None else one.close_open_messages(why):
                 yield result
             raise
 

@@ -1,7 +1,7 @@
-"""One answer of a model, with others in its place when it fails before it has said anything.
+"""`AnswerStream`: one answer of a model, with fallbacks for a model that fails before its first chunk.
 
-After the first piece nobody takes over: two models would speak in one message. What came is kept for whoever has to
-complete the message. Nothing is tried twice here; the host does that while nothing was handed on.
+After the first chunk no fallback takes over: two models would write one message. The partial answer is kept, so that
+the message can be completed. There are no retries here; the host retries before the first chunk.
 """
 
 import re
@@ -17,17 +17,17 @@ from bollard.sdk.context import RunContext
 from bollard.sdk.errors import AgentAPIException
 
 ANSWER_CHARACTERS: Final = 200_000
-"""Text, thoughts and arguments of one answer together: three bytes each at most, so that it fits into one result."""
+"""Text, reasoning and arguments of one answer together. At three bytes each they fit into one result."""
 CALLS_IN_ANSWER: Final = 64
-"""Tools that one answer may ask for."""
+"""Tool calls of one answer."""
 _NO_OTHER_MODEL: Final = frozenset({"budget_exceeded", "cancelled", "revoked", "audit_unavailable"})
-"""Refusals that stand whichever model is asked."""
+"""Refusals that no other model changes."""
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A model that did not answer, and why."""
+    """A model that did not answer, and the reason."""
 
     model: str
     code: str
@@ -41,11 +41,11 @@ class Attempt:
     @staticmethod
     def of(model: str, error: AgentAPIException) -> "Attempt":
         details = error.error.details
-        said, address, status = (details.get(name) for name in ("reason", "address", "status"))
+        reason, address, status = (details.get(name) for name in ("reason", "address", "status"))
         return Attempt(
             model=model,
             code=error.code,
-            reason=said if isinstance(said, str) else error.error.message,
+            reason=reason if isinstance(reason, str) else error.error.message,
             retryable=error.retryable,
             address=address if isinstance(address, str) else None,
             status=status if isinstance(status, int) else None,
@@ -60,8 +60,8 @@ class Attempt:
         return {"model": self.model, "code": self.code, "reason": self.reason}
 
 
-class NobodyAnswered(Exception):
-    """No model said anything."""
+class NoModelAnswered(Exception):
+    """No model answered."""
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         super().__init__("; ".join(map(str, attempts)))
@@ -76,25 +76,25 @@ class NobodyAnswered(Exception):
         return any(each.retryable for each in self.attempts)
 
 
-class AnswerBroken(Exception):
-    """The answer stopped in the middle."""
+class AnswerInterrupted(Exception):
+    """The answer broke off after its first chunk."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(f"{attempt.model} stopped in the middle of its answer: {attempt.reason} ({attempt.code})")
+        super().__init__(f"{attempt.model} broke off its answer: {attempt.reason} ({attempt.code})")
         self.attempt = attempt
 
 
 class ContextOverflow(Exception):
-    """The model says that the question is longer than what it takes."""
+    """The request exceeds the context window of the model."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(f"the question is too long for {attempt.model}")
+        super().__init__(f"the request is too long for {attempt.model}")
         self.attempt = attempt
 
 
 @dataclass(slots=True)
-class Partial:
-    """An answer that is being assembled."""
+class PartialAnswer:
+    """The chunks of an answer so far."""
 
     text: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
@@ -107,7 +107,7 @@ class Partial:
 
     @property
     def begun(self) -> bool:
-        """Whether the model has said anything at all."""
+        """Whether a chunk with content has arrived."""
         return self.characters > 0 or bool(self.calls)
 
     @property
@@ -115,13 +115,13 @@ class Partial:
         return self.characters > ANSWER_CHARACTERS or len(self.calls) > CALLS_IN_ANSWER
 
     def add(self, chunk: MessageChunk) -> str:
-        """One more piece; its text."""
-        said = chunk.content if isinstance(chunk.content, str) else _text_of(chunk.content)
-        if said:
-            self.text.append(said)
+        """Add a chunk and return its text."""
+        text = chunk.content if isinstance(chunk.content, str) else _text_of(chunk.content)
+        if text:
+            self.text.append(text)
         if chunk.reasoning:
             self.reasoning.append(chunk.reasoning)
-        self.characters += len(said) + len(chunk.reasoning or "")
+        self.characters += len(text) + len(chunk.reasoning or "")
         for piece in chunk.tool_calls or ():
             call = self.calls.setdefault(piece.index, ["", "", ""])
             call[0] = piece.id or call[0]
@@ -132,10 +132,10 @@ class Partial:
         self.finish_reason = chunk.finish_reason or self.finish_reason
         self.usage = chunk.usage or self.usage
         self.metadata |= chunk.metadata or {}
-        return said
+        return text
 
     def message(self) -> Message:
-        """What there is of it. Calls without a name are noise."""
+        """The answer so far. Calls without a name are dropped."""
         calls = tuple(
             ToolCall(id=call_id, function=FunctionCall(name=name, arguments=arguments))
             for _, (call_id, name, arguments) in sorted(self.calls.items())
@@ -152,13 +152,13 @@ class Partial:
         )
 
 
-class Answering:
-    """One question to the models of an agent. `pieces` says what comes; then `message` is the answer."""
+class AnswerStream:
+    """One request to the models of an agent: `chunks` yields the answer, then `message` has the whole of it."""
 
     def __init__(
         self, ctx: RunContext[Any], models: Sequence[str], turn: Turn, *, streaming: bool, overflow_ends: bool
     ) -> None:
-        """With `overflow_ends` a question that is too long goes to the next model; without, it is raised."""
+        """`overflow_ends`: a request that is too long goes to the next model and does not raise `ContextOverflow`."""
         self._ctx = ctx
         self._models = models
         self._turn = turn
@@ -167,13 +167,13 @@ class Answering:
         self._able = {each.model_id: each.operations for each in ctx.resources.models}
         self._sees = {each.model_id for each in ctx.resources.models if getattr(each, "vision", None) is True}
         self.attempts: list[Attempt] = []
-        self.partial = Partial()
+        self.partial = PartialAnswer()
         self.model = ""
 
-    async def pieces(self) -> AsyncGenerator[MessageChunk, None]:
-        """The answer as it comes, or in one piece. Raises what is named above."""
+    async def chunks(self) -> AsyncGenerator[MessageChunk, None]:
+        """Yield the answer in chunks, or in one. Raises `NoModelAnswered`, `AnswerInterrupted` or `ContextOverflow`."""
         for model in self._models:
-            self.model, self.partial = model, Partial()
+            self.model, self.partial = model, PartialAnswer()
             try:
                 async with aclosing(self._ask(model)) as chunks:
                     async for chunk in chunks:
@@ -186,27 +186,27 @@ class Answering:
                 self._failed(model, error)
             else:
                 return
-        raise NobodyAnswered(self.attempts)
+        raise NoModelAnswered(self.attempts)
 
     def message(self, known: frozenset[str], step: int) -> Message:
-        """The whole answer, with what is to be known about it; `known` are the ids of calls that were made before."""
+        """The whole answer with its model and failed attempts. `known` are the call ids of earlier answers."""
         whole = self.partial.message()
         metadata: JsonObject = {**(whole.metadata or {}), "model": self.model}
         if self.attempts:
             metadata["fallbacks"] = [each.to_json() for each in self.attempts]
-        calls = _own_ids(whole.tool_calls or (), known, step)
+        calls = _unique_ids(whole.tool_calls or (), known, step)
         return whole.model_copy(update={"metadata": metadata, "tool_calls": calls or None})
 
     def _failed(self, model: str, error: AgentAPIException) -> None:
-        """Note it, and raise where no other model is asked."""
+        """Record a failed attempt. Raises if no other model may be asked."""
         attempt = Attempt.of(model, error)
         if self.partial.begun:
-            raise AnswerBroken(attempt) from error
+            raise AnswerInterrupted(attempt) from error
         if _is_overflow(error) and not self._overflow_ends:
             raise ContextOverflow(attempt) from error
         self.attempts.append(attempt)
         if error.code in _NO_OTHER_MODEL:
-            raise NobodyAnswered(self.attempts) from error
+            raise NoModelAnswered(self.attempts) from error
         self._ctx.log("a model did not answer", "warning", model=model, code=attempt.code, reason=attempt.reason)
 
     async def _ask(self, model: str) -> AsyncGenerator[MessageChunk, None]:
@@ -227,8 +227,8 @@ def _is_overflow(error: AgentAPIException) -> bool:
     return error.code == "payload_too_large" or error.error.details.get("reason") == "context_length"
 
 
-def _own_ids(calls: Sequence[ToolCall], known: frozenset[str], step: int) -> tuple[ToolCall, ...]:
-    """Calls with ids that no other call of this run has: providers repeat theirs, and to the host an id is a call."""
+def _unique_ids(calls: Sequence[ToolCall], known: frozenset[str], step: int) -> tuple[ToolCall, ...]:
+    """Calls with ids that are unique in the run: providers repeat theirs, and the host identifies a call by its id."""
     used = set(known)
     own: list[ToolCall] = []
     for number, call in enumerate(calls, start=1):

@@ -1,6 +1,6 @@
-"""The compaction checkpoint: a summary of the conversation up to one message, kept where the protocol says (§10).
+"""The compaction checkpoint: a summary of the conversation up to one message, in the state key of the protocol (§10).
 
-It is read once, when a run begins. It is written with compare-and-set: of two runs that compact at once, one wins.
+A run reads it once, at its start, and writes it with compare-and-set: of two runs that compact at once, one wins.
 """
 
 import time
@@ -14,7 +14,7 @@ from bollard.sdk.errors import AgentAPIException
 CHECKPOINT_KEY: Final = "runner.compaction.checkpoint"
 SCHEMA_VERSION: Final = 1
 SUMMARY_CHARACTERS: Final = 48 * 1024
-"""A longer one was not written here."""
+"""A longer summary was not written by this loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, value: JsonValue, *, conversation_id: str | None, newest: int | None) -> "Checkpoint | None":
-        """As it was kept; nothing where it is missing, foreign, of another version, or says what cannot be."""
+        """The stored checkpoint, or `None` if it is missing, foreign, of another version, or impossible."""
         if not isinstance(value, dict) or value.get("schema_version") != SCHEMA_VERSION:
             return None
         summary, covers = value.get("summary"), value.get("covers_until")
@@ -72,8 +72,8 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A checkpoint with the version to compare against; version 0: there is none."""
+class _Stored:
+    """A checkpoint with its version for compare-and-set; version 0 if there is none."""
 
     checkpoint: Checkpoint | None
     version: int
@@ -83,33 +83,33 @@ def _usable(ctx: RunContext[Any], value: JsonValue) -> Checkpoint | None:
     return Checkpoint.read(value, conversation_id=ctx.access.conversation_id, newest=ctx.access.transcript_seq)
 
 
-def can_keep(ctx: RunContext[Any]) -> bool:
-    """Whether a run can leave anything for the next one."""
+def can_store(ctx: RunContext[Any]) -> bool:
+    """Whether the run has a conversation with state."""
     return ctx.access.available_apis.state and ctx.access.conversation_id is not None
 
 
-async def checkpoint_of(ctx: RunContext[Any]) -> Checkpoint | None:
-    """The checkpoint as the run found it: from its context, asked for only where that has the key alone."""
-    if not can_keep(ctx) or CHECKPOINT_KEY not in (snapshot := ctx.state_snapshot.conversation):
+async def load_checkpoint(ctx: RunContext[Any]) -> Checkpoint | None:
+    """The checkpoint at the start of the run, from its context; read from state if the context has only the key."""
+    if not can_store(ctx) or CHECKPOINT_KEY not in (snapshot := ctx.state_snapshot.conversation):
         return None
     value = snapshot[CHECKPOINT_KEY]
-    return _usable(ctx, value) if value is not None else (await _kept_now(ctx)).checkpoint
+    return _usable(ctx, value) if value is not None else (await _load_current(ctx)).checkpoint
 
 
-async def _kept_now(ctx: RunContext[Any]) -> _Kept:
-    """The checkpoint as it is now."""
+async def _load_current(ctx: RunContext[Any]) -> _Stored:
+    """The current checkpoint in the state."""
     found = await ctx.api.state.find("conversation", CHECKPOINT_KEY)
-    return _Kept(None, 0) if found is None else _Kept(_usable(ctx, found.value), found.version)
+    return _Stored(None, 0) if found is None else _Stored(_usable(ctx, found.value), found.version)
 
 
-async def keep(ctx: RunContext[Any], based_on: Checkpoint | None, new: Checkpoint) -> Checkpoint:
-    """Write a checkpoint; the one that stands afterwards. Where another run was faster, and as far, that is its own."""
+async def store_checkpoint(ctx: RunContext[Any], based_on: Checkpoint | None, new: Checkpoint) -> Checkpoint:
+    """Store a checkpoint and return the valid one: that of another run, if it covers more."""
     try:
-        now = await _kept_now(ctx)
+        now = await _load_current(ctx)
         if now.checkpoint is not None and now.checkpoint != based_on and now.checkpoint.covers_until > new.covers_until:
             return now.checkpoint
         await ctx.api.state.set("conversation", CHECKPOINT_KEY, new.to_json(), if_version=now.version)
     except AgentAPIException as error:
-        # This run goes on with its own summary; the next one starts from what is kept.
+        # This run continues with its own summary; the next one starts from the stored one.
         ctx.log("a checkpoint was not kept", "warning", code=error.code, covers_until=new.covers_until)
     return new

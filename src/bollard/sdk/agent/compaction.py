@@ -1,8 +1,7 @@
-"""Keeping a conversation within its budget: what is too old to be shown is summarised, step by step, and the summary is
-kept for the runs that follow.
+"""Compaction: older messages are summarised in bounded steps, and the summary is stored for later runs.
 
-`compacted` works on the transcript before a run asks anything; `shrink` on a question that turned out to be too long.
-A very long history is taken in bounded steps: each run summarises some of it, oldest first, and the next one goes on.
+`compact` works on the transcript before the first request, `shrink_request` on a request that is too long. Each run
+summarises a bounded part of a long history, oldest first; the next run continues.
 """
 
 from collections.abc import Sequence
@@ -10,96 +9,99 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bollard.protocol import Message, TextContent
-from bollard.sdk.agent.checkpoint import Checkpoint, can_keep, keep
+from bollard.sdk.agent.checkpoint import Checkpoint, can_store, store_checkpoint
 from bollard.sdk.agent.guard import Guard
-from bollard.sdk.agent.history import History, Said
+from bollard.sdk.agent.history import History, TranscriptMessage
 from bollard.sdk.agent.hooks import NO_HOOKS, Hooks
 from bollard.sdk.agent.settings import AgentSettings
-from bollard.sdk.agent.summary import extracted, summarised, summary_message
-from bollard.sdk.agent.token_budget import Budget, Prepared, position
+from bollard.sdk.agent.summary import extract_summary, summarise, summary_message
+from bollard.sdk.agent.token_budget import Budget, PreparedRequest, position
 from bollard.sdk.agent.tokens import count, count_message, cut_to_tokens
 from bollard.sdk.context import RunContext
 
 STEPS: Final = 4
-"""Summaries that one run makes at most."""
+"""Summaries of one run at most."""
 TIME_LEFT_S: Final = 90.0
-"""Before the deadline: no further step is begun, so that there is time for the answer."""
+"""No step begins later than this before the deadline; the time is reserved for the answer."""
 BACKLOG_PAGES: Final = 100
-"""Pages of older messages that one run reads at most."""
+"""Pages of older messages of one run at most."""
 BACKLOG_CHARACTERS: Final = 8 * 1024 * 1024
 STEP_TOKENS: Final = 32_000
 STEP_SHARE: Final = 0.7
-"""Of the budget: what a model is given to summarise at once."""
+"""Share of the budget for the messages of one summary."""
 SUMMARY_TOKENS: Final = 1200
 SUMMARY_SHARE: Final = 6
-"""A summary is at most a sixth of the budget."""
+"""A summary has at most a sixth of the budget."""
 KEEP_OF_ROOM: Final = 0.8
 SHRINK_TO: Final = 0.6
 TOOL_ANSWER_TOKENS: Final = 120
-"""What is left of an older tool's answer."""
+"""Tokens of an older tool result after it was cut."""
 LEFT_OUT: Final = "[earlier steps of this run were left out to save space]"
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """What became of an attempt."""
+class CompactionOutcome:
+    """The outcome of a compaction."""
 
     checkpoint: Checkpoint | None
     behind: bool = False
-    """Whether older messages are neither summarised nor shown yet."""
+    """Whether some older messages are neither summarised nor in the request."""
 
 
 def summary_tokens(budget: Budget) -> int:
-    """How long a summary may be."""
+    """The tokens of a summary at most."""
     return min(SUMMARY_TOKENS, budget.tokens // SUMMARY_SHARE)
 
 
-def boundary(said: Sequence[Said], tokens: int) -> int:
-    """Where the newest messages begin that are so many tokens together. They begin with somebody's words: an answer
-    without its question, or a tool's without its call, means nothing."""
-    at, left = len(said), tokens
-    while at > 0 and said[at - 1].tokens <= left:
+def boundary(transcript: Sequence[TranscriptMessage], tokens: int) -> int:
+    """The index of the oldest of the newest messages that fit into so many tokens. It is a message of a user: an answer
+    without its question, or a tool result without its call, is useless."""
+    at, left = len(transcript), tokens
+    while at > 0 and transcript[at - 1].tokens <= left:
         at -= 1
-        left -= said[at].tokens
-    while 0 < at < len(said) and said[at].message.role != "user":
+        left -= transcript[at].tokens
+    while 0 < at < len(transcript) and transcript[at].message.role != "user":
         at += 1
     return at
 
 
-async def compacted(
+async def compact(
     ctx: RunContext[Any],
     config: AgentSettings,
     budget: Budget,
     history: History,
     checkpoint: Checkpoint | None,
-    said: Sequence[Said],
+    transcript: Sequence[TranscriptMessage],
     *,
     room: int,
     complete: bool,
     guard: Guard,
     hooks: Hooks = NO_HOOKS,
-) -> Compacted:
-    """Summarise what is older than the newest messages. `said` is what was read after the checkpoint, `complete` says
-    whether that is all, `room` how much of it a question has room for, `guard` what the run may still spend."""
-    if not config.compaction or not can_keep(ctx):
-        return Compacted(checkpoint, behind=not complete)
-    most = int((room - summary_tokens(budget)) * KEEP_OF_ROOM)  # a long prompt leaves less than its share
-    at = boundary(said, max(0, min(int(budget.tokens * config.compaction_keep), most)))
-    older = list(said[:at])
-    until = said[at].seq if at < len(said) else (said[-1].seq + 1 if said else 0)
+) -> CompactionOutcome:
+    """Summarise the messages before the newest ones.
+
+    `transcript` has the messages after the checkpoint that were read, `complete` says whether that is all of them, and
+    `room` is their token limit in a request.
+    """
+    if not config.compaction or not can_store(ctx):
+        return CompactionOutcome(checkpoint, behind=not complete)
+    most = int((room - summary_tokens(budget)) * KEEP_OF_ROOM)  # a long prompt leaves less room
+    at = boundary(transcript, max(0, min(int(budget.tokens * config.compaction_keep), most)))
+    older = list(transcript[:at])
+    until = transcript[at].seq if at < len(transcript) else (transcript[-1].seq + 1 if transcript else 0)
     if not complete:
         older, complete = await _backlog(history, checkpoint, older, until, STEPS * _step_tokens(budget))
     older = _settled(older, history.own_seq)
-    reached, finished = await _advance(ctx, config, budget, checkpoint, older, count_of(said), guard, hooks)
-    return Compacted(reached, behind=not (finished and complete))
+    reached, finished = await _advance(ctx, config, budget, checkpoint, older, total_tokens(transcript), guard, hooks)
+    return CompactionOutcome(reached, behind=not (finished and complete))
 
 
-def _settled(said: Sequence[Said], own_seq: int | None) -> list[Said]:
-    return [each for each in said if own_seq is None or each.seq < own_seq]
+def _settled(transcript: Sequence[TranscriptMessage], own_seq: int | None) -> list[TranscriptMessage]:
+    return [each for each in transcript if own_seq is None or each.seq < own_seq]
 
 
-def count_of(said: Sequence[Said]) -> int:
-    return sum(each.tokens for each in said)
+def total_tokens(transcript: Sequence[TranscriptMessage]) -> int:
+    return sum(each.tokens for each in transcript)
 
 
 def _step_tokens(budget: Budget) -> int:
@@ -107,30 +109,30 @@ def _step_tokens(budget: Budget) -> int:
 
 
 async def _backlog(
-    history: History, checkpoint: Checkpoint | None, newer: list[Said], until: int, enough: int
-) -> tuple[list[Said], bool]:
-    """The messages between the checkpoint and `until`, oldest first, as far as a run may read; and whether that is all.
+    history: History, checkpoint: Checkpoint | None, newer: list[TranscriptMessage], until: int, enough: int
+) -> tuple[list[TranscriptMessage], bool]:
+    """The messages between the checkpoint and `until`, oldest first, within the limits; and whether that is all.
 
-    Cursors hold for one run, so a checkpoint cannot say where to go on. What follows it is reached from the newest
-    message backward; only where that is too far, or nothing was ever summarised, from the oldest forward.
+    A cursor is valid in one run only, so a checkpoint cannot store one. The pages are read backward from the newest
+    message; forward from the oldest if that is too far, or if there is no checkpoint.
     """
     if checkpoint is not None:
         read, characters = [newer], 0
         for _ in range(BACKLOG_PAGES):
             page = await history.older()
             fresh = [each for each in page if each.seq > checkpoint.covers_until]
-            read.append(history.named(fresh))
+            read.append(history.with_names(fresh))
             characters += sum(_characters(each) for each in fresh)
             if history.ended or len(fresh) < len(page):
                 return [each for part in reversed(read) for each in part], True
             if characters > BACKLOG_CHARACTERS:
                 break
-    found, tokens, cursor = list[Said](), 0, None
+    found, tokens, cursor = list[TranscriptMessage](), 0, None
     for _ in range(BACKLOG_PAGES):
         page, cursor = await history.from_start(cursor)
         fresh = [each for each in page if checkpoint is None or each.seq > checkpoint.covers_until]
-        found += [each for each in history.named(fresh) if each.seq < until]
-        tokens = count_of(found)
+        found += [each for each in history.with_names(fresh) if each.seq < until]
+        tokens = total_tokens(found)
         if cursor is None or (fresh and fresh[-1].seq >= until):
             return found, True
         if tokens >= enough:
@@ -138,8 +140,8 @@ async def _backlog(
     return found, False
 
 
-def _characters(said: Said) -> int:
-    content = said.message.content
+def _characters(one: TranscriptMessage) -> int:
+    content = one.message.content
     return len(content) if isinstance(content, str) else sum(len(getattr(part, "text", "")) for part in content)
 
 
@@ -148,12 +150,12 @@ async def _advance(
     config: AgentSettings,
     budget: Budget,
     checkpoint: Checkpoint | None,
-    older: Sequence[Said],
+    older: Sequence[TranscriptMessage],
     tokens_before: int,
     guard: Guard,
     hooks: Hooks,
 ) -> tuple[Checkpoint | None, bool]:
-    """Take older messages into the summary, a step at a time; how far it came, and whether that is all of them."""
+    """Add older messages to the summary, step by step. Returns the checkpoint, and whether it covers all of them."""
     at = 0
     for _ in range(STEPS):
         batch = _batch(older[at:], _step_tokens(budget))
@@ -162,16 +164,16 @@ async def _advance(
         before = "" if checkpoint is None else checkpoint.summary
         summary = await hooks.before_compaction(ctx, before, [each.message for each in batch])
         if summary is None:
-            summary = await summarised(ctx, config.models, before, batch, summary_tokens(budget), guard)
+            summary = await summarise(ctx, config.models, before, batch, summary_tokens(budget), guard)
         by_model = summary is not None
-        text = summary or extracted(before, batch, summary_tokens(budget))
+        text = summary or extract_summary(before, batch, summary_tokens(budget))
         if not text:
             break
         text = await hooks.after_compaction(ctx, text)
         new = Checkpoint.new(ctx, text, batch[-1].seq, tokens_before)
-        checkpoint = await keep(ctx, checkpoint, new)
+        checkpoint = await store_checkpoint(ctx, checkpoint, new)
         at += len(batch)
-        if checkpoint is not new:  # another run was faster: what it covers need not be done again
+        if checkpoint is not new:  # another run was faster: its checkpoint covers these
             at = len([each for each in older if each.seq <= checkpoint.covers_until])
         if not by_model:
             break
@@ -179,15 +181,14 @@ async def _advance(
 
 
 def _may_go_on(ctx: RunContext[Any], guard: Guard) -> bool:
-    """Whether there is time and money for another step. Else the next run takes it, better than this one without a
-    model."""
+    """Whether time and limits allow another step. Otherwise the next run continues, with a model."""
     return guard.may_summarise and (ctx.time_left is None or ctx.time_left >= TIME_LEFT_S)
 
 
-def _batch(said: Sequence[Said], tokens: int) -> list[Said]:
-    """As many as fit, at least one: a message that is larger than that is cut when it is told."""
-    taken: list[Said] = []
-    for each in said:
+def _batch(transcript: Sequence[TranscriptMessage], tokens: int) -> list[TranscriptMessage]:
+    """As many messages as fit, at least one. A larger message is cut in the summary request."""
+    taken: list[TranscriptMessage] = []
+    for each in transcript:
         if taken and tokens < each.tokens:
             break
         tokens -= each.tokens
@@ -195,23 +196,23 @@ def _batch(said: Sequence[Said], tokens: int) -> list[Said]:
     return taken
 
 
-# --- a question that is too long ---
+# --- a request that is too long ---
 
 
-async def shrink(
+async def shrink_request(
     ctx: RunContext[Any],
     config: AgentSettings,
-    prepared: Prepared,
+    prepared: PreparedRequest,
     used_tokens: int,
     guard: Guard,
     hooks: Hooks = NO_HOOKS,
-) -> Prepared:
-    """A shorter question with the same meaning: history into the summary, then older tool answers, then older steps,
-    then whatever is longest. Only the first of these is lasting."""
+) -> PreparedRequest:
+    """Shorten a request: summarise history, then cut older tool results, leave out older steps, and cut the longest
+    texts. Only the summary outlives the run."""
     counted = count(prepared.messages)
     real = prepared.budget.scale.real(counted)
     target = int(min(counted, prepared.budget.tokens) * SHRINK_TO)
-    if used_tokens > real > 0:  # tools, or a provider that counts more: what is not messages is not to be had smaller
+    if used_tokens > real > 0:  # tools, or a provider that counts more: only messages can shrink
         target = max(target // 2, int(target * real / used_tokens))
     prepared = await _with_less_history(ctx, config, prepared, target, guard, hooks)
     at = position(prepared.messages, prepared.question)
@@ -225,9 +226,9 @@ async def shrink(
 
 
 async def _with_less_history(
-    ctx: RunContext[Any], config: AgentSettings, prepared: Prepared, target: int, guard: Guard, hooks: Hooks
-) -> Prepared:
-    """The oldest of the history into the summary, as much as the target needs."""
+    ctx: RunContext[Any], config: AgentSettings, prepared: PreparedRequest, target: int, guard: Guard, hooks: Hooks
+) -> PreparedRequest:
+    """Move the oldest history into the summary, as much as the target requires."""
     if not prepared.history or count(prepared.messages) <= target:
         return prepared
     mine = {id(each.message) for each in prepared.history}
@@ -235,7 +236,7 @@ async def _with_less_history(
     kept_at = boundary(prepared.history, max(0, target - count(others) - summary_tokens(prepared.budget)))
     older, kept = prepared.history[:kept_at], prepared.history[kept_at:]
     checkpoint = prepared.checkpoint
-    if config.compaction and can_keep(ctx):
+    if config.compaction and can_store(ctx):
         small = replace(prepared.budget, tokens=max(1, target))
         settled = _settled(older, prepared.own_seq)
         checkpoint, _ = await _advance(ctx, config, small, checkpoint, settled, count(prepared.messages), guard, hooks)
@@ -256,8 +257,8 @@ async def _with_less_history(
 
 
 def _lighter_turn(turn: Sequence[Message], room: int) -> list[Message]:
-    """What the run itself added, within so many tokens: older tool answers are cut first, then older steps left out.
-    The newest step stays: it is what the model goes on from."""
+    """The messages of the run itself, within so many tokens: older tool results are cut, then older steps are left out.
+    The newest step stays, because the model continues from it."""
     found = list(turn)
     steps = [at for at, message in enumerate(found) if message.role == "assistant"]
     last = steps[-1] if steps else 0
@@ -268,9 +269,9 @@ def _lighter_turn(turn: Sequence[Message], room: int) -> list[Message]:
             found[at] = _cut(found[at], TOOL_ANSWER_TOKENS)
     while count(found) > room and len(steps) > 1:
         begin, end = steps[0], steps[1]
-        said = [message for message in found[begin:end] if message.role == "user"]
-        found[begin:end] = said
-        shift = end - begin - len(said)
+        kept = [message for message in found[begin:end] if message.role == "user"]
+        found[begin:end] = kept
+        shift = end - begin - len(kept)
         steps = [at - shift for at in steps[1:]]
         if not any(message.content == LEFT_OUT for message in found):
             found.insert(begin, Message(role="user", content=LEFT_OUT))
@@ -279,7 +280,7 @@ def _lighter_turn(turn: Sequence[Message], room: int) -> list[Message]:
 
 
 def _cut_longest(messages: Sequence[Message], room: int) -> list[Message]:
-    """Within so many tokens by cutting the longest texts; nothing is left out, so calls and answers stay together."""
+    """Cut the longest texts until the messages fit. None is left out, so calls and results stay together."""
     found = list(messages)
     for _ in range(len(found)):
         over = count(found) - room

@@ -1,4 +1,4 @@
-"""How far a run may go: steps, calls, cost, and a model that asks for the same thing again and again. Pure."""
+"""`Guard`: the limits of one run: steps, calls, cost, and repeated calls. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -10,25 +10,25 @@ from bollard.sdk.agent.settings import AgentSettings
 from bollard.sdk.agent.tool_batch import arguments_of
 
 SAME_CALLS: Final = 3
-"""The same call this often is answered with a word instead; once more ends the run."""
+"""The third identical call is refused; the fourth ends the run."""
 SUMMARIES_SHARE: Final = 0.5
-"""Of what a run may cost: beyond it no model is asked for a summary, so that something is left for the answer."""
+"""Share of the cost limit for summaries; the rest is reserved for the answer."""
 
 Stop = Literal["max_steps", "max_cost", "repeated_calls"]
-"""Why a run ends before its model is done."""
+"""Why a run ends before its model has answered."""
 
 
 @dataclass(slots=True)
 class Guard:
-    """What one run has used up."""
+    """The limits of one run, and their use."""
 
     config: AgentSettings
     advised: JsonObject = field(default_factory=dict[str, Any])
     """The host's own limits of the run: `steps`, `calls`, `cost`."""
     steps: int = 0
-    """Answers."""
+    """Answers of a model."""
     summaries: int = 0
-    """Answers too, but to the agent: they cost the same."""
+    """Summaries of a model. They count as steps."""
     calls: int = 0
     cost: float = 0.0
     prompt_tokens: int = 0
@@ -37,7 +37,7 @@ class Guard:
     _stuck: bool = False
 
     def before_step(self) -> Stop | None:
-        """Whether a model may be asked once more."""
+        """The reason to stop, or `None` if the model may be asked again."""
         if self._stuck:
             return "repeated_calls"
         if self.steps_used >= self._most_steps:
@@ -46,7 +46,7 @@ class Guard:
 
     @property
     def may_summarise(self) -> bool:
-        """Whether a model may be asked for a summary: a step and a part of the cost stay for the answer."""
+        """Whether a model may write a summary. One step and a share of the cost are reserved for the answer."""
         return self.steps_used + 1 < self._most_steps and self.cost < SUMMARIES_SHARE * self._most_cost
 
     @property
@@ -57,13 +57,13 @@ class Guard:
     def calls_left(self) -> int:
         return max(0, int(self._least(self.config.max_tool_calls, "calls")) - self.calls)
 
-    def answered(self, answer: Message) -> None:
-        """Count what an answer took. What a provider does not say is not counted."""
+    def count_answer(self, answer: Message) -> None:
+        """Count an answer with its tokens and cost, as far as the provider reports them."""
         self.steps += 1
         self._spent(answer)
 
-    def summarised(self, summary: Message) -> None:
-        """Count what a summary took, also one that was of no use."""
+    def count_summary(self, summary: Message) -> None:
+        """Count a summary with its tokens and cost, also an unusable one."""
         self.summaries += 1
         self._spent(summary)
 
@@ -75,24 +75,24 @@ class Guard:
         if isinstance(cost, int | float) and not isinstance(cost, bool):
             self.cost += max(0.0, cost)
 
-    def refused(self, calls: Sequence[ToolCall]) -> dict[str, str]:
-        """The calls that are not made, by their ids, and what the model is told. Counts the others."""
-        said: dict[str, str] = {}
+    def refuse_calls(self, calls: Sequence[ToolCall]) -> dict[str, str]:
+        """The refused calls, by id, with the text for the model. Counts the others."""
+        refusals: dict[str, str] = {}
         for call in calls:
             key = _key(call)
             self._seen[key] = self._seen.get(key, 0) + 1
             if self._seen[key] > SAME_CALLS:
                 self._stuck = True
             if self._seen[key] >= SAME_CALLS:
-                said[call.id] = (
+                refusals[call.id] = (
                     f"Error: {call.function.name} was called with these arguments {SAME_CALLS - 1} times already, and "
                     "is not called again. Use what it answered, try something else, or say what is missing."
                 )
             elif self.calls_left == 0:
-                said[call.id] = "Error: this run has made all the calls it may make. Answer with what you have."
+                refusals[call.id] = "Error: this run has made all the calls it may make. Answer with what you have."
             else:
                 self.calls += 1
-        return said
+        return refusals
 
     @property
     def _most_steps(self) -> float:
@@ -103,8 +103,8 @@ class Guard:
         return self._least(self.config.max_cost, "cost")
 
     def _least(self, own: float | None, name: str) -> float:
-        told = self.advised.get(name)
-        limits = [each for each in (own, told) if isinstance(each, int | float) and not isinstance(each, bool)]
+        advised = self.advised.get(name)
+        limits = [each for each in (own, advised) if isinstance(each, int | float) and not isinstance(each, bool)]
         return min(limits, default=float("inf"))
 
 

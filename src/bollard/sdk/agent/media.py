@@ -1,7 +1,6 @@
-"""Images and files on their way to a model: kept in place for one that sees, a line of text for one that does not.
+"""Images and files of messages, as content for a model: images for a model with vision, otherwise a line of text.
 
-A small text file is read and put where it stood. Nothing is fetched from outside: what a URL names is the model's to
-fetch, or a line of text.
+A small text file is inlined. No URL is fetched: the model fetches it, or a line of text names it.
 """
 
 import base64
@@ -26,11 +25,11 @@ from bollard.sdk.context import RunContext
 from bollard.sdk.errors import AgentAPIException
 
 INLINE_FILES: Final = 4
-"""Text files of one input that are read."""
+"""Text files of one input that are inlined."""
 INLINE_BYTES: Final = 64 * 1024
-"""What is read of each."""
+"""Bytes of each inlined file."""
 IMAGE_BYTES: Final = 8 * 1024 * 1024
-"""A larger picture is named: providers refuse it, and the host takes only so much in one call."""
+"""A larger image is only named: providers and the run API refuse it."""
 NAME_CHARACTERS: Final = 120
 URL_CHARACTERS: Final = 500
 
@@ -46,10 +45,10 @@ _TEXT_ENDINGS: Final = (
 Parts = Sequence[ContentElement]
 
 
-async def given_content(
+async def input_content(
     ctx: RunContext[Any], given: AgentInput, *, vision: bool, file_tokens: int
 ) -> tuple[str | tuple[ContentElement, ...], list[str]]:
-    """What somebody gave, as content for a model, and what could not be shown as it is."""
+    """The input as content for a model, and notes about content that the model cannot read."""
     parts: list[ContentElement] = []
     notes: list[str] = []
     inlined = 0
@@ -75,10 +74,10 @@ async def given_content(
     return plain(parts), notes
 
 
-def remembered_content(
+def history_content(
     content: str | Parts, refs: Iterable[ArtifactRef], *, vision: bool
 ) -> str | tuple[ContentElement, ...]:
-    """What was said earlier, as content for a model; files are named, not read again."""
+    """An earlier message as content for a model. Files are named, not inlined again."""
     if isinstance(content, str):
         return content
     known = {ref.artifact_id: ref for ref in refs}
@@ -89,7 +88,7 @@ def remembered_content(
             seen = vision and _is_image(ref) and (ref.size_bytes or 0) <= IMAGE_BYTES
             parts.append(part if seen else TextContent(text=_note(ref)))
         else:
-            # What stands inline in a message would be sent again with every run that remembers it.
+            # Inline data would be sent again with every run that has the message in its history.
             inline = isinstance(part, ImageUrlContent) and part.image_url.url.startswith("data:")
             again = vision and isinstance(part, ImageUrlContent) and not inline
             parts.append(part if again else _unseen(part))
@@ -97,7 +96,7 @@ def remembered_content(
 
 
 def without_images(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The same messages for a model that does not see."""
+    """The messages without images, for a model without vision."""
     return tuple(
         message
         if isinstance(message.content, str)
@@ -107,7 +106,7 @@ def without_images(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def has_images(messages: Iterable[Message]) -> bool:
-    """Whether there is anything to be seen in them."""
+    """Whether a message has content other than text."""
     return any(
         not isinstance(part, TextContent)
         for message in messages
@@ -117,17 +116,17 @@ def has_images(messages: Iterable[Message]) -> bool:
 
 
 def plain(parts: Parts) -> str | tuple[ContentElement, ...]:
-    """Text alone is a string: that is what every provider takes."""
+    """Text parts alone become one string, which every provider accepts."""
     if all(isinstance(part, TextContent) for part in parts):
         return "\n".join(part.text for part in parts if isinstance(part, TextContent))
     return tuple(parts)
 
 
 def _elements(given: AgentInput) -> list[ContentElement]:
-    """Text, elements and attachments, each once, in the order in which they were given."""
+    """Text, elements and attachments of the input, each once, in their order."""
     parts: list[ContentElement] = list(given.contents)
-    said = "".join(part.text for part in parts if isinstance(part, TextContent))
-    if given.text and given.text.strip() != said.strip():
+    text = "".join(part.text for part in parts if isinstance(part, TextContent))
+    if given.text and given.text.strip() != text.strip():
         parts.insert(0, TextContent(text=given.text))
     standing = {part.artifact_id for part in parts if isinstance(part, ArtifactContent)}
     parts += [
@@ -137,7 +136,7 @@ def _elements(given: AgentInput) -> list[ContentElement]:
 
 
 def _shown(part: ContentElement, *, vision: bool, file_tokens: int) -> Any:
-    """One element that is no artifact: as it is, or as text."""
+    """An element other than an artifact, unchanged or as text."""
     if isinstance(part, TextContent) or (vision and isinstance(part, ImageUrlContent | ImageBase64Content)):
         return part
     if isinstance(part, FileBase64Content) and file_tokens > 0:
@@ -171,7 +170,7 @@ async def _looked_up(ctx: RunContext[Any], artifact_id: str) -> ArtifactRef:
     try:
         found = await ctx.api.artifacts.metadata(artifact_id)
     except AgentAPIException as error:
-        ctx.log("an artifact of the input is not to be had", "warning", code=error.code)
+        ctx.log("an artifact of the input cannot be read", "warning", code=error.code)
         return _unknown(artifact_id)
     return ArtifactRef(
         artifact_id=artifact_id,
@@ -199,7 +198,7 @@ def _decoded(encoded: str, *, whole: bool = True) -> str | None:
         content = base64.b64decode(encoded, validate=True)[:INLINE_BYTES]
     except (binascii.Error, ValueError):
         return None
-    # The range may end in the middle of a character; anything else that is no UTF-8 is no text.
+    # The range may end inside a character; any other invalid UTF-8 means that the file is not text.
     ends = range(1) if whole else range(4)
     for missing in ends:
         try:
@@ -219,10 +218,10 @@ def _file(ref: ArtifactRef, text: str, tokens: int) -> str:
 
 def _note(ref: ArtifactRef) -> str:
     kind = "image" if _is_image(ref) else "file"
-    told = [_name(ref.name), _name(ref.mime_type) if ref.mime_type else ""]
+    facts = [_name(ref.name), _name(ref.mime_type) if ref.mime_type else ""]
     if ref.size_bytes is not None:
-        told.append(f"{ref.size_bytes} bytes")
-    return f"[{kind}: {', '.join(part for part in told if part) or 'unnamed'}]"
+        facts.append(f"{ref.size_bytes} bytes")
+    return f"[{kind}: {', '.join(part for part in facts if part) or 'unnamed'}]"
 
 
 def _name(name: str | None) -> str:

@@ -1,7 +1,6 @@
-"""What the knowledge bases have for a question: asked, merged, shown to the model as numbered sources, and found again
-in its answer.
+"""Retrieval: query the knowledge bases, merge and rerank the chunks, show them as numbered sources, and find citations.
 
-A source is material. It stands between tags that its own text cannot close, and the prompt says that it orders nothing.
+A source is data, not instructions: it is enclosed in tags that its text cannot close, and the prompt says so.
 """
 
 import asyncio
@@ -25,14 +24,14 @@ INSTRUCTION: Final = (
 BASES_MOST: Final = 8
 QUERY_CHARACTERS: Final = 1000
 BEFORE_CHARACTERS: Final = 300
-"""What is taken of the message before a question that does not stand alone."""
+"""Characters of the previous message in the query of a question that depends on it."""
 SHORT_TOKENS: Final = 8
-"""A question below it is looked up together with what was said before it."""
+"""A shorter question is searched together with the previous message."""
 RERANK_DOCUMENTS: Final = 64
 RERANK_CHARACTERS: Final = 2000
 NAME_CHARACTERS: Final = 200
 SOURCE_TOKENS_LEAST: Final = 40
-"""A source that is cut to less is left out."""
+"""A source that would be cut below this is left out."""
 
 _TAG: Final = re.compile(r"<(?=\s*/?\s*source)", re.IGNORECASE)
 _CITED: Final = re.compile(r"\[([0-9]{1,3}(?:\s*[,，、]\s*[0-9]{1,3}){0,9})\]|【([0-9]{1,3})】")
@@ -45,7 +44,7 @@ _LEANING: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One piece of a document, with the number under which the model sees it."""
+    """One chunk of a document, with its number for the model."""
 
     id: int
     kb_id: str
@@ -55,19 +54,19 @@ class Source:
     source: JsonValue = None
 
     def to_json(self) -> JsonObject:
-        """What an answer says of it. Its text stays where it is."""
+        """The citation of the source, without its text."""
         return {"id": self.id, "kb_id": self.kb_id, "chunk_id": self.chunk_id, "name": self.name, "source": self.source}
 
 
 def bases_of(ctx: RunContext[Any], config: AgentSettings) -> tuple[str, ...]:
-    """The bases to ask: those that were chosen, or all that were granted; never one that was not."""
+    """The bases to query: the chosen ones, or all granted ones. A base that is not granted is never among them."""
     granted = [base.kb_id for base in ctx.resources.knowledge_bases if "retrieve" in base.operations]
     chosen = config.knowledge_bases or tuple(granted)
     return tuple(dict.fromkeys(kb_id for kb_id in chosen if kb_id in granted))[:BASES_MOST]
 
 
-def query_of(question: str, before: str | None) -> str:
-    """What to look for. A question that leans on what was said before is looked up together with it."""
+def build_query(question: str, before: str | None) -> str:
+    """The search query. A question that depends on the previous message is searched together with it."""
     asked = " ".join(question.split())[:QUERY_CHARACTERS]
     if not before or not asked:
         return asked
@@ -76,15 +75,15 @@ def query_of(question: str, before: str | None) -> str:
     return f"{' '.join(before.split())[:BEFORE_CHARACTERS]}\n{asked}"[:QUERY_CHARACTERS]
 
 
-async def sources_for(
+async def find_sources(
     ctx: RunContext[Any], config: AgentSettings, query: str, tokens: int
 ) -> tuple[list[Source], list[str]]:
-    """The best pieces of all bases, within so many tokens, and what went wrong. A base that fails is left out."""
+    """The best chunks of all bases within so many tokens, and the problems. A base that fails is left out."""
     bases = bases_of(ctx, config)
     if not bases or not query:
         return [], []
     notes: list[str] = []
-    answers = await asyncio.gather(*(_asked(ctx, kb_id, query, config.retrieval_top_k, notes) for kb_id in bases))
+    answers = await asyncio.gather(*(_retrieve(ctx, kb_id, query, config.retrieval_top_k, notes) for kb_id in bases))
     merged = _merged(answers)
     if config.rerank_model is not None and len(merged) > 1:
         merged = await _reranked(ctx, config.rerank_model, query, merged, notes)
@@ -92,7 +91,7 @@ async def sources_for(
 
 
 def sources_message(sources: Sequence[Source]) -> Message:
-    """The sources as the model sees them, in the message before the user's."""
+    """The sources as a message for the model, before the input."""
     shown = "\n".join(
         f'<source id="{source.id}" name="{_attribute(source.name)}">{_TAG.sub("&lt;", source.text)}</source>'
         for source in sources
@@ -101,7 +100,7 @@ def sources_message(sources: Sequence[Source]) -> Message:
 
 
 def citations(answer: str, sources: Sequence[Source]) -> list[JsonObject]:
-    """The sources that an answer cites, each once, in the order in which it does. A number that is none is ignored."""
+    """The sources that an answer cites, each once, in the order of the citations. Unknown numbers are ignored."""
     known = {source.id: source for source in sources}
     cited: dict[int, Source] = {}
     for found in _CITED.finditer(answer):
@@ -111,7 +110,7 @@ def citations(answer: str, sources: Sequence[Source]) -> list[JsonObject]:
     return [source.to_json() for source in cited.values()]
 
 
-async def _asked(ctx: RunContext[Any], kb_id: str, query: str, top_k: int, notes: list[str]) -> list[Any]:
+async def _retrieve(ctx: RunContext[Any], kb_id: str, query: str, top_k: int, notes: list[str]) -> list[Any]:
     try:
         return [chunk for chunk in await ctx.api.knowledge.retrieve(kb_id, query, top_k) if chunk.text.strip()]
     except AgentAPIException as error:
@@ -121,7 +120,7 @@ async def _asked(ctx: RunContext[Any], kb_id: str, query: str, top_k: int, notes
 
 
 def _merged(answers: Iterable[Sequence[Any]]) -> list[Any]:
-    """All pieces, the best of each base first: scores of two bases say nothing about each other. Each text once."""
+    """All chunks by rank, because scores of different bases cannot be compared. Each text once."""
     ranked = sorted(
         ((rank, base, chunk) for base, chunks in enumerate(answers) for rank, chunk in enumerate(chunks)),
         key=lambda found: (found[0], found[1]),
@@ -133,7 +132,7 @@ def _merged(answers: Iterable[Sequence[Any]]) -> list[Any]:
 
 
 async def _reranked(ctx: RunContext[Any], model: str, query: str, chunks: list[Any], notes: list[str]) -> list[Any]:
-    """In the order of a model that reranks; in their own where it does not answer."""
+    """Sort by the rerank model; unchanged if it fails."""
     asked = chunks[:RERANK_DOCUMENTS]
     try:
         scores = await ctx.api.models.rerank(model, query, [chunk.text[:RERANK_CHARACTERS] for chunk in asked])
@@ -168,7 +167,7 @@ def _fitting(chunks: Sequence[Any], tokens: int) -> list[Source]:
 
 
 def _name_of(source: JsonValue, otherwise: str) -> str:
-    """Document and heading, as people would say them."""
+    """The name of the document and its headings."""
     if isinstance(source, str) and source:
         return source[:NAME_CHARACTERS]
     if not isinstance(source, dict):

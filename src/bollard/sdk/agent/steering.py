@@ -1,22 +1,22 @@
-"""Messages that people send while a run works: taken up between two steps, as what a user says next."""
+"""Steering messages: pulled between two steps, and added as messages of the user."""
 
 from typing import Any, Final
 
 from bollard.protocol import Message
-from bollard.sdk.agent.media import given_content
+from bollard.sdk.agent.media import input_content
 from bollard.sdk.agent.settings import AgentSettings
 from bollard.sdk.agent.token_budget import Budget
 from bollard.sdk.context import RunContext
 from bollard.sdk.errors import AgentAPIException
 
 AT_ONCE: Final = 20
-"""Messages that one pull takes. What is left comes with the next."""
+"""Messages of one pull. The next pull returns the rest."""
 FILE_TOKENS: Final = 2000
-"""What is read of a text file that comes with such a message."""
+"""Tokens of an attached text file."""
 
 
-async def pulled(ctx: RunContext[Any], config: AgentSettings, budget: Budget) -> list[Message]:
-    """What was sent into the run since it last looked. A run that may not be told anything works on."""
+async def pull_messages(ctx: RunContext[Any], config: AgentSettings, budget: Budget) -> list[Message]:
+    """Pull the waiting messages. Empty if the run cannot be steered, or the pull fails."""
     if config.steering == "off" or not ctx.access.available_apis.steering_pull:
         return []
     try:
@@ -29,7 +29,7 @@ async def pulled(ctx: RunContext[Any], config: AgentSettings, budget: Budget) ->
         return []
     found: list[Message] = []
     for each in taken.items:
-        content, _ = await given_content(ctx, each.input, vision=budget.vision, file_tokens=FILE_TOKENS)
+        content, _ = await input_content(ctx, each.input, vision=budget.vision, file_tokens=FILE_TOKENS)
         if content:
             found.append(Message(role="user", content=content))
     return found

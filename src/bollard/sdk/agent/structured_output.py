@@ -1,10 +1,10 @@
-"""Answers that must be JSON of a given shape: asking for it, checking it, asking once more. Pure.
+"""Structured output: the request for JSON of a given schema, its check, and the repair request. Pure.
 
-Checked is a subset of JSON Schema that models are asked for: `type` (one or a list), `enum`, `const`, `properties`,
+The check covers a subset of JSON Schema: `type` (one or a list), `enum`, `const`, `properties`,
 `required`, `additionalProperties` (false, or a schema), `items`, `minItems`, `maxItems`, `minLength`, `maxLength`,
 `minimum`, `maximum`, `anyOf`, `oneOf`, `allOf`, and `$ref` into `$defs` of the same schema. Annotations (`title`,
-`description`, `default` …) say nothing. Every other keyword, `pattern` and `format` among them, is not looked at: the
-answer is checked as far as this goes, and `unchecked` tells what was left out.
+`description`, `default` …) have no effect. Every other keyword, `pattern` and `format` among them, is not checked;
+`unchecked_keywords` lists them.
 """
 
 import json
@@ -44,12 +44,12 @@ _REPAIR: Final = (
 
 
 def response_format(schema: JsonObject) -> JsonObject:
-    """The argument that asks a model for JSON of this shape."""
+    """The argument of a model request for JSON of this schema."""
     return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, "schema": schema, "strict": True}}
 
 
-def checked(text: str, schema: JsonObject) -> tuple[JsonValue, str]:
-    """The value and an empty problem; or `None` and what is wrong with the answer."""
+def check_answer(text: str, schema: JsonObject) -> tuple[JsonValue, str]:
+    """The value and an empty problem, or `None` and the problem of the answer."""
     if len(text) > ANSWER_CHARACTERS:
         return None, f"it is longer than {ANSWER_CHARACTERS} characters"
     try:
@@ -65,30 +65,30 @@ def checked(text: str, schema: JsonObject) -> tuple[JsonValue, str]:
 
 
 def repair_message(problem: str) -> Message:
-    """What a model is told that answered something else; asked once."""
+    """The message that asks the model for a corrected answer."""
     return Message(role="user", content=_REPAIR.format(problem=problem))
 
 
-def unchecked(schema: JsonValue, depth: int = 0) -> frozenset[str]:
-    """The keywords of a schema that nothing here looks at."""
+def unchecked_keywords(schema: JsonValue, depth: int = 0) -> frozenset[str]:
+    """The keywords of a schema that `check_answer` ignores."""
     if not isinstance(schema, dict) or depth > DEPTH_MOST:
         return frozenset()
     found = {word for word in schema if word not in _LOOKED_AT and word not in _ANNOTATIONS}
     for word in ("properties", "$defs", "definitions"):
         inner = schema.get(word)
         for each in inner.values() if isinstance(inner, dict) else ():
-            found |= unchecked(each, depth + 1)
+            found |= unchecked_keywords(each, depth + 1)
     for word in ("anyOf", "oneOf", "allOf"):
         inner = schema.get(word)
         for each in inner if isinstance(inner, list) else ():
-            found |= unchecked(each, depth + 1)
+            found |= unchecked_keywords(each, depth + 1)
     for word in ("items", "additionalProperties"):
-        found |= unchecked(schema.get(word), depth + 1)
+        found |= unchecked_keywords(schema.get(word), depth + 1)
     return frozenset(found)
 
 
 def _bare(text: str) -> str:
-    """Without the fence that models like to put around JSON."""
+    """The text without a Markdown code fence."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
         return stripped[stripped.index("\n") + 1 : -3]
@@ -107,7 +107,7 @@ def _no_duplicates(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
 
 
 def _problems(value: JsonValue, schema: JsonValue, root: JsonObject, at: str, depth: int) -> Iterator[str]:
-    """What is wrong with a value, the first thing first."""
+    """The problems of a value."""
     if schema is False:
         yield f"{at} must not be there"
     if not isinstance(schema, dict):
@@ -192,7 +192,7 @@ def _is(name: str, value: JsonValue) -> bool:
 
 
 def _same(left: JsonValue, right: JsonValue) -> bool:
-    """Equal as JSON: in Python `True == 1`, however deep."""
+    """Whether two values are equal as JSON: in Python `True == 1`, at any depth."""
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(_same(one, other) for one, other in zip(left, right, strict=True))
     if isinstance(left, dict) and isinstance(right, dict):

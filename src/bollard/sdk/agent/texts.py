@@ -1,16 +1,16 @@
-"""What the agent itself says, in the language of the one it talks to: why it stops, why it fails."""
+"""Texts of the loop for people, in English and Chinese: why it stopped, why it failed."""
 
 import re
 from typing import Any, Final, Literal
 
-from bollard.sdk.agent.answer import NobodyAnswered
+from bollard.sdk.agent.answer import NoModelAnswered
 from bollard.sdk.agent.guard import Stop
 from bollard.sdk.context import RunContext
 
 Language = Literal["en", "zh"]
 
 NUDGE: Final = "Your last answer was empty. Answer the user now, in words."
-"""Said to the model, not to people."""
+"""For the model, not for people."""
 
 _STOPPED: Final[dict[Stop, dict[Language, str]]] = {
     "max_steps": {
@@ -43,34 +43,34 @@ _MISFIT: Final[dict[Language, str]] = {
 
 
 def language_of(ctx: RunContext[Any]) -> Language:
-    """By what was said; else by the run's locale."""
-    said = ctx.input.text or ""
-    if said:
-        return "zh" if re.search(r"[\u4e00-\u9fff]", said) else "en"
+    """The language of the input, otherwise of the run's locale."""
+    text = ctx.input.text or ""
+    if text:
+        return "zh" if re.search(r"[\u4e00-\u9fff]", text) else "en"
     return "zh" if (ctx.runtime.locale or "").startswith("zh") else "en"
 
 
-def stopped(stop: Stop, language: Language, steps: int) -> str:
-    """Why the run ends before its model is done."""
+def stop_text(stop: Stop, language: Language, steps: int) -> str:
+    """Why the run ended before its model had answered."""
     return _STOPPED[stop][language].format(steps=steps)
 
 
-def nobody(error: NobodyAnswered, language: Language) -> str:
-    """Which models were asked, and why each did not answer."""
+def no_model_text(error: NoModelAnswered, language: Language) -> str:
+    """Which models failed, and why."""
     return _NOBODY[language].format(why=error)
 
 
-def broken(why: str, language: Language) -> str:
-    """Why an answer has no end."""
+def interrupted_text(why: str, language: Language) -> str:
+    """Why an answer broke off."""
     return _BROKEN[language].format(why=why)
 
 
-def no_output(model: str, finish_reason: str | None, language: Language) -> str:
-    """That there is no answer, and how the model said it had ended."""
+def empty_text(model: str, finish_reason: str | None, language: Language) -> str:
+    """That the model answered nothing, with its finish reason."""
     reason = f" ({finish_reason})" if finish_reason and finish_reason != "stop" else ""
     return _NO_OUTPUT[language].format(model=model, reason=reason)
 
 
-def misfit(why: str, language: Language) -> str:
-    """What is wrong with an answer that must have a shape."""
+def mismatch_text(why: str, language: Language) -> str:
+    """Why an answer does not match the output schema."""
     return _MISFIT[language].format(why=why)

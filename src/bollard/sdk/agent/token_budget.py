@@ -1,4 +1,4 @@
-"""How many tokens a question may have, and a question that keeps to it: `Budget`, `Prepared`."""
+"""`Budget`: how many tokens a request may have. `PreparedRequest`: a request within its budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from bollard.protocol import FunctionTool, JsonObject, Message, Usage
 from bollard.sdk.agent.checkpoint import Checkpoint
-from bollard.sdk.agent.history import Said
+from bollard.sdk.agent.history import TranscriptMessage
 from bollard.sdk.agent.retrieval import Source
 from bollard.sdk.agent.settings import AgentSettings
 from bollard.sdk.agent.tokens import Scale, count
@@ -14,66 +14,67 @@ from bollard.sdk.context import RunContext
 from bollard.sdk.results import Result
 
 SCALE_KEY: Final = "local_agent.token_scale"
-"""State of the conversation: what each model's provider counts for a token that is counted here."""
+"""State of the conversation: by model, the provider's tokens for one token counted here. Its name is kept: states of
+earlier versions have it."""
 SCALE_MODELS: Final = 8
 SCALE_MOVED: Final = 0.1
-"""A change below it is not worth a write."""
+"""A smaller change is not stored."""
 ANSWER_TOKENS: Final = 4096
-"""Kept free for the answer where nobody says how long it may be; no more than a quarter of the window."""
+"""Reserved for the answer without `max_tokens`; at most a quarter of the window."""
 MARGIN: Final = 0.04
-"""Of the window: what the provider adds, and what the counter may be wrong by."""
+"""Share of the window for the additions of the provider and the error of the counter."""
 LEAST_TOKENS: Final = 256
 REQUEST_TOKENS: Final = 160_000
-"""Whatever the window: a call of the host's API is at most 1 MiB of JSON."""
+"""Upper limit for every window: a call of the host's API has at most 1 MiB of JSON."""
 NEARLY: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the model that will be asked takes."""
+    """The room of the model that will be asked."""
 
     model_id: str
     tokens: int
-    """For prompt, tools and messages together, counted as `tokens` does."""
+    """Prompt, tools and messages together, as `tokens` counts them."""
     vision: bool = False
     scale: Scale = field(default_factory=Scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A question to a model. Its messages stand in this order, what changes least first: prompt, summary, history,
-    sources, input. A run adds its own behind them, to the same list."""
+class PreparedRequest:
+    """A request to a model. The messages that change least come first: prompt, summary, history, sources, input. The
+    run appends its own to the same list."""
 
     messages: list[Message] = field(default_factory=list[Message])
     budget: Budget = field(default_factory=lambda: Budget(model_id="", tokens=LEAST_TOKENS))
     summary: Message | None = None
-    """Which of the messages is the summary."""
-    history: tuple[Said, ...] = ()
-    """Which of the messages are the history, and where they stand in the transcript."""
+    """The summary among the messages."""
+    history: tuple[TranscriptMessage, ...] = ()
+    """The history among the messages, with positions in the transcript."""
     question: tuple[Message, ...] = ()
-    """Which of the messages are the sources and the input."""
+    """The sources and the input among the messages."""
     checkpoint: Checkpoint | None = None
     own_seq: int | None = None
-    """Where the input stands in the transcript, where that is known."""
+    """The position of the input in the transcript, if it is known."""
     sources: list[Source] = field(default_factory=list[Source])
     notes: list[str] = field(default_factory=list[str])
-    """What could not be shown to the model as it is, for whoever reads the run."""
+    """Content that the model could not read as it is. Shown in the run."""
 
     @property
     def prefix_tokens(self) -> int:
-        """What is the same in the next run, as long as nothing is compacted."""
+        """Tokens that the next run repeats, as long as nothing is compacted."""
         at = position(self.messages, self.question)
         return count(self.messages[:at])
 
 
 def position(messages: Sequence[Message], question: Sequence[Message]) -> int:
-    """Where the question begins among messages that others may have added to; their end where it is not among them."""
+    """The index of the question in the messages; their length if it is not among them."""
     first = question[0] if question else None
     return next((at for at, message in enumerate(messages) if message is first), len(messages))
 
 
 def budget_of(ctx: RunContext[Any], config: AgentSettings, model_id: str | None = None) -> Budget:
-    """The budget of a model; of the first that is configured where none is named."""
+    """The budget of a model, by default of the first configured one."""
     chosen = model_id or config.models[0]
     resource = next((each for each in ctx.resources.models if each.model_id == chosen), None)
     window = config.context_window if resource is None or resource.context_window is None else resource.context_window
@@ -85,15 +86,15 @@ def budget_of(ctx: RunContext[Any], config: AgentSettings, model_id: str | None 
 
 
 def nears_budget(ctx: RunContext[Any], config: AgentSettings, used_tokens: int) -> bool:
-    """Whether the next turn may not fit, after one that used so many tokens by the provider's count."""
+    """Whether the next turn may exceed the budget, after one with this many tokens of the provider."""
     budget = budget_of(ctx, config)
     return used_tokens > budget.scale.real(budget.tokens) * NEARLY
 
 
-def learned(
+def learned_scale(
     ctx: RunContext[Any], budget: Budget, asked: Sequence[Message], tools: Sequence[FunctionTool], usage: Usage | None
 ) -> Result | None:
-    """What to keep for the next run of what a provider counted; nothing where it told nothing new."""
+    """The state update with the token count of a provider, or `None` without news."""
     if usage is None or not ctx.access.available_apis.state or ctx.conversation is None:
         return None
     scale = budget.scale.observed(count(asked, tools), usage.prompt_tokens)

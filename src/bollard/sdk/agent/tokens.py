@@ -1,12 +1,12 @@
-"""How many tokens a text is, without the model's own tokenizer. Pure.
+"""Estimates the tokens of texts and requests, without the tokenizer of the model. Pure.
 
 A tokenizer cuts by script, so this counts by script. A short Latin word is one token and a long one a little more per
 letter; a Chinese character is more than one on average, because the rarer ones are spelled in bytes; digits, signs and
 line breaks count nearly each. The weights are fitted to be within 15 % of a real tokenizer (a byte-pair one of 32 000
 tokens) for English, Chinese and code alike; `tests/local_agent/test_tokens.py` holds them to it. Newer tokenizers need
-less for Chinese, never much more: the counter errs to the safe side.
+fewer tokens for Chinese, so the estimate is on the safe side.
 
-Where a provider tells what it counted, the share of the two numbers corrects the next count: `Scale`.
+If a provider reports its count, the ratio of the two numbers corrects the next estimate: `Scale`.
 """
 
 import json
@@ -19,7 +19,7 @@ from bollard.protocol import FunctionTool, JsonValue, Message, TextContent
 
 WORD_FREE_LETTERS: Final = 5
 LETTER_TOKENS: Final = 0.17
-"""Of each letter of a word beyond the first five."""
+"""For each letter of a word after the fifth."""
 DIGIT_TOKENS: Final = 0.8
 HAN_TOKENS: Final = 1.5
 KANA_HANGUL_TOKENS: Final = 1.3
@@ -27,21 +27,21 @@ SIGN_TOKENS: Final = 0.82
 LETTER_ELSEWHERE_TOKENS: Final = 0.55
 """A letter of Greek, Cyrillic and the like, or one with an accent."""
 OTHER_TOKENS: Final = 3.0
-"""Emoji and whatever else is spelled in bytes."""
+"""Emoji and other characters that are encoded as bytes."""
 IMAGE_TOKENS: Final = 1100
 MESSAGE_TOKENS: Final = 4
 TOOL_TOKENS: Final = 8
 
 CHARACTERS_OF_TOKEN: Final = 16
-"""Nearly every text has fewer: where to begin to look for the end of one that is cut."""
+"""Nearly every text has fewer; the start of the search when a text is cut."""
 
 SCALE_LEAST: Final = 0.4
-"""What a tokenizer of today needs for Chinese, of what is counted here."""
+"""The ratio of a current tokenizer for Chinese."""
 SCALE_MOST: Final = 2.5
 SCALE_WEIGHT: Final = 0.5
-"""How much the newest observation counts against those before it."""
+"""The weight of the newest observation against the earlier ones."""
 OBSERVED_LEAST: Final = 64
-"""Prompts below it say more about a provider's own overhead than about texts."""
+"""Shorter prompts mostly measure the overhead of the provider."""
 
 _WORD: Final = re.compile(r"[A-Za-z]+")
 _DIGIT: Final = re.compile(r"[0-9]")
@@ -57,7 +57,7 @@ _PLAIN: Final = re.compile(
 
 
 def count_text(text: str) -> int:
-    """Tokens of a text."""
+    """The tokens of a text."""
     if not text:
         return 0
     total = 0.0
@@ -92,7 +92,7 @@ def count_message(message: Message) -> int:
 
 
 def count(messages: Iterable[Message], tools: Sequence[FunctionTool] | None = None) -> int:
-    """Tokens of a whole request."""
+    """The tokens of a whole request."""
     total = sum(count_message(message) for message in messages)
     for tool in tools or ():
         parameters: JsonValue = tool.function.parameters
@@ -102,7 +102,7 @@ def count(messages: Iterable[Message], tools: Sequence[FunctionTool] | None = No
 
 
 def cut_to_tokens(text: str, tokens: int, mark: str = " …") -> str:
-    """The beginning of a text that is at most so many tokens, with a mark where something is missing."""
+    """The beginning of a text, at most so many tokens, with a mark if it was cut."""
     if tokens <= 0:
         return ""
     near = text[: CHARACTERS_OF_TOKEN * tokens]
@@ -111,7 +111,7 @@ def cut_to_tokens(text: str, tokens: int, mark: str = " …") -> str:
     if count_text(near) <= tokens:
         return text
     low, high = 0, len(near)
-    while low < high:  # the longest beginning that fits, found by halves
+    while low < high:  # binary search for the longest beginning that fits
         middle = (low + high + 1) // 2
         if count_text(text[:middle] + mark) <= tokens:
             low = middle
@@ -122,27 +122,27 @@ def cut_to_tokens(text: str, tokens: int, mark: str = " …") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What a provider counts for each token that is counted here. One number for each model."""
+    """The tokens of a provider for each token counted here. One ratio for each model."""
 
     ratio: float = 1.0
 
     @classmethod
     def of(cls, value: JsonValue) -> "Scale":
-        """As it was kept; what is no sensible number is as if nothing had been kept."""
+        """The stored ratio; 1 if it is not a sensible number."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return cls()
         return cls(min(SCALE_MOST, max(SCALE_LEAST, float(value)))) if value > 0 else cls()
 
     def real(self, counted: int) -> int:
-        """Tokens as the provider will count them."""
+        """The tokens as the provider will count them."""
         return round(counted * self.ratio)
 
     def counted(self, real: int) -> int:
-        """The other way round: how much may be counted here for so many of the provider's."""
+        """The inverse: the tokens counted here for so many of the provider."""
         return int(real / self.ratio)
 
     def observed(self, counted: int, prompt_tokens: int | None) -> "Scale":
-        """With what a provider told of a request that was counted here."""
+        """The scale after a provider reported its count of a request."""
         if prompt_tokens is None or counted < OBSERVED_LEAST or prompt_tokens <= 0:
             return self
         ratio = self.ratio + (prompt_tokens / counted - self.ratio) * SCALE_WEIGHT

@@ -1,7 +1,7 @@
-"""The calls of one answer: made at the same time, answered in the order in which they were asked.
+"""`ToolBatch`: the tool calls of one answer, made in parallel, with their results in the order of the calls.
 
-Every call gets a message, whatever becomes of it: refused, failed, too slow, never begun. So a history never has a call
-without its result. What a person has to allow is waited for by the host; here it is a call that takes long.
+Every call gets a result message, also a call that was refused, failed, timed out or never began, so that no history has
+a call without its result. The host waits for approvals; here such a call only takes longer.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from typing import Any, Final, cast
 
 from bollard.protocol import ArtifactContent, ArtifactRef, JsonObject, Message, TextContent, ToolCall, ToolResult
 from bollard.sdk.agent.settings import AgentSettings
-from bollard.sdk.agent.toolset import Offered, Offering
+from bollard.sdk.agent.toolset import Toolset, ToolTarget
 from bollard.sdk.context import RunContext
 from bollard.sdk.errors import AgentAPIException
 
 ARGUMENTS_CHARACTERS: Final = 200_000
-NOT_BEGUN: Final = "Error: the run was stopped before this call ended."
+UNFINISHED: Final = "Error: the run was stopped before this call ended."
 _WHY: Final = {
     "approval_denied": "a person was asked, and said no",
     "approval_expired": "a person was asked, and nobody answered in time",
@@ -25,43 +25,43 @@ _WHY: Final = {
 }
 
 
-class Batch:
-    """The calls of one answer. `results` is always whole: what has not ended says so."""
+class ToolBatch:
+    """The tool calls of one answer. `results` has a message for each, also before they have ended."""
 
     def __init__(
-        self, ctx: RunContext[Any], config: AgentSettings, offering: Offering, calls: Sequence[ToolCall]
+        self, ctx: RunContext[Any], config: AgentSettings, toolset: Toolset, calls: Sequence[ToolCall]
     ) -> None:
         self._ctx = ctx
         self._config = config
-        self._offering = offering
+        self._toolset = toolset
         self._calls = tuple(calls)
-        self._ended: dict[str, _Ended] = {}
+        self._ended: dict[str, _Outcome] = {}
 
-    async def carry_out(self, refused: Mapping[str, str]) -> None:
-        """Make the calls; those that are refused are answered with what is said of them. A cancellation stops all."""
+    async def run(self, refused: Mapping[str, str]) -> None:
+        """Make the calls, except the refused ones, whose texts become their results. Cancelling stops all of them."""
         for call_id, sentence in refused.items():
-            self._ended[call_id] = _Ended(text=sentence, is_error=True)
+            self._ended[call_id] = _Outcome(text=sentence, is_error=True)
         gate = asyncio.Semaphore(self._config.parallel_tools)
         async with asyncio.TaskGroup() as group:
             for call in self._calls:
                 if call.id not in self._ended:
-                    group.create_task(self._carry_out_one(call, gate))
+                    group.create_task(self._run_one(call, gate))
 
     @property
     def results(self) -> tuple[Message, ...]:
         """One message for each call, in order."""
-        lost = _Ended(text=NOT_BEGUN, is_error=True)
+        lost = _Outcome(text=UNFINISHED, is_error=True)
         return tuple(_message(call, self._ended.get(call.id, lost)) for call in self._calls)
 
-    async def _carry_out_one(self, call: ToolCall, gate: asyncio.Semaphore) -> None:
+    async def _run_one(self, call: ToolCall, gate: asyncio.Semaphore) -> None:
         async with gate:
-            self._ended[call.id] = await self._ended_as(call)
+            self._ended[call.id] = await self._outcome_of(call)
 
-    async def _ended_as(self, call: ToolCall) -> "_Ended":
+    async def _outcome_of(self, call: ToolCall) -> "_Outcome":
         name = call.function.name
-        offered = self._offering.by_name.get(name)
+        offered = self._toolset.by_name.get(name)
         if offered is None:
-            known = ", ".join(self._offering.by_name) or "none"
+            known = ", ".join(self._toolset.by_name) or "none"
             return _failure(f"there is no tool {name}. Tools: {known}")
         arguments = arguments_of(call)
         if arguments is None:
@@ -79,23 +79,23 @@ class Batch:
                 raise
             return _failure(f"{name} did not answer within {within_s:g} seconds, and was given up")
 
-    def _time_for(self, offered: Offered) -> float | None:
-        """Nothing leaves it to the host, who alone knows how much of the time a person took to allow the call."""
+    def _time_for(self, offered: ToolTarget) -> float | None:
+        """The timeout in seconds. `None` leaves it to the host, which does not count the time of an approval."""
         single = self._config.tool_timeouts
         return single.get(offered.name) or single.get(offered.target) or self._config.tool_timeout_s
 
-    async def _call(self, offered: Offered, arguments: JsonObject, call_id: str) -> "_Ended":
+    async def _call(self, offered: ToolTarget, arguments: JsonObject, call_id: str) -> "_Outcome":
         if offered.kind == "agent":
             return await self._ask_agent(offered, arguments)
         result = await self._ctx.api.tools.call(offered.target, arguments, call_id)
-        text = told(result, self._config.tool_result_characters)
-        return _Ended(text=text, is_error=result.is_error, refs=result.artifact_refs)
+        text = result_text(result, self._config.tool_result_characters)
+        return _Outcome(text=text, is_error=result.is_error, refs=result.artifact_refs)
 
-    async def _ask_agent(self, offered: Offered, arguments: JsonObject) -> "_Ended":
-        said = arguments.get("text")
-        if not isinstance(said, str) or not said:
+    async def _ask_agent(self, offered: ToolTarget, arguments: JsonObject) -> "_Outcome":
+        question = arguments.get("text")
+        if not isinstance(question, str) or not question:
             return _failure(f"{offered.name} needs a text")
-        child = await self._ctx.api.agents.call(offered.target, said)
+        child = await self._ctx.api.agents.call(offered.target, question)
         words = [
             each.content if isinstance(each.content, str) else _joined(each.content)
             for each in child.messages
@@ -103,22 +103,22 @@ class Batch:
         ]
         text = _cut("\n".join(word for word in words if word), self._config.tool_result_characters)
         if child.status == "completed":
-            return _Ended(text=text or "(it said nothing)", is_error=False)
+            return _Outcome(text=text or "(it said nothing)", is_error=False)
         return _failure(f"the run of {offered.name} ended as {child.status} ({child.code}). {text}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ended:
+class _Outcome:
     text: str
     is_error: bool
     refs: tuple[ArtifactRef, ...] = ()
 
 
-def _failure(sentence: str) -> _Ended:
-    return _Ended(text=f"Error: {sentence}.", is_error=True)
+def _failure(sentence: str) -> _Outcome:
+    return _Outcome(text=f"Error: {sentence}.", is_error=True)
 
 
-def _message(call: ToolCall, ended: _Ended) -> Message:
+def _message(call: ToolCall, ended: _Outcome) -> Message:
     return Message(
         role="tool",
         content=ended.text,
@@ -130,7 +130,7 @@ def _message(call: ToolCall, ended: _Ended) -> Message:
 
 
 def arguments_of(call: ToolCall) -> JsonObject | None:
-    """What a model wrote as arguments; nothing where it is no JSON object. No arguments are none."""
+    """The arguments of a call; `None` if they are not a JSON object. An empty text means no arguments."""
     text = call.function.arguments.strip() or "{}"
     if len(text) > ARGUMENTS_CHARACTERS:
         return None
@@ -145,8 +145,8 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def told(result: ToolResult, most: int) -> str:
-    """A tool's answer as a model reads it: its words, else its structure; what is no text by its handle."""
+def result_text(result: ToolResult, most: int) -> str:
+    """The text of a tool result for the model: its text, otherwise its JSON. Other content is named."""
     text = _joined(result.content)
     if not text and result.structured is not None:
         text = json.dumps(result.structured, ensure_ascii=False)
@@ -167,7 +167,7 @@ def _joined(content: Sequence[Any]) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """The beginning and the end of what is too long: errors tend to stand at the end."""
+    """The beginning and the end of a long text: errors tend to be at the end."""
     if len(text) <= most:
         return text
     head, tail = most * 2 // 3, most - most * 2 // 3

@@ -1,6 +1,6 @@
-"""What a model is offered: the tools and agents that the run was granted, and nothing else.
+"""`Toolset`: the functions that a model may call, which are the granted tools and agents of the run.
 
-Skills are shown in three steps: their names and descriptions here, their text and files by the host's own tools.
+The prompt lists the names and descriptions of skills; built-in tools of the host load their texts and files.
 """
 
 import re
@@ -14,7 +14,7 @@ from bollard.sdk.context import RunContext
 from bollard.sdk.errors import AgentAPIException
 
 TOOLS_AT_MOST: Final = 128
-"""Functions that a model is offered; providers take no more."""
+"""Functions of one request. Providers accept no more."""
 DETAILS_AT_ONCE: Final = 32
 SKILLS_AT_MOST: Final = 100
 DESCRIPTION_CHARACTERS: Final = 1024
@@ -29,34 +29,34 @@ _TEXT: Final[JsonObject] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
-    """One function of the model, and what it stands for."""
+class ToolTarget:
+    """One function of the model, and its tool or agent."""
 
     name: str
     kind: Literal["tool", "agent"]
     target: str
-    """What the run API calls it."""
+    """Its name in the run API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offering:
-    """Everything that a model may call."""
+class Toolset:
+    """All functions that a model may call."""
 
     functions: tuple[FunctionTool, ...]
-    by_name: Mapping[str, Offered]
+    by_name: Mapping[str, ToolTarget]
 
 
-NOTHING: Final = Offering(functions=(), by_name={})
+EMPTY_TOOLSET: Final = Toolset(functions=(), by_name={})
 
 
-async def offering_of(ctx: RunContext[Any], config: AgentSettings) -> Offering:
-    """In an order that does not change between runs, so that providers can keep what they have read."""
+async def build_toolset(ctx: RunContext[Any], config: AgentSettings) -> Toolset:
+    """Build the toolset of a run. Its order is stable between runs, so that prompt caches of providers apply."""
     if config.tool_choice == "none":
-        return NOTHING
+        return EMPTY_TOOLSET
     found = [*(await _tools(ctx)), *_agents(ctx)]
     wanted = frozenset(config.only_tools)
     functions: list[FunctionTool] = []
-    by_name: dict[str, Offered] = {}
+    by_name: dict[str, ToolTarget] = {}
     for offered, spec in sorted(found, key=lambda each: each[0].name):
         kept = not wanted or offered.name in wanted or offered.target in wanted
         if kept and offered.name not in by_name and len(functions) < TOOLS_AT_MOST:
@@ -64,11 +64,11 @@ async def offering_of(ctx: RunContext[Any], config: AgentSettings) -> Offering:
             functions.append(FunctionTool(function=spec))
     if len(found) > TOOLS_AT_MOST:
         ctx.log("more tools are granted than a model takes", "warning", granted=len(found), most=TOOLS_AT_MOST)
-    return Offering(functions=tuple(functions), by_name=by_name)
+    return Toolset(functions=tuple(functions), by_name=by_name)
 
 
-def skills_told(ctx: RunContext[Any]) -> str:
-    """The names of the run's skills, for the prompt. Empty without any."""
+def skills_text(ctx: RunContext[Any]) -> str:
+    """The list of the run's skills for the prompt; empty without skills."""
     skills = ctx.resources.skills[:SKILLS_AT_MOST]
     if not skills:
         return ""
@@ -77,8 +77,8 @@ def skills_told(ctx: RunContext[Any]) -> str:
     return "\n".join((head, *lines))
 
 
-def tell(messages: list[Message], text: str) -> None:
-    """Add to the prompt. It stays one message, and the first."""
+def append_to_prompt(messages: list[Message], text: str) -> None:
+    """Append a text to the system message, which stays the first."""
     if not text:
         return
     if messages and messages[0].role == "system" and isinstance(messages[0].content, str):
@@ -87,22 +87,22 @@ def tell(messages: list[Message], text: str) -> None:
         messages.insert(0, Message(role="system", content=text))
 
 
-async def _tools(ctx: RunContext[Any]) -> list[tuple[Offered, FunctionToolSpec]]:
-    """Tools that may be called. Where their definitions may not be read, or cannot, what is known of them must do."""
+async def _tools(ctx: RunContext[Any]) -> list[tuple[ToolTarget, FunctionToolSpec]]:
+    """The callable tools. Without readable definitions, they have the facts of the grant and no schema."""
     callable_ = [each for each in ctx.resources.tools if "call" in each.operations]
-    told = await _details(ctx, [each.tool_name for each in callable_ if "detail" in each.operations])
-    found: list[tuple[Offered, FunctionToolSpec]] = []
+    details = await _details(ctx, [each.tool_name for each in callable_ if "detail" in each.operations])
+    found: list[tuple[ToolTarget, FunctionToolSpec]] = []
     for each in callable_:
-        name, description, schema = told.get(each.tool_name) or (_plain(each.tool_name), None, _ANYTHING)
+        name, description, schema = details.get(each.tool_name) or (_plain(each.tool_name), None, _ANYTHING)
         spec = FunctionToolSpec(name=name, description=_short(description or each.description or ""), parameters=schema)
-        offered = Offered(name=name, kind="tool", target=each.tool_name)
+        offered = ToolTarget(name=name, kind="tool", target=each.tool_name)
         found.append((offered, spec))
     return found
 
 
 async def _details(ctx: RunContext[Any], names: Sequence[str]) -> dict[str, tuple[str, str | None, JsonObject]]:
-    """By the name that the grant has: the name for models, the description, the schema."""
-    told: dict[str, tuple[str, str | None, JsonObject]] = {}
+    """By granted name: the name for models, the description, the schema."""
+    found: dict[str, tuple[str, str | None, JsonObject]] = {}
     for some in _groups(names, DETAILS_AT_ONCE):
         try:
             details = await ctx.api.tools.detail(some)
@@ -110,20 +110,20 @@ async def _details(ctx: RunContext[Any], names: Sequence[str]) -> dict[str, tupl
             ctx.log("the definitions of tools cannot be read", "warning", code=error.code, tools=len(some))
             continue
         for name, detail in zip(some, details, strict=True):
-            told[name] = (_plain(detail.tool_name), detail.description, detail.input_schema)
-    return told
+            found[name] = (_plain(detail.tool_name), detail.description, detail.input_schema)
+    return found
 
 
-def _agents(ctx: RunContext[Any]) -> Iterator[tuple[Offered, FunctionToolSpec]]:
-    """Agents that are no tools already."""
+def _agents(ctx: RunContext[Any]) -> Iterator[tuple[ToolTarget, FunctionToolSpec]]:
+    """The callable agents that are not tools already."""
     tools = {each.tool_name for each in ctx.resources.tools}
     for each in ctx.resources.agents:
         if f"agent:{each.agent_id}" in tools:
             continue
         name = _plain(f"agent_{each.agent_id}")
-        said = each.description or f"Ask the agent {each.name or each.agent_id}."
-        spec = FunctionToolSpec(name=name, description=_short(said), parameters=_TEXT)
-        yield Offered(name=name, kind="agent", target=each.agent_id), spec
+        about = each.description or f"Ask the agent {each.name or each.agent_id}."
+        spec = FunctionToolSpec(name=name, description=_short(about), parameters=_TEXT)
+        yield ToolTarget(name=name, kind="agent", target=each.agent_id), spec
 
 
 def _groups(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
@@ -132,7 +132,7 @@ def _groups(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 
 def _plain(name: str) -> str:
-    """A name as every provider takes it."""
+    """A name that every provider accepts."""
     return _NO_NAME.sub("_", name).strip("_")[:64] or "tool"
 
 

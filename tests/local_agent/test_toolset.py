@@ -7,7 +7,7 @@ import pytest
 from bollard.protocol import AgentRunContext, SkillResource
 from bollard.sdk import Message, RunContext, tool
 from bollard.sdk.agent import AgentSettings as AgentConfig
-from bollard.sdk.agent.toolset import TOOLS_AT_MOST, offering_of, skills_told, tell
+from bollard.sdk.agent.toolset import TOOLS_AT_MOST, append_to_prompt, build_toolset, skills_text
 from bollard.sdk.testing import MemoryHost
 from bollard.sdk.testing.live_run import HostCaller
 from bollard.sdk.testing.occasion import build_context
@@ -29,7 +29,7 @@ def context(host: MemoryHost, **resources: Any) -> RunContext[Any]:
 
 
 async def test_names_that_providers_refuse_are_made_plain_and_still_reach_their_tool():
-    found = await offering_of(context(MemoryHost(tools={"mcp:files/read.it": weather})), AgentConfig())
+    found = await build_toolset(context(MemoryHost(tools={"mcp:files/read.it": weather})), AgentConfig())
     (function,) = found.functions
     assert function.function.name == "mcp_files_read_it"
     assert found.by_name["mcp_files_read_it"].target == "mcp:files/read.it"
@@ -37,39 +37,39 @@ async def test_names_that_providers_refuse_are_made_plain_and_still_reach_their_
 
 async def test_the_order_is_always_the_same():
     names = ["c", "a", "b"]
-    found = await offering_of(context(MemoryHost(tools=dict.fromkeys(names, weather))), AgentConfig())
+    found = await build_toolset(context(MemoryHost(tools=dict.fromkeys(names, weather))), AgentConfig())
     assert [each.function.name for each in found.functions] == ["a", "b", "c"]
 
 
 async def test_a_model_is_offered_no_more_than_providers_take():
     tools = {f"tool_{number:03}": weather for number in range(TOOLS_AT_MOST + 5)}
-    found = await offering_of(context(MemoryHost(tools=tools)), AgentConfig())
+    found = await build_toolset(context(MemoryHost(tools=tools)), AgentConfig())
     assert len(found.functions) == TOOLS_AT_MOST
 
 
 async def test_a_tool_whose_definition_cannot_be_read_is_offered_by_what_is_known():
     host = MemoryHost(tools=[weather])
     host.deny("tools.detail", "runtime_error")
-    (function,) = (await offering_of(context(host), AgentConfig())).functions
+    (function,) = (await build_toolset(context(host), AgentConfig())).functions
     assert (function.function.name, function.function.description) == ("weather", "The weather of a city.")
 
 
 async def test_an_agent_that_is_a_tool_already_is_offered_once():
     host = MemoryHost(tools={"agent:poet": weather}, agents={"poet": "roses", "cook": "soup"})
-    found = await offering_of(context(host), AgentConfig())
+    found = await build_toolset(context(host), AgentConfig())
     assert {name: each.kind for name, each in found.by_name.items()} == {"agent_cook": "agent", "agent_poet": "tool"}
 
 
 def test_skills_are_named_in_the_prompt():
-    told = skills_told(context(MemoryHost(), skills=(SkillResource(skill_name="greeting", description="Greets."),)))
+    told = skills_text(context(MemoryHost(), skills=(SkillResource(skill_name="greeting", description="Greets."),)))
     assert told.endswith("- greeting: Greets.")
-    assert skills_told(context(MemoryHost())) == ""
+    assert skills_text(context(MemoryHost())) == ""
 
 
 def test_what_is_told_goes_into_the_prompt_and_nowhere_else():
     messages = [Message(role="system", content="You are kind."), Message(role="user", content="hi")]
-    tell(messages, "And patient.")
+    append_to_prompt(messages, "And patient.")
     assert [message.content for message in messages] == ["You are kind.\n\nAnd patient.", "hi"]
     without = [Message(role="user", content="hi")]
-    tell(without, "And patient.")
+    append_to_prompt(without, "And patient.")
     assert [message.role for message in without] == ["system", "user"]
