@@ -1,6 +1,11 @@
 """Connections through real proxies on loopback: what a proxy is handed, what it may refuse, and what still holds."""
 
+import contextlib
+import socket
 import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -52,35 +57,69 @@ async def test_the_proxy_gets_the_checked_address_and_the_server_the_name(web: W
     assert resolver.asked == ["page.example", "six.example"], "each once; the proxy has an address already"
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-async def test_tls_goes_through_the_tunnel_to_the_name(start: Start, identity: Path, scheme: str) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(identity)
-    web = await start(context)
+class _TlsAnswer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert isinstance(self.server, _TlsServer)
+        self.server.came.append(self.path)
+        self.send_response(200)
+        self.end_headers()
 
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the library's name
+        del format, args
+
+
+class _TlsServer(ThreadingHTTPServer):
+    """In threads: it outlives the loop of a test whose client hangs up during the handshake."""
+
+    daemon_threads = False  # so that closing waits for every connection
+
+    def __init__(self, identity: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _TlsAnswer)
+        self.came: list[str] = []
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(identity)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        assert isinstance(request, socket.socket)
+        with contextlib.suppress(OSError), self._context.wrap_socket(request, server_side=True) as wrapped:
+            super().finish_request(wrapped, client_address)
+
+
+@pytest.fixture
+def tls_web(identity: Path) -> Iterator[_TlsServer]:
+    server = _TlsServer(identity)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(30)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_tls_goes_through_the_tunnel_to_the_name(tls_web: _TlsServer, identity: Path, scheme: str) -> None:
     def trusting() -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(identity))
 
-    with proxy_server(web.port) as proxy:
+    with proxy_server(tls_web.server_address[1]) as proxy:
         proxies = rules(proxy.url(scheme))
         egress = client(proxies, tls=trusting)
         assert (await egress.fetch(EgressRequest(url="https://page.example/"))).status == 200
         assert proxy.targets == ["93.184.216.34:443"]
         with pytest.raises(ToolFailed, match=r"through the proxy: .*certificate"):
             await client(proxies).fetch(EgressRequest(url="https://page.example/"))
-    assert len(web.came) == 1
+    assert tls_web.came == ["/"]
 
 
-async def test_bytes_that_a_proxy_sends_too_early_are_not_an_answer_of_the_server(start: Start, identity: Path) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(identity)
-    web = await start(context)
-    with proxy_server(web.port) as proxy:
+async def test_bytes_that_a_proxy_sends_too_early_are_not_an_answer_of_the_server(
+    tls_web: _TlsServer, identity: Path
+) -> None:
+    with proxy_server(tls_web.server_address[1]) as proxy:
         proxy.after = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfake"
         egress = client(rules(proxy.url("http")), tls=lambda: ssl.create_default_context(cafile=str(identity)))
         with pytest.raises(ToolFailed, match="through the proxy"):
             await egress.fetch(EgressRequest(url="https://page.example/"))
-    assert web.came == []
+    assert tls_web.came == []
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
