@@ -73,6 +73,16 @@ async def test_a_run_without_settings_fails_and_says_how_to_give_some():
     assert "annotate the context as RunContext[AgentSettings], or pass settings to Agent" in (outcome.error or "")
 
 
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [("hello", "The agent has no model: select one in its configuration"), ("你好", "请在它的配置中选择一个")],
+)
+async def test_a_run_without_a_model_says_what_to_do(text: str, advice: str):
+    outcome = await MemoryHost().run(own_form, text)
+    assert outcome.status == "failed"
+    assert advice in (outcome.error or "")
+
+
 def test_a_field_that_overrides_one_keeps_its_texts():
     mine, base = items(Settings), items(agent.AgentSettings)
     for name in ("prompt", "tools"):

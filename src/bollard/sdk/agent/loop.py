@@ -253,7 +253,7 @@ class AgentRun:
 
     def _no_answer(self, error: NoModelAnswered) -> Result:
         code = error.code if error.code in _OWN_CODES else "runner.error"
-        sentence = no_model_text(error, self._language)
+        sentence = no_model_text(error, self._language, granted=bool(self._ctx.resources.models))
         return Result("run.failed", {"code": code, "error": sentence, "retryable": error.retryable})
 
     def _partial(self, why: str, problem: str | None) -> Iterator[Result]:

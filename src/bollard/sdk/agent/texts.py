@@ -28,6 +28,10 @@ _STOPPED: Final[dict[Stop, dict[Language, str]]] = {
     },
 }
 _NOBODY: Final[dict[Language, str]] = {"en": "no model could answer: {why}", "zh": "没有模型能够回答：{why}"}
+_NOT_GRANTED: Final[dict[Language, str]] = {
+    "en": ". The agent has no model: select one in its configuration",
+    "zh": "。此智能体没有模型：请在它的配置中选择一个",
+}
 _BROKEN: Final[dict[Language, str]] = {
     "en": "the answer broke off: {why}. What had come is kept",
     "zh": "回答中断：{why}。已收到的部分已保留",
@@ -55,9 +59,9 @@ def stop_text(stop: Stop, language: Language, steps: int) -> str:
     return _STOPPED[stop][language].format(steps=steps)
 
 
-def no_model_text(error: NoModelAnswered, language: Language) -> str:
-    """Which models failed, and why."""
-    return _NOBODY[language].format(why=error)
+def no_model_text(error: NoModelAnswered, language: Language, *, granted: bool) -> str:
+    """Which models failed, and why. Without a granted model, what to do about it."""
+    return _NOBODY[language].format(why=error) + ("" if granted else _NOT_GRANTED[language])
 
 
 def interrupted_text(why: str, language: Language) -> str:

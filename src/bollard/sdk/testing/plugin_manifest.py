@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 from bollard.manifest import MANIFEST_NAME, ManifestReading, PluginLoadError, read_manifest
@@ -19,7 +20,8 @@ def declared_on_host(declaration: RunnerDeclaration) -> tuple[RunnerDeclaration,
     folder = _plugin_folder(declaration)
     if folder is None:
         return declaration, False
-    reading = read_manifest(folder)
+    written = (folder / MANIFEST_NAME).stat()
+    reading = _read(folder, written.st_mtime_ns, written.st_size)
     entry = _find_entry(reading, declaration)
     if entry is None:
         for problem in reading.problems:
@@ -28,6 +30,13 @@ def declared_on_host(declaration: RunnerDeclaration) -> tuple[RunnerDeclaration,
         hint = f"add it to spec.runners with the entry {declaration.target.__module__}:{target}"
         raise DeclarationError(f"runner {declaration.name!r}", f"{MANIFEST_NAME} beside it does not name it", hint)
     return declaration.under(entry), True
+
+
+@lru_cache(maxsize=8)
+def _read(folder: Path, written_ns: int, size: int) -> ManifestReading:
+    """Read a manifest once for all runs of a test session: parsing a long one takes a tenth of a second."""
+    del written_ns, size  # a changed file is read again
+    return read_manifest(folder)
 
 
 def _plugin_folder(declaration: RunnerDeclaration) -> Path | None:
