@@ -217,6 +217,7 @@ def test_a_default_that_names_an_unknown_tool_fails(bollard, write, sample) -> N
     [finding] = bollard("plugin", "check", "sample").json["findings"]
     assert (finding["rule"], finding["field"]) == ("PC10", "config_schema.t")
     assert finding["problem"] == "the default names the tool misspelt, which the plugin does not have"
+    assert "tool:builtin/now" in finding["hint"]
     write("sample/manifest.yaml", MANIFEST.rstrip() + form % "'tool:builtin/now', __none__")
     assert rules(bollard("plugin", "check", "sample")) == []
 

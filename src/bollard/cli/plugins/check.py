@@ -303,10 +303,12 @@ def check_defaults(
 ) -> list[Finding]:
     """Defaults of a form that do not fit their field, or that the configuration model refuses: each run would fail."""
     problems: dict[tuple[str, str], str] = {}
+    hints: dict[tuple[str, str], str] = {}
     for runner in runners:
         for item in runner.config_schema:
             if item.type == "tool-multi-selector" and (unknown := _unknown_tool(item)):
                 problems[runner.name, item.name] = text("PC10.tool", name=unknown)
+                hints[runner.name, item.name] = text("PC10.tool_hint")
             if item.default is None or problem_of(item, item.default) is None:
                 continue
             options = ", ".join(json.dumps(option.value, ensure_ascii=False) for option in item.options or ())
@@ -319,8 +321,14 @@ def check_defaults(
             detail = shorten(each["problem"], LINE_CHARACTERS)
             problems.setdefault(at, text("PC10.model", value=_shown(items[at]), detail=detail))
     return [
-        Finding(rule="PC10", where=name, field=f"config_schema.{field}", problem=problem, hint=text("fix.PC10"))
-        for (name, field), problem in problems.items()
+        Finding(
+            rule="PC10",
+            where=at[0],
+            field=f"config_schema.{at[1]}",
+            problem=problem,
+            hint=hints.get(at) or text("fix.PC10"),
+        )
+        for at, problem in problems.items()
     ]
 
 
