@@ -44,11 +44,11 @@ def test_an_answer_that_could_not_be_sent_is_listed_with_the_reason(ask, bollard
 
 def test_an_event_that_led_to_no_run_is_kept_and_shown_with_the_reason(ask) -> None:
     posted = ask("events", "post", "--type", "thing.happened", "--id", "lost-1", "--data", '{"n": 1}', "--text").out
-    assert "is saved but started no run: no binding takes this event\nhint: `bollard resolve`" in posted
+    assert "is saved but started no run: no binding matches this event\nhint: `bollard resolve`" in posted
     event = posted.split()[1]
     told = ask("events", "show", event, "--text").out
     assert told.startswith(f"{event}: thing.happened from cli, id lost-1\nreceived: ")
-    assert 'run: none: no binding takes this event\ndata: {"n": 1}\n' in told
+    assert 'run: none: no binding matches this event\ndata: {"n": 1}\n' in told
     assert "运行：无" in ask("events", "show", event, "--text", BOLLARD_LANG="zh_Hans").out
     assert ask("events", "show", event).json["reason"]["code"] == "no_binding"
     assert f"{event}: thing.happened" in ask("events", "list", "--text").out

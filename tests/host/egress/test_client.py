@@ -240,7 +240,7 @@ async def test_an_answer_that_goes_on_behind_its_body_is_left(start: Start) -> N
     assert (answer.body, answer.header("x-more")) == (b"hi", None)
     for endless in (b"x-more: %b\r\n" % (b"y" * 50), b"y"):
         web.answers.append(head + b"x-more: " + endless * (4 * 1024 * 1024 // len(endless)))
-        with pytest.raises(ToolFailed, match="goes on"):
+        with pytest.raises(ToolFailed, match="continues"):
             await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", max_bytes=1000))
 
 

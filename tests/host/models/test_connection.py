@@ -133,11 +133,11 @@ async def test_an_interim_answer_is_not_the_answer(there: Provider, opened: Open
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        (b"SSH-2.0-nothing\r\n", "no HTTP"),
+        (b"SSH-2.0-nothing\r\n", "not valid HTTP"),
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 80_000, "head"),
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\nxx", "compressed"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{}", "middle"),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "not valid HTTP"),
         (b"HTTP/1.1 101 Other\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n", ""),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", ""),
     ],

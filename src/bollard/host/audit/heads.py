@@ -88,7 +88,7 @@ def read_heads_of(lines: Iterable[bytes]) -> Iterator[HeadLine]:
             head = _decode(line)
             head.signed()
         except (msgspec.MsgspecError, ValueError) as error:
-            raise UnreadableHead(number, f"it is no signed head: {error}") from error
+            raise UnreadableHead(number, f"it is not a signed head: {error}") from error
         if head.position < 1 or len(head.hash) != _HASH_CHARACTERS:
             raise UnreadableHead(number, "it names no place in a chain")
         yield head

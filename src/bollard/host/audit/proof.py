@@ -231,7 +231,7 @@ def read_proof(text: bytes) -> Proof:
     try:
         proof = msgspec.json.decode(text, type=Proof)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"it is no proof: {error}") from error
+        raise ValueError(f"it is not a proof: {error}") from error
     if proof.kind != KIND:
         raise ValueError(f"it is a {proof.kind!r}, and this version knows {KIND}")
     return proof
@@ -317,7 +317,7 @@ def _story_problems(proof: Proof, own: list[ProvedRecord]) -> Iterator[str]:
     by_type = {record.type: record for record in reversed(own)}
     created, granted = by_type.get("run.created"), by_type.get("grant.issued")
     if created is None or granted is None:
-        yield "the records in which the run was created and granted are not there"
+        yield "the records of the run's creation and grant are missing"
         return
     numbers = [record.seq for record in own if record.seq is not None]
     if numbers != sorted(set(numbers)):
@@ -325,7 +325,7 @@ def _story_problems(proof: Proof, own: list[ProvedRecord]) -> Iterator[str]:
     # Retention never drops this record, so its absence is an attempt to deceive.
     facts = None if created.data is None else _read(created.data, _Created)
     if facts is None or (facts.run_id, facts.event_id) != (proof.run_id, proof.event_id):
-        yield "the run was created for another event, or is another run, or nothing says for which"
+        yield "the run was created for another event, is another run, or does not name its event"
     elif granted.data_sha256 != facts.grant_sha256 or proof.grant_sha256 != facts.grant_sha256:
         yield "the grant is not the one that the run was created with"
     event = by_type.get("event.received")
@@ -342,7 +342,7 @@ def _graph_problems(proof: Proof, granted: ProvedRecord) -> Iterator[str]:
         return
     digest = sha256_of(proof.graph.json.encode())
     if quoted is None:
-        yield "the grant has no data, so that nothing says whether the graph is the one that it quotes"
+        yield "the grant has no data, so the digest of the graph cannot be checked"
     elif digest != proof.graph.sha256 or quoted.graph_sha256 != digest:
         yield "the graph is not the one that the grant quotes"
 
@@ -358,7 +358,7 @@ def _hole_problems(proof: Proof) -> Iterator[str]:
         if before is not None and before[0].chain == section.chain:
             follows = section.records[0].position == before[0].records[-1].position + 1
             if not follows and numbers[0] != before[1] + 1:
-                yield f"chain {section.chain}: what is between the numbers {before[1]} and {numbers[0]} was left out"
+                yield f"chain {section.chain}: records between the numbers {before[1]} and {numbers[0]} were left out"
         before = (section, numbers[-1])
 
 

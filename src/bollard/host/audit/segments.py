@@ -201,7 +201,7 @@ class Archiver:
         try:
             return archive_chain(self._store, self._folder, head)
         except (BadSegment, OSError) as error:
-            hint = "`bollard audit verify` names what is wrong with the log; look at the disk of the archive"
+            hint = "run `bollard audit verify` to check the log, and check the disk of the archive"
             _log.error("the log was not archived", chain=head.chain, problem=str(error), hint=hint)
             return None
 

@@ -205,7 +205,10 @@ class LogWalk:
         elif data is not None and hashlib.sha256(data).hexdigest() != digest:
             kind, detail = "data_edited", "its data was changed"
         else:
-            kind, detail = "head_mismatch", "a signed head names another hash: it and what is before it were rewritten"
+            kind, detail = (
+                "head_mismatch",
+                "a signed head has another hash: this record and earlier ones were rewritten",
+            )
         self._add(
             Problem(
                 kind=kind,
@@ -288,12 +291,12 @@ class LogWalk:
         for kind, count in gone.items():
             first = next(drops.first[workspace, kind] for workspace in drops.gone if (workspace, kind) in drops.first)
             if kind in STANDING:
-                detail = f"the data of a {kind} record is gone, and retention never takes it"
+                detail = f"the data of a {kind} record is gone, but retention never drops it"
             elif kind == _PURGED and not drops.purged[kind]:
-                detail = f"the data of {count} {kind} records is gone, and no later one says that it was dropped"
+                detail = f"the data of {count} {kind} records is gone, but no later record says that it was dropped"
             elif count > drops.purged[kind] and not gone[_PURGED]:  # otherwise the number of dropped records is unknown
-                detail = f"the data of {count} {kind} records is gone, and the log says that {drops.purged[kind]} were"
-                detail += " dropped"
+                detail = f"the data of {count} {kind} records is gone, but the log says that "
+                detail += f"{drops.purged[kind]} were dropped"
             else:
                 continue
             self._add(

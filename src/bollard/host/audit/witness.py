@@ -100,7 +100,7 @@ class Witness:
         if lines and not self.numbers.down:
             problem = await self._put(b"".join(lines), WITNESS_CLOSE_S)
             if problem is not None:
-                _log.warning("the witness was not told that the log is closed", place=self._place, problem=problem)
+                _log.warning("the witness did not get the closing heads", place=self._place, problem=problem)
         self._sink.close()
 
     async def _run(self, store: Store) -> None:
@@ -117,7 +117,7 @@ class Witness:
         try:
             rows = await asyncio.to_thread(store.newest_heads, None, EVER_MS, WITNESS_CATCH_UP)
         except HostError as error:
-            _log.warning("heads of earlier starts were not told to the witness", problem=error.message)
+            _log.warning("heads of earlier starts were not sent to the witness", problem=error.message)
             return
         for row in rows:
             self._waiting.setdefault((row.workspace, row.chain), row)
@@ -136,7 +136,7 @@ class Witness:
         self.numbers.failures += 1
         if not self.numbers.down:
             self.numbers.down, self.numbers.down_since_ms = True, self._clock.now_ms()
-            hint = "look at its disk or the program that reads it; the log itself goes on"
+            hint = "check its disk or the program that reads it; the log continues"
             _log.error("the witness of the log is down", place=self._place, problem=problem, hint=hint)
         self.numbers.problem = problem
         return False
@@ -146,7 +146,7 @@ class Witness:
         if self._hanging is not None:  # nothing can be put behind an earlier write that hangs
             await asyncio.wait([self._hanging], timeout=within_s)
             if not self._hanging.done():
-                return f"it does not take what it was given (waited {within_s:g} s)"
+                return f"an earlier write hangs (waited {within_s:g} s)"
         result = self._hanging = self._begun(lines)
         await asyncio.wait([result], timeout=within_s)
         if not result.done():

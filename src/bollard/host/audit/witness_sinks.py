@@ -144,7 +144,7 @@ class WitnessFile:
 
     def lines(self, newest_bytes: int | None = None) -> Iterator[bytes]:
         if not stat.S_ISREG(self._path.stat().st_mode):
-            raise OSError(errno.ESPIPE, "it is no file, so it cannot be read back")
+            raise OSError(errno.ESPIPE, "it is not a file, so it cannot be read back")
         with self._path.open("rb") as file:
             if newest_bytes is not None and (begin := file.seek(0, os.SEEK_END) - newest_bytes) > 0:
                 file.seek(begin)

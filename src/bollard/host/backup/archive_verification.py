@@ -259,7 +259,7 @@ class ArchiveTrust(msgspec.Struct, frozen=True, kw_only=True):
                 return
             case "unsigned":
                 raise BadArchive(
-                    "the archive is not signed: anybody could have written it",
+                    "the archive is not signed, so its author is unknown",
                     reason="unsigned",
                     hint="restore it with --unsigned if you know where it comes from",
                     distrust="unsigned",

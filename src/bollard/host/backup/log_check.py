@@ -135,7 +135,7 @@ def _check_place(
     """Whether a complete segment matches its name and follows the one before."""
     after = (0, "") if before is None else (before.last, before.head.hash)
     if (segment.first, segment.last) != (header.first, header.last):
-        raise BadSegment(segment.first, "it holds other records than its name says")
+        raise BadSegment(segment.first, "its records do not match its name")
     if header.first != after[0] + 1:
         raise BadSegment(after[0] + 1, "the segment before it is missing")
     if before is not None and header.after_hash != after[1]:

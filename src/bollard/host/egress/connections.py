@@ -215,7 +215,7 @@ class HttpAnswer:
             async with asyncio.timeout(request.idle_s) if until is None else asyncio.timeout_at(until):
                 piece = await self._connection.reader.read(PIECE_BYTES)
         except TimeoutError:
-            waited = f"nothing came for {request.idle_s:g} s"
+            waited = f"no data arrived for {request.idle_s:g} s"
             raise NotAnswered(
                 "timeout", waited if until is None else f"no answer within {request.first_s:g} s"
             ) from None
@@ -229,12 +229,12 @@ class HttpAnswer:
             return False
         self._came += len(piece)
         if self._came > request.head_bytes + EGRESS_FRAMING * request.body_bytes:
-            raise NotAnswered("invalid", "the answer goes on without anything in it")
+            raise NotAnswered("invalid", "the answer continues without content")
         try:
             self._incoming.parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._incoming.whole:
-                raise NotAnswered("invalid", f"the answer is no HTTP: {error}") from error
+                raise NotAnswered("invalid", f"the answer is not valid HTTP: {error}") from error
             self._incoming.keeps = False
         return True
 
@@ -335,7 +335,7 @@ class Connections:
                     await writer.drain()
                 request.sent(min(at + PIECE_BYTES, len(request.body)))
         except TimeoutError:
-            raise NotAnswered("timeout", f"nothing was taken for {request.idle_s:g} s") from None
+            raise NotAnswered("timeout", f"the other side read nothing for {request.idle_s:g} s") from None
         except OSError as error:
             raise NotAnswered("broken", f"the connection broke: {_problem_of(error)}") from error
 

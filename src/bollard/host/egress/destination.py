@@ -69,7 +69,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("has a character that does not belong in a URL")
         parts = urlsplit(url)
         if parts.scheme not in _PORTS or not parts.hostname or parts.username or parts.password or parts.fragment:
-            raise ValueError("is no http or https URL without a user and a fragment")
+            raise ValueError("is not an http or https URL, or has a user or a fragment")
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return cls(scheme=parts.scheme, host=parts.hostname, port=parts.port or _PORTS[parts.scheme], path=path)
 

@@ -103,7 +103,7 @@ def gate_error(refused: Refused) -> HostError:
 
 def disk_full() -> StorageFull:
     hint = "free space in the data directory"
-    return StorageFull("the disk is full, so nothing new is taken", reason="disk_full", hint=hint)
+    return StorageFull("the disk is full, so no new work is accepted", reason="disk_full", hint=hint)
 
 
 class EventDeduplication:
@@ -186,7 +186,7 @@ class AgentResolver:
             binding = self._bindings.table(workspace).find(event)
             if binding is None:
                 hint = "`bollard resolve` says why, binding by binding"
-                return NoRoute("no_binding", NotFound("no binding takes this event", reason="no_binding", hint=hint))
+                return NoRoute("no_binding", NotFound("no binding matches this event", reason="no_binding", hint=hint))
             binding_id, agent_id = binding.binding_id, binding.agent_id
         else:
             binding_id = f"direct:{agent_id}"

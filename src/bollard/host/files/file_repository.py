@@ -97,7 +97,9 @@ class FileRepository:
             )
         if self._journal.full:
             raise StorageFull(
-                "the disk is full, so nothing new is taken", reason="disk_full", hint="free space in the data directory"
+                "the disk is full, so no new work is accepted",
+                reason="disk_full",
+                hint="free space in the data directory",
             )
 
     async def add(self, workspace: str, new: NewFile, *, by: str) -> WorkspaceFile:

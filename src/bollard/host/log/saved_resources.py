@@ -69,7 +69,9 @@ class SavedChanges:
         """
         if self._journal.full:
             raise StorageFull(
-                "the disk is full, so nothing new is taken", reason="disk_full", hint="free space in the data directory"
+                "the disk is full, so no new work is accepted",
+                reason="disk_full",
+                hint="free space in the data directory",
             )
 
         def committed(outcome: CommitResult | HostError) -> None:

@@ -232,7 +232,7 @@ class Dispatcher:
         if unread == "likely":
             live.reassign = None
         self._slots.pop(live.facts.run_id, None)
-        _log.warning("a run is given to another worker: the one it had did not read it", run=live.facts.run_id)
+        _log.warning("a run moves to another worker, because its worker did not read it", run=live.facts.run_id)
         left = replace(queued.facts, deadline_s=max(0.001, live.left_s))
         trace = live.trace or self._tracer.run(live.facts.run_id, queued.event.traceparent)
         self._background.begin(self._open(live, replace(queued, facts=left), trace))

@@ -16,7 +16,7 @@ from bollard.host.workers.boundary import RunSlot, WorkerPool
 from bollard.protocol import TERMINAL_TYPES, JsonObject, limits
 from bollard.wire import Delta, HostRun, RunCall, RunEnd, RunSink, Strike, WorkerResult
 
-_REFUSED: Final = {"late": "it came after the terminal result", "too_large": "it is larger than 1 MiB"}
+_REFUSED: Final = {"late": "it arrived after the terminal result", "too_large": "it is larger than 1 MiB"}
 
 
 class RunnerOutput:

@@ -52,7 +52,7 @@ class Sealer:
         """Decrypt content. Raises `Unsealable`, and `KeyFileError` for an unusable key file."""
         if self._cipher is None:
             if not self._key_file.exists():
-                raise Unsealable("the key file is not there")
+                raise Unsealable("the key file is missing")
             self._cipher = AESGCM(load_or_make_secret(self._key_file))
         nonce, content = sealed[1 : 1 + _NONCE_BYTES], sealed[1 + _NONCE_BYTES :]
         if not is_sealed(sealed) or len(nonce) < _NONCE_BYTES:

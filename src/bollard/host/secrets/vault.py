@@ -124,7 +124,7 @@ class Vault(Repository[SecretNote]):
             raise Conflict(
                 f"the secret {name} belongs to another resource",
                 reason="secret_owned",
-                hint="change or delete the resource that its name says",
+                hint="change or delete the resource in its name",
                 secret=name,
             )
         await self.drop_own(workspace, name, by=by, edited=edited)

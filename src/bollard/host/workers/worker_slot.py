@@ -371,7 +371,7 @@ def _check_identity(source: PluginSource, identity: PluginIdentity) -> None:
     """Refuse a worker that is not the pinned plugin."""
     plugin_id = f"{identity.author}/{identity.name}"
     if source.plugin_id is not None and plugin_id != source.plugin_id:
-        raise IncompatiblePeer(f"the worker says it is {plugin_id}, but {source.plugin_id} was started", "correct it")
+        raise IncompatiblePeer(f"the worker reports {plugin_id}, but {source.plugin_id} was started", "correct it")
     if source.digest is not None and identity.digest != source.digest:
         raise IncompatiblePeer(
             f"the worker's code is {identity.digest}, but {source.digest} was consented to", "install the plugin again"

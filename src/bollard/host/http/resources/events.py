@@ -112,7 +112,7 @@ _NOBODY: Final[JsonObject] = {
     "first": True,
     "reason": {
         "code": "no_binding",
-        "message": "no binding takes this event",
+        "message": "no binding matches this event",
         "hint": "`bollard resolve` says why, binding by binding",
     },
 }
@@ -205,10 +205,10 @@ class Events(DeclaredResource):
         ),
         answers={
             204: Answer(
-                summary="It may.",
+                summary="The sender may post events.",
                 headers={
-                    "Allow": "What is possible here.",
-                    "WebHook-Allowed-Origin": "The origin that asked.",
+                    "Allow": "The allowed methods.",
+                    "WebHook-Allowed-Origin": "The requesting origin.",
                     "WebHook-Allowed-Rate": "Requests a minute.",
                 },
             )

@@ -76,12 +76,12 @@ def reasons_of(standing: HostStatus, probed: ProbeResult) -> list[Reason]:
     elif not standing.started:
         found.append(Reason("starting", "the host is starting or stopping", "ask again in a moment"))
     if standing.draining:
-        found.append(Reason("draining", "the host takes nothing new", "send work to another host, or later"))
+        found.append(Reason("draining", "the host accepts no new work", "send work to another host, or later"))
     if not standing.recovered:
         found.append(Reason("recovering", "runs of an earlier start are being ended", "ask again in a moment"))
     if probed.disk_full:
         found.append(
-            Reason("disk_full", "the disk is full, so nothing new is taken", "free space in the data directory")
+            Reason("disk_full", "the disk is full, so no new work is accepted", "free space in the data directory")
         )
     elif probed.journal is not None:
         found.append(
@@ -119,8 +119,8 @@ class Readiness:
         numbers = self._witness()
         if not numbers.down:
             return []
-        hint = "look at the place that the setting `witness` names; the log itself goes on"
-        return [Reason("witness_down", f"the witness of the log takes no heads: {numbers.problem}", hint)]
+        hint = "check the location in the setting `witness`; the log continues"
+        return [Reason("witness_down", f"the witness does not accept heads: {numbers.problem}", hint)]
 
     async def reasons(self) -> list[Reason]:
         """The reasons why the host is not ready; empty if it is."""
@@ -223,7 +223,7 @@ _REASONS: Final = array_of(fields(code=TEXT, message=TEXT, hint=TEXT))
 _READY: Final = named("Readiness", fields({**_DETAIL, "warnings": _REASONS}, ready=FLAG, reasons=_REASONS))
 _DRAINING: Final[JsonObject] = {
     "code": "draining",
-    "message": "the host takes nothing new",
+    "message": "the host accepts no new work",
     "hint": "send work to another host, or later",
 }
 

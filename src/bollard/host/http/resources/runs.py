@@ -53,10 +53,10 @@ LAST_EVENT: Final = HeaderField(
 _NEXT: Final = leads_to(
     "run_id",
     getRun="The run.",
-    listRunRecords="What was written of it.",
-    streamRun="What it says, as it says it.",
-    getRunGrant="What it may do.",
-    cancelRun="Stop it.",
+    listRunRecords="The records of the run.",
+    streamRun="The stream of the run.",
+    getRunGrant="The grant of the run.",
+    cancelRun="Cancel the run.",
 )
 EVENT_ERRORS: Final = (
     "not_found",
