@@ -158,7 +158,7 @@ async def test_an_answer_has_a_size(there: Provider, opened: Open, monkeypatch: 
     there.say(
         Reply(raw=b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n" + trailers, end="silent")
     )
-    assert "without anything" in (await refusal(opened().invoke(call(), KEY))).message
+    assert "without content" in (await refusal(opened().invoke(call(), KEY))).message
 
 
 async def test_a_silent_provider_is_not_waited_for(there: Provider, opened: Open) -> None:
