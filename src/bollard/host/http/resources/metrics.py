@@ -130,11 +130,13 @@ class Vitals:
             gauge("bollard_queue_runs", "Runs that wait.", Sample(dispatcher.backlog.size)),
             gauge(
                 "bollard_queue_largest_share_runs",
-                "Runs that wait in the fullest share of each kind.",
+                "Waiting runs in the fullest share of each kind.",
                 *(Sample(count, {"share": kind}) for kind, count in dispatcher.backlog.shares.largest().items()),
             ),
-            gauge("bollard_queue_age_seconds", "Age of the run that waits the longest.", Sample(age_s)),
-            histogram("bollard_first_delta_seconds", "From a run's start here to its first words.", runs.first_delta),
+            gauge("bollard_queue_age_seconds", "Age of the oldest waiting run.", Sample(age_s)),
+            histogram(
+                "bollard_first_delta_seconds", "Seconds from the start of a run to its first delta.", runs.first_delta
+            ),
             counter("bollard_grant_denials_total", "Calls of the run API that were refused, by code.", *denied),
         ]
 
@@ -143,11 +145,9 @@ class Vitals:
         acted = [Sample(n, {"kind": kind, "outcome": status}) for (kind, status), n in runs.actions.items()]
         decided = Counter({each: approvals.get(f"approval.{each}", 0) for each in ("granted", "denied", "expired")})
         return [
-            counter("bollard_actions_total", "Calls of capabilities, by kind and by what came of them.", *acted),
+            counter("bollard_actions_total", "Calls of capabilities, by kind and outcome.", *acted),
             counter(
-                "bollard_approvals_asked_total",
-                "Approvals that calls asked for.",
-                Sample(approvals.get("approval.requested", 0)),
+                "bollard_approvals_asked_total", "Requested approvals.", Sample(approvals.get("approval.requested", 0))
             ),
             counter("bollard_approvals_decided_total", "Approvals that ended, by decision.", *_by("decision", decided)),
             gauge(
@@ -157,14 +157,14 @@ class Vitals:
             ),
             counter(
                 "bollard_retrievals_total",
-                "Queries of knowledge bases, by what came of them.",
+                "Queries of knowledge bases, by outcome.",
                 *_by("outcome", Counter(runs.retrievals)),
             ),
-            histogram("bollard_retrieval_seconds", "How long a query of a knowledge base took.", runs.retrieval_time),
+            histogram("bollard_retrieval_seconds", "Duration of a query of a knowledge base.", runs.retrieval_time),
             gauge("bollard_programs", "Programs that run in the sandbox now.", Sample(runs.programs_running)),
             counter(
                 "bollard_programs_total",
-                "Programs that ran in the sandbox, by how they ended.",
+                "Programs that ran in the sandbox, by outcome.",
                 *_by("outcome", Counter(runs.programs)),
             ),
             counter(
@@ -184,13 +184,17 @@ class Vitals:
         cost = [Sample(n, {"model": model, "currency": currency}) for (model, currency), n in asked.cost.items()]
         errors = [Sample(n, {"reason": reason}) for reason, n in asked.errors.items()]
         return [
-            counter("bollard_model_calls_total", "Calls of models, by what came of them.", *calls),
+            counter("bollard_model_calls_total", "Calls of models, by status.", *calls),
             counter("bollard_model_tokens_total", "Tokens of models, estimated if the provider reports none.", *tokens),
-            counter("bollard_model_cost_total", "What models cost, by their prices.", *cost),
+            counter("bollard_model_cost_total", "Cost of models, by their prices.", *cost),
             counter("bollard_model_errors_total", "Calls of models that failed, by reason.", *errors),
-            histogram("bollard_model_seconds", "From asking a model to the end of its answer.", asked.latency),
             histogram(
-                "bollard_model_first_token_seconds", "From asking a model to its first words.", asked.first_token
+                "bollard_model_seconds", "Seconds from the request to the end of a model's answer.", asked.latency
+            ),
+            histogram(
+                "bollard_model_first_token_seconds",
+                "Seconds from the request to a model's first token.",
+                asked.first_token,
             ),
         ]
 
@@ -198,12 +202,12 @@ class Vitals:
         numbers = self._journal.numbers
         return [
             histogram("bollard_journal_batch_entries", "Entries that shared a commit.", self._commits.batch),
-            histogram("bollard_journal_flush_seconds", "How long a commit took.", self._commits.flush),
+            histogram("bollard_journal_flush_seconds", "Duration of a commit.", self._commits.flush),
             counter("bollard_journal_records_total", "Records that were written.", Sample(numbers.records)),
-            counter("bollard_journal_failures_total", "Commits that could not be made.", Sample(numbers.failures)),
-            counter("bollard_journal_retries_total", "Commits that were tried again.", Sample(numbers.retries)),
+            counter("bollard_journal_failures_total", "Failed commits.", Sample(numbers.failures)),
+            counter("bollard_journal_retries_total", "Retried commits.", Sample(numbers.retries)),
             gauge("bollard_journal_waiting", "Entries that are not on disk yet.", Sample(self._journal.waiting)),
-            gauge("bollard_disk_full", "1 when the disk was found full.", Sample(int(self._journal.full))),
+            gauge("bollard_disk_full", "1 while the disk is full.", Sample(int(self._journal.full))),
         ]
 
     def _of_workers(self) -> list[Family]:
@@ -226,7 +230,7 @@ class Vitals:
         return [
             gauge("bollard_readers", "Readers of streams of runs.", Sample(hub.readers)),
             counter("bollard_readers_cut_total", "Readers that fell behind and were cut.", Sample(hub.cut)),
-            counter("bollard_spans_sent_total", "Spans that the collector took.", Sample(sent)),
+            counter("bollard_spans_sent_total", "Spans that the collector accepted.", Sample(sent)),
             counter("bollard_spans_dropped_total", "Spans that were dropped.", Sample(dropped)),
         ]
 
@@ -237,17 +241,19 @@ class Vitals:
         outcomes = Counter({"sent": counts.sent, "failed": counts.failed, "unknown": counts.unknown})
         return [
             gauge("bollard_outbox_waiting", "Messages that wait to be delivered.", Sample(waiting)),
-            counter("bollard_deliveries_total", "What became of messages to channels.", *_by("outcome", outcomes)),
+            counter("bollard_deliveries_total", "Deliveries to channels, by outcome.", *_by("outcome", outcomes)),
         ]
 
     def _of_witness(self) -> list[Family]:
         numbers = self._witness()
         down_s = (self._clock.now_ms() - numbers.down_since_ms) / 1000 if numbers.down else 0.0
         return [
-            counter("bollard_witness_heads_total", "Signed heads that the witness took.", Sample(numbers.heads)),
-            counter("bollard_witness_failures_total", "Heads that it did not take.", Sample(numbers.failures)),
-            gauge("bollard_witness_down", "1 while the witness takes no heads.", Sample(int(numbers.down))),
-            gauge("bollard_witness_lag_seconds", "How long it has taken none.", Sample(max(0.0, down_s))),
+            counter("bollard_witness_heads_total", "Signed heads that the witness accepted.", Sample(numbers.heads)),
+            counter(
+                "bollard_witness_failures_total", "Heads that the witness did not accept.", Sample(numbers.failures)
+            ),
+            gauge("bollard_witness_down", "1 while the witness does not accept heads.", Sample(int(numbers.down))),
+            gauge("bollard_witness_lag_seconds", "Seconds for which it has accepted none.", Sample(max(0.0, down_s))),
         ]
 
     def _of_requests(self) -> list[Family]:
