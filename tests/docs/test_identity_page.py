@@ -41,7 +41,7 @@ def test_the_numbers_are_those_of_the_code(pages: dict[str, Any]) -> None:
         f"one user {limits.LOGINS_OF_USER_PER_MINUTE} times from everywhere",
         f"at most {limits.SESSIONS_OF_USER} sessions",
         f"after {limits.SESSION_S / day:g} days, used or not",
-        f"after {limits.KEY_LIFE_S / day:g} days unless said otherwise",
+        f"after {limits.KEY_LIFE_S / day:g} days by default",
     ):
         assert sentence in prose, sentence
     decision = " ".join(pages["docs/decisions/0032-the-right-to-edit-an-agent-overrides-its-rules.md"].prose.split())
