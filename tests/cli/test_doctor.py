@@ -114,6 +114,10 @@ def past(tmp_path: Path) -> Path:
     return data
 
 
+def lacking(reason: str) -> AgentFacts:
+    return AgentFacts(agent_id="a", reason=reason, details={"id": "m", "field": "config.x"}, message="m", hint="h")
+
+
 def found(facts: Facts) -> dict[str, str]:
     return {finding.check: finding.severity for finding in examine(facts)}
 
@@ -163,7 +167,8 @@ def test_each_condition_has_its_finding(well, part, change, check, severity):
         ({"plugins": (PluginFacts(name="a/p", status="quarantined", problem="it crashed"),)}, "plugin_quarantined"),
         ({"plugins": (PluginFacts(name="p", status="quarantined", problem="it crashed"),)}, "plugin_unstarted"),
         ({"agents": None}, "no_token"),
-        ({"agents": (AgentFacts(agent_id="a", models=("model",)),)}, "no_model"),
+        ({"agents": (lacking("missing_models"),)}, "no_model"),
+        ({"agents": (lacking("missing_tools"),)}, "agent_lacks"),
         ({"only_demo": True}, "only_demo"),
     ],
 )
@@ -380,5 +385,6 @@ def test_a_plugin_in_quarantine_and_an_agent_without_its_model_are_found_with_th
     found = {finding["check"]: finding for finding in done.json["findings"]}
     assert found["plugin_unstarted"]["fields"]["plugin"] == "crashes"
     assert found["plugin_unstarted"]["fields"]["problem"]
-    assert found["no_model"]["fields"] == {"agent": "chooser", "models": "model"}
+    assert found["no_model"]["fields"] == {"agent": "chooser", "models": "gpt-none"}
+    assert found["no_model"]["fix"].startswith("add it with `bollard models add gpt-none`")
     host.signal(signal.SIGTERM)

@@ -185,7 +185,7 @@ def _run_resources(
             strangers=strangers,
         ),
         EventList(store, pages, audience),
-        Agents(agents, parts.saved.agents, directory.runners, pages),
+        Agents(agents, parts.saved.agents, directory.runners, parts.core.offers, pages),
         Capabilities(core=core, agents=agents, pages=pages),
         Bindings(parts.saved.agents.bindings, pages),
         Conversations(store, pages, audience),

@@ -268,6 +268,7 @@ EGRESS_SETTLE_S: Final = 1.0  # for the end of a response after its last content
 
 # --- capabilities and tools ---
 
+AGENT_WARNINGS: Final = 20  # warnings about one agent in an answer
 GRAPH_BYTES: Final = 8 * MIB  # definitions of all tools of one run
 GRAPH_CACHE_ENTRIES: Final = 1024  # capability graphs in memory: one for each agent in use
 QUESTIONS_OF_RUN: Final = 8  # open questions of one run to its user

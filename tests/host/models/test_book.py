@@ -67,6 +67,15 @@ def test_default_stands_for_the_settings_model_then_the_environments_then_the_bu
     assert book({}, "default").get("w", "default").alias_of == "demo"
 
 
+def test_a_default_model_that_a_workspace_lacks_is_known_where_the_built_in_one_stands_in() -> None:
+    assert book().missing_default("w") is None
+    assert book({}, "nowhere").missing_default("w") == "nowhere"
+    assert book({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, "nowhere").missing_default("w") is None
+    about = {each.name: each.about for each in ModelSource(book({}, "nowhere")).capabilities("w")}
+    assert about["default"]["stands_in_for"] == "nowhere"
+    assert "stands_in_for" not in about["demo"]
+
+
 async def test_what_comes_with_the_host_or_its_environment_cannot_be_edited() -> None:
     models = book({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     for model_id in ("demo", "default", "openai"):

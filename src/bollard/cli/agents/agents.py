@@ -1,22 +1,28 @@
-"""`bollard agents …`: lists, shows, saves and deletes the agents of a host, and prints a draft of a new one."""
+"""`bollard agents …`: lists, shows, saves, edits and deletes the agents of a host, and prints a draft of a new
+one."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
+from bollard.cli.agents.document_edits import FORMATS, EditedFile, EditFormat, assigned, read_assignment, value_at
 from bollard.cli.client.documents import AGENTS, RUNNERS
 from bollard.cli.command import CommandGroup
-from bollard.cli.errors import UsageProblem
+from bollard.cli.errors import CliError, UsageProblem
 from bollard.cli.language import Text
+from bollard.cli.options import one_of
 from bollard.cli.shell import HostShell
-from bollard.cli.terminal.columns import Column, printable
+from bollard.cli.terminal.columns import Column, printable, shorten
 
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject
 
 
+_VALUE_CHARACTERS: Final = 200
+"""A value in a line about a change."""
 AgentId = Annotated[str, typer.Argument(metavar="ID", help="agents.id")]
 
 
@@ -45,6 +51,21 @@ def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
     yield text("agents.budget", what=_listed(policy["budget"], text))
     yield text("agents.times", deadline=f"{agent['deadline_s']:g}", idle=f"{agent['idle_s']:g}")
     yield text("agents.config", config=printable(json.dumps(agent["config"], ensure_ascii=False)))
+    yield from _warning_lines(agent, text)
+
+
+def saved_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
+    """The saved revision, and what runs of the agent would lack."""
+    yield text("agents.saved", agent=agent["agent_id"], revision=agent["revision"])
+    yield from _warning_lines(agent, text)
+
+
+def _warning_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
+    for each in agent.get("warnings", ()):  # a host of an earlier version sends none
+        details = {"reason": each["reason"], **each["details"]}
+        problem, hint = text.host_error("agent_warning", details, each["message"], each["hint"])
+        yield text("agents.warning", problem=printable(problem))
+        yield f"  {text('hint', hint=printable(hint))}"
 
 
 def _listed(values: Mapping[str, Any], text: Text) -> str:
@@ -69,8 +90,81 @@ app.add_list(
     none="agents.none",
 )
 app.add_show(AGENTS, ("agent", AgentId), agent_lines)
-app.add_save(AGENTS, lambda saved, text: [text("agents.saved", agent=saved["agent_id"], revision=saved["revision"])])
+app.add_save(AGENTS, saved_lines)
 app.add_delete(AGENTS, ("agent", AgentId))
+
+
+@app.command("set")
+def set_fields(
+    shell: HostShell,
+    agent: AgentId,
+    fields: Annotated[list[str], typer.Argument(metavar="KEY=VALUE", help="agents.set.fields")],
+) -> int:
+    assignments = [read_assignment(each) for each in fields]
+    before = _document(shell, agent)
+    after = assigned(before, assignments)
+    if after == before:
+        return shell.tell(shell.get(AGENTS.one(agent)), shell.text("agents.unchanged", agent=agent))
+    saved = shell.put(AGENTS.one(agent), after)
+    changes = (
+        shell.text("agents.changed", key=each.key, before=_shown(before, each.path), after=_shown(saved, each.path))
+        for each in assignments
+    )
+    return shell.show(saved, [*changes, *saved_lines(saved, shell.text)])
+
+
+@app.command("edit")
+def edit(
+    shell: HostShell,
+    agent: AgentId,
+    form: Annotated[str, typer.Option("--format", metavar="|".join(FORMATS), help="agents.edit.format")] = "yaml",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="agents.edit.yes")] = False,
+) -> int:
+    if not yes and not shell.has_person:
+        raise UsageProblem("error.edit_person", "hint.edit_person")
+    chosen = cast("EditFormat", one_of("--format", form, FORMATS))
+    file = EditedFile(agent, _document(shell, agent), chosen)
+    while True:
+        file.edit(os.environ)
+        if not file.is_changed:
+            file.remove()
+            return shell.tell({"agent_id": agent, "changed": False}, shell.text("agents.unchanged", agent=agent))
+        try:
+            document = file.document()
+            if not yes and not _is_confirmed(shell, file):
+                raise UsageProblem("error.edit_declined", "hint.edit_kept", agent=agent, path=file.path)
+            saved = shell.put(AGENTS.one(agent), document)
+        except CliError as error:
+            if error.key != "error.edit_declined":
+                if not yes and _wants_again(shell, error):
+                    continue
+                shell.console(stderr=True).print(shell.text("agents.edit.kept", path=file.path))
+            raise
+        file.remove()
+        return shell.show(saved, saved_lines(saved, shell.text))
+
+
+def _document(shell: HostShell, agent: str) -> "JsonObject":
+    """The agent as `save` accepts it, with the revision that guards it."""
+    return {name: value for name, value in shell.get(AGENTS.one(agent)).items() if name != "warnings"}
+
+
+def _shown(document: "Mapping[str, Any]", path: Sequence[str]) -> str:
+    value = value_at(document, path)
+    return "–" if value is None else shorten(json.dumps(value, ensure_ascii=False), _VALUE_CHARACTERS)
+
+
+def _is_confirmed(shell: HostShell, file: EditedFile) -> bool:
+    for line in file.diff():
+        shell.print(printable(line))
+    return shell.confirm("agents.edit.question")
+
+
+def _wants_again(shell: HostShell, error: CliError) -> bool:
+    sentence, hint = error.sentences(shell.text)
+    shell.print(printable(sentence))
+    shell.print(shell.text("hint", hint=printable(hint)))
+    return shell.confirm("agents.edit.again")
 
 
 @app.command("new")

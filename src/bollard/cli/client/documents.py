@@ -32,13 +32,30 @@ def read_json_object(option: str, given: str) -> JsonObject:
 
 
 def read_json_document(given: str) -> JsonObject:
-    """The JSON object in a file, or on stdin for `-`. Raises `UsageProblem`."""
+    """The object in a JSON or YAML file, or as JSON on stdin for `-`. Raises `UsageProblem`."""
     try:
         source = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         detail = error.strerror if isinstance(error, OSError) else error
         raise UsageProblem("error.document", "hint.document", path=given, detail=detail) from error
-    return _object(given, source, "hint.document")
+    return parse_document(given, source)
+
+
+def parse_document(name: str, source: str) -> JsonObject:
+    """The object in the text of a document; YAML if its name ends like that. Raises `UsageProblem`."""
+    if not name.endswith((".yaml", ".yml")):
+        return _object(name, source, "hint.document")
+    import yaml  # not needed for JSON
+
+    try:
+        value: Any = yaml.safe_load(source)
+        json.dumps(value, allow_nan=False)  # dates, sets and not-a-number exist in YAML alone
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        detail = " ".join(str(error).split())
+        raise UsageProblem("error.yaml_text", "hint.yaml", path=name, detail=detail) from error
+    if not isinstance(value, dict):
+        raise UsageProblem("error.json_object", "hint.document", option=name)
+    return cast("JsonObject", value)
 
 
 def _object(named: str, source: str, hint: str) -> JsonObject:

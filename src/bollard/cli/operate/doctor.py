@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bollard.cli.command import TokenOption, single_command
-from bollard.cli.operate.doctor_checks import Finding, examine
+from bollard.cli.operate.doctor_checks import AgentFacts, Finding, examine
 from bollard.cli.operate.store_options import DatabaseOption, DataOption
 from bollard.cli.shell import Shell
 from bollard.cli.terminal.columns import printable
@@ -48,9 +48,11 @@ def doctor(
 
 def _described(shell: Shell, finding: Finding) -> dict[str, object]:
     text, key = shell.text, f"doctor.{finding.check}"
-    fields = {
-        name: text.yes_or_no(value) if isinstance(value, bool) else value for name, value in finding.fields.items()
-    }
-    what, why, fix = (text(f"{key}{part}", **fields) for part in ("", ".why", ".fix"))
+    fields = dict[str, object](finding.fields)
+    if isinstance(warning := fields.pop("warning", None), AgentFacts):
+        details = {**warning.details, "reason": warning.reason}
+        fields["problem"], fields["advice"] = text.host_error("agent_warning", details, warning.message, warning.hint)
+    filled = {name: text.yes_or_no(value) if isinstance(value, bool) else value for name, value in fields.items()}
+    what, why, fix = (text(f"{key}{part}", **filled) for part in ("", ".why", ".fix"))
     described = {"check": finding.check, "severity": finding.severity, "what": what, "why": why, "fix": fix}
-    return {**described, "fields": finding.fields}
+    return {**described, "fields": fields}

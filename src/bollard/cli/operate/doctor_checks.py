@@ -1,6 +1,6 @@
 """The checks of `bollard doctor`: pure functions from facts about a host, its data and its machine to findings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -62,11 +62,13 @@ class PluginFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFacts:
-    """An agent whose configuration names models that the host does not have."""
+    """An agent that the host warns about."""
 
     agent_id: str
-    models: tuple[str, ...]
-    """Fields of its configuration, by name."""
+    reason: str
+    details: Mapping[str, str]
+    message: str
+    hint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +245,10 @@ def host(facts: Facts) -> Iterator[Finding]:
     if running.only_demo:
         yield _note("only_demo", address=running.address)
     for agent in running.agents or ():
-        yield _error("no_model", agent=agent.agent_id, models=", ".join(agent.models))
+        if agent.reason == "missing_models":
+            yield _error("no_model", agent=agent.agent_id, models=agent.details["id"])
+        else:
+            yield _warning("agent_lacks", agent=agent.agent_id, warning=agent)
 
 
 def store(facts: Facts) -> Iterator[Finding]:

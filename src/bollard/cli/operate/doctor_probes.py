@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from bollard.cli.client.credentials import credentials_path
-from bollard.cli.client.documents import AGENTS, RUNNERS, Resource
+from bollard.cli.client.documents import AGENTS, Resource
 from bollard.cli.client.host_client import HostClient, find_host
 from bollard.cli.errors import CliError
 from bollard.cli.operate.doctor_checks import (
@@ -39,7 +39,6 @@ from bollard.host.backup.table_source import open_snapshot
 from bollard.host.errors import HostError, SettingsError
 from bollard.host.settings import Settings, read_settings
 from bollard.host.store.migrations import REVISIONS
-from bollard.protocol.form import NOTHING_SELECTED
 
 _OTHERS: Final = 0o077
 _LISTENING: Final = "0A"
@@ -48,9 +47,6 @@ _OFFERED: Final = Resource(path="/api/v1/models", key="model_id")
 _PLUGINS: Final = Resource(path="/api/v1/plugins", key="plugin_id")
 _ALIAS: Final = "default"
 _DEMO: Final = "demo"
-_MODELS: Final = frozenset(
-    {"llm-model-selector", "model-fallback-selector", "rerank-model-selector", "embedding-model-selector"}
-)
 
 
 def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str | None) -> Facts:
@@ -214,7 +210,7 @@ async def _host(environment: Mapping[str, str], settings: Settings, token: str |
         version=health.get("version"),
         reasons=tuple(str(reason.get("message")) for reason in reasons),
         plugins=await _plugins(client, health),
-        agents=await _agents_without_models(client, models),
+        agents=await _warned_agents(client),
         only_demo=models == frozenset({_DEMO, _ALIAS}),
     )
 
@@ -228,34 +224,25 @@ async def _plugins(client: HostClient, health: Mapping[str, Any]) -> tuple[Plugi
     return tuple(PluginFacts(name=name, status=str(one["status"]), problem=one["problem"]) for name, one in found)
 
 
-async def _agents_without_models(client: HostClient, models: frozenset[str]) -> tuple[AgentFacts, ...] | None:
-    """Agents whose configuration names a model that this host does not have."""
+async def _warned_agents(client: HostClient) -> tuple[AgentFacts, ...] | None:
+    """What the host warns about, agent by agent."""
     found: list[AgentFacts] = []
     try:
-        fields = {str(runner["runner_id"]): _model_fields(runner) for runner in await RUNNERS.all(client)}
         for agent in await AGENTS.all(client):
-            if wanted := fields.get(agent["runner_id"]):
-                whole = cast("dict[str, Any]", await client.get(AGENTS.one(str(agent["agent_id"]))))
-                unmet = tuple(str(item["name"]) for item in wanted if _is_unmet(item, whole, models))
-                found += [AgentFacts(agent_id=str(agent["agent_id"]), models=unmet)] if unmet else []
+            whole = cast("dict[str, Any]", await client.get(AGENTS.one(str(agent["agent_id"]))))
+            found += [
+                AgentFacts(
+                    agent_id=str(agent["agent_id"]),
+                    reason=each["reason"],
+                    details=each["details"],
+                    message=each["message"],
+                    hint=each["hint"],
+                )
+                for each in whole.get("warnings", ())
+            ]
     except CliError:
         return None
     return tuple(found)
-
-
-def _model_fields(runner: dict[str, Any]) -> list[dict[str, Any]]:
-    form = cast("list[dict[str, Any]]", runner.get("config_schema") or [])
-    return [item for item in form if item["type"] in _MODELS]
-
-
-def _is_unmet(item: dict[str, Any], agent: dict[str, Any], models: frozenset[str]) -> bool:
-    config = cast("dict[str, Any]", agent.get("config") or {})
-    chosen: Any = config.get(item["name"], item.get("default"))
-    if isinstance(chosen, dict):
-        chosen = cast("dict[str, Any]", chosen).get("primary")
-    if not chosen or chosen in NOTHING_SELECTED:
-        return bool(item.get("required"))
-    return str(chosen) not in models
 
 
 async def _models(client: HostClient) -> frozenset[str]:

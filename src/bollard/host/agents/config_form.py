@@ -174,6 +174,14 @@ def _is_name(value: JsonValue) -> bool:
     return isinstance(value, str) and is_reference(value) and is_chosen(referred(value))
 
 
+def unset_fields(config: JsonObject, form: Sequence[FormItem]) -> list[str]:
+    """The required fields without a value. A saved configuration has none; the defaults of a runner may have some."""
+    shown = ShownFields(form, config)
+    return [
+        item.name for item in form if item.required and shown(item.name) and is_empty(item.type, config.get(item.name))
+    ]
+
+
 def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: JsonObject | None = None) -> JsonObject:
     """The complete configuration. Raises one error with all problems. `before` has the stored secrets."""
     filled = _with_kept_secrets(given, form, before or {})

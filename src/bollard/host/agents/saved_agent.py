@@ -17,7 +17,7 @@ from bollard.host.agents.saved_body import SavedBody
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import RUN_DEADLINE_MAX_S
 from bollard.host.log.saved_resources import Saved
-from bollard.protocol import Flag, JsonObject, Localized, Number, limits
+from bollard.protocol import Flag, JsonObject, JsonValue, Localized, Number, limits
 
 _LOCALES: Final = 32
 """Languages of one label."""
@@ -47,6 +47,7 @@ class SavedAgent(SavedBody):
     deadline_s: _Seconds = limits.RUN_DEADLINE_S
     idle_s: _Seconds = limits.RUN_IDLE_S
     repeatable: Flag = False
+    warnings: JsonValue = Field(default=None, exclude=True, description="Ignored, so that an answer can be saved back.")
 
     @property
     def runner_parts(self) -> tuple[str, str, str]:
@@ -116,8 +117,9 @@ def agent_without_runner(saved: Saved[SavedAgent]) -> Agent:
 
 def agent_to_wire(agent: Agent) -> JsonObject:
     """The agent in an answer, with `KEPT` instead of secrets."""
-    fields = {name: getattr(agent, name) for name in SavedAgent.model_fields if name not in ("config", "revision")}
-    shown = SavedAgent.model_construct(**fields, config=masked_config(agent.config, agent.form))
+    fields = {name: getattr(agent, name) for name, field in SavedAgent.model_fields.items() if not field.exclude}
+    fields["config"] = masked_config(agent.config, agent.form)
+    shown = SavedAgent.model_construct(None, **fields)
     return {**shown.to_wire(), "revision": agent.revision}
 
 

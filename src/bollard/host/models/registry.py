@@ -199,6 +199,11 @@ class ModelRegistry:
         of_environment = [each for each in self._fixed.values() if each.origin == "environment"]
         return of_environment[0] if of_environment else self._fixed[DEMO]
 
+    def missing_default(self, workspace: str) -> str | None:
+        """The model of the settings, if the workspace does not have it and the built-in model stands in for it."""
+        lacks = self._default not in ("", DEFAULT) and self.find(workspace, self._default) is None
+        return self._default if lacks and self.default(workspace).origin == "builtin" else None
+
     def offered(self, workspace: str) -> Sequence[RegisteredModel]:
         """All models that an agent may name, with the alias."""
         return [self.get(workspace, DEFAULT), *self.all(workspace)]

@@ -40,7 +40,8 @@ class ModelSource:
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         made = self._made.get(workspace)
         if made is None or made[0] != self._book.revision:
-            offered = [_capability(known) for known in self._book.offered(workspace)]
+            missing = self._book.missing_default(workspace)
+            offered = [_capability(known, missing) for known in self._book.offered(workspace)]
             made = self._made[workspace] = (self._book.revision, offered)
         return made[1]
 
@@ -57,13 +58,15 @@ class ModelSource:
         )
 
 
-def _capability(known: RegisteredModel) -> Capability:
+def _capability(known: RegisteredModel, missing_default: str | None) -> Capability:
     spec = known.spec
     about: dict[str, str | int | bool] = {"model_type": spec.served_type, "provider": provider_of(spec)}
     if spec.context_window is not None:
         about["context_window"] = spec.context_window
     if spec.vision:
         about["vision"] = True
+    if known.alias_of is not None and missing_default is not None:
+        about["stands_in_for"] = missing_default
     return Capability(
         id=f"model:{spec.model_id}",
         name=spec.model_id,

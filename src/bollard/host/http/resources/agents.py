@@ -10,8 +10,10 @@ from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.agent_repository import AGENT, BINDING, AgentRepository, BindingRepository
 from bollard.host.agents.binding import Binding
 from bollard.host.agents.saved_agent import SavedAgent, agent_to_wire, agent_without_runner
+from bollard.host.grants.agent_warnings import warnings_of
+from bollard.host.grants.offer import Offers
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.openapi.schemas import ANY, LABEL, TEXT, array_of
+from bollard.host.http.openapi.schemas import ANY, LABEL, TEXT, array_of, fields, map_of
 from bollard.host.http.operations import PAGE
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer_body, operation
@@ -36,7 +38,16 @@ _LISTED: Final = answer_body(
     deadline_s=_SECONDS,
 )
 _AGENT: Final = shown_as(
-    "Agent", SavedAgent, {"agent_id": "polly", "runner_id": "plugin:local/parrot/default", "label": {"en_US": "Polly"}}
+    "Agent",
+    SavedAgent,
+    {
+        "agent_id": "polly",
+        "runner_id": "plugin:local/parrot/default",
+        "label": {"en_US": "Polly"},
+        "warnings": [],
+    },
+    agent_id=TEXT,  # the id of a built-in agent may be longer than a chosen one
+    warnings=array_of(fields(reason=TEXT, message=TEXT, hint=TEXT, details=map_of(TEXT))),
 )
 _RUNNER: Final = answer_body(
     "Runner",
@@ -70,7 +81,9 @@ _RESOURCE: Final = SavedResource(
     listed=_LISTED,
     summaries={"delete": "Delete a saved agent."},
     descriptions={
-        "get": "A secret of the configuration is shown as `__kept__`.",
+        "get": "A secret of the configuration is shown as `__kept__`. `warnings` names what runs of the agent would "
+        "lack now: models, tools, knowledge bases and files that do not exist, and permissions that the policy does "
+        "not give. A warning refuses nothing.",
         "save": "`config` fills in the form of the runner; `__kept__` keeps the present secret. `policy` says what "
         "runs may do and who may talk to them. It applies to every run that is created from then on.",
         "delete": "An agent that bindings name cannot be deleted, nor the own agent of a runner. Active runs continue.",
@@ -88,8 +101,10 @@ class Agents(SavedRoutes[Agent]):
         registry: AgentRegistry,
         repository: AgentRepository,
         runners: Mapping[RunnerKey, AgentRunnerDiscovery],
+        offers: Offers,
         pages: Pages,
     ) -> None:
+        self._offers = offers
         self._registry = registry
         self._agents = repository
         self._runners = runners
@@ -107,7 +122,10 @@ class Agents(SavedRoutes[Agent]):
         return None if agent is None else _saved(agent)
 
     async def show(self, saved: Saved[Agent]) -> JsonObject:
-        return agent_to_wire(saved.value)
+        agent = saved.value
+        available = self._registry.get(agent.agent_id, agent.workspace) is not None
+        warnings = warnings_of(agent, self._offers.of(agent.workspace), available=available)
+        return {**agent_to_wire(agent), "warnings": [each.to_wire() for each in warnings]}
 
     def show_item(self, saved: Saved[Agent]) -> JsonObject:
         agent = saved.value

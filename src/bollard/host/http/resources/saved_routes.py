@@ -267,7 +267,7 @@ def shown_as(
     """The body of an answer that shows a model: its fields, the other fields of the example, and the revision. The
     model completes the example. `stated` and `optional` are schemas, as in `answer_body`."""
     schema = model.model_json_schema(ref_template=COMPONENT, schema_generator=SchemaGenerator)
-    fields = {field: each for field, each in schema["properties"].items() if field != "revision"}
+    fields = {field: each for field, each in schema["properties"].items() if not model.model_fields[field].exclude}
     absent = {field for field, each in fields.items() if each.get("default", ...) is None}
     others = {field: value for field, value in example.items() if field not in fields}
     more = answer_body("", {**others, "revision": 1}, optional, **stated).schema

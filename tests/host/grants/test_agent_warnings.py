@@ -1,0 +1,125 @@
+"""Warnings about an agent: each thing that its runs would lack has one, with the command that mends it."""
+
+import string
+from typing import Any
+
+import pytest
+from tests.doubles.manual_clock import ManualClock
+from tests.tables import for_each
+
+from bollard.cli.language import read_texts
+from bollard.host.agents.policies import AgentPolicy, ResourceRule
+from bollard.host.grants.agent_warnings import WARNINGS, warnings_of
+from bollard.host.grants.offer import Offer, OfferedTool
+from bollard.host.log.saved_resources import SavedChanges
+from bollard.host.models.registry import ModelRegistry
+from bollard.host.models.source import ModelSource
+from bollard.protocol import FormItem
+
+
+def field(kind: str, *, required: bool = False) -> FormItem:
+    return FormItem.from_wire({"name": "x", "type": kind, "label": {"en_US": "x"}, "required": required})
+
+
+def told(granting: Any, agent: Any, offer: Offer | None = None) -> list[tuple[str, str]]:
+    """Reason and hint of each warning."""
+    wire = [each.to_wire() for each in warnings_of(agent, offer or granting.offer)]
+    return [(str(each["reason"]), str(each["hint"])) for each in wire]
+
+
+def test_an_agent_that_lacks_nothing_has_no_warning(granting: Any) -> None:
+    assert warnings_of(granting.agent(), granting.offer) == ()
+
+
+@for_each(
+    ("form_type", "value", "reason", "hint"),
+    [
+        ("llm-model-selector", "zzz", "missing_models", "`bollard models add zzz`"),
+        ("llm-model-selector", "chatt", "misspelt", "did you mean chat?"),
+        ("model-fallback-selector", {"primary": "chat", "fallbacks": ["zzz"]}, "missing_models", "models add zzz"),
+        ("tool-multi-selector", ["tool:acme/x/zzz"], "missing_tools", "`bollard capabilities`"),
+        ("knowledge-base-multi-selector", ["zzz"], "missing_knowledge_bases", "`bollard knowledge add zzz`"),
+        ("file", "zzz", "missing_files", "`bollard files list`"),
+    ],
+)
+def test_a_selected_thing_that_does_not_exist_is_named_with_its_remedy(
+    granting: Any, form_type: str, value: Any, reason: str, hint: str
+) -> None:
+    agent = granting.agent(form=(field(form_type),), config={"x": value}, policy=granting.policy(resources={}))
+    ((found, advice),) = told(granting, agent)
+    assert found == reason
+    assert hint in advice
+
+
+def test_a_tool_is_found_by_the_name_that_models_see(granting: Any) -> None:
+    offer = Offer.of(
+        OfferedTool(tool_name="tool:builtin/now", tool_type="builtin", risk="low", definition_sha256="a" * 64)
+    )
+    policy = granting.policy(resources={"tools": ResourceRule(add=("now",))})
+    assert told(granting, granting.agent(policy=policy), offer) == [("misspelt", "did you mean tool:builtin/now?")]
+
+
+def test_a_tool_that_is_away_is_told_with_the_reason(granting: Any) -> None:
+    offer = Offer.of(absent={"mcp:files/": "The MCP server files is not connected."})
+    policy = granting.policy(resources={"tools": ResourceRule(add=("mcp:files/read",))})
+    (warning,) = warnings_of(granting.agent(policy=policy), offer)
+    assert (warning.reason, warning.details["why"]) == ("absent", "The MCP server files is not connected")
+
+
+@for_each(
+    ("permissions", "reason", "hint"),
+    [
+        ({"tools": ("detail",)}, "not_permitted", """'policy.access.permissions.tools=["detail","call"]'`"""),
+        ({"models": ("stream",)}, "not_permitted", """'policy.access.permissions.tools=["call"]'`"""),
+    ],
+)
+def test_a_tool_that_the_policy_does_not_permit_is_told_with_the_command_that_permits_it(
+    granting: Any, permissions: dict[str, tuple[str, ...]], reason: str, hint: str
+) -> None:
+    policy = granting.policy(permissions=permissions, resources={"tools": ResourceRule(add=("clock",))})
+    assert told(granting, granting.agent(policy=policy)) == [(reason, f"permit it: `bollard agents set helper {hint}")]
+
+
+def test_what_a_runner_does_not_request_a_limit_leaves_out_or_a_type_does_not_fit_is_told(granting: Any) -> None:
+    tools = {"tools": ResourceRule(add=("clock",))}
+    silent = granting.agent(permissions=frozenset({"models.stream"}), policy=granting.policy(resources=tools))
+    assert [reason for reason, _ in told(granting, silent)] == ["not_requested"]
+    limited = granting.policy(resources={"tools": ResourceRule(add=("clock",), only=())})
+    assert [reason for reason, _ in told(granting, granting.agent(policy=limited))] == ["excluded"]
+    painter = granting.policy(resources={"models": ResourceRule(add=("painter",))})
+    assert [reason for reason, _ in told(granting, granting.agent(policy=painter))] == ["unfit"]
+
+
+def test_an_empty_policy_is_one_warning_and_not_one_for_each_thing(granting: Any) -> None:
+    agent = granting.agent(form=(field("llm-model-selector"),), config={"x": "chat"}, policy=AgentPolicy())
+    ((reason, hint),) = told(granting, agent)
+    assert reason == "no_permissions"
+    assert "`bollard agents new helper --runner plugin:acme/helper/default`" in hint
+
+
+def test_a_workspace_without_the_default_model_of_the_settings_is_told(granting: Any) -> None:
+    registry = ModelRegistry(SavedChanges(None, ManualClock()), default_model="smart")  # type: ignore[arg-type]
+    offer = Offer.of(capabilities=ModelSource(registry).capabilities("second"))
+    agent = granting.agent(
+        form=(field("llm-model-selector"),), config={"x": "default"}, policy=granting.policy(resources={})
+    )
+    ((reason, hint),) = told(granting, agent, offer)
+    assert reason == "default_missing"
+    assert "`bollard models add smart`" in hint
+
+
+def test_a_required_field_without_a_value_and_a_runner_that_is_away_are_told(granting: Any) -> None:
+    agent = granting.agent(form=(field("llm-model-selector", required=True),), policy=granting.policy(resources={}))
+    assert told(granting, agent) == [("unset", "set it: `bollard agents set helper config.x=VALUE`")]
+    (away,) = warnings_of(agent, granting.offer, available=False)
+    assert away.reason == "runner_absent"
+
+
+@pytest.mark.parametrize("reason", WARNINGS)
+def test_each_warning_has_a_chinese_text_with_the_same_fields(reason: str) -> None:
+    def names(*texts: str) -> set[str]:
+        return {name for text in texts for _, name, _, _ in string.Formatter().parse(text) if name}
+
+    chinese = read_texts("zh_Hans/reasons")[f"agent_warning.{reason}"]
+    assert names(chinese["message"]) == names(WARNINGS[reason][0])
+    assert names(chinese["hint"]) == names(WARNINGS[reason][1])
