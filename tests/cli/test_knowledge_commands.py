@@ -57,6 +57,25 @@ def test_documents_are_put_asked_listed_and_forgotten(ask: Any, folder: Path) ->
     assert ask("show", "handbook").code == 4
 
 
+def test_a_folder_with_files_that_are_no_documents_is_put_without_them(ask: Any, folder: Path) -> None:
+    (folder / "film.mp4").write_bytes(b"\0\0\0\x18ftypmp42")
+    (folder / "more" / "tool.exe").write_bytes(b"MZ\x90\0")
+    assert ask("add", "mixed").code == 0
+    put = ask("put", "mixed", str(folder), "--text")
+    assert put.code == 1
+    sent, skipped = put.out.splitlines()[:2], put.out.splitlines()[2:]
+    assert all("1 chunks indexed" in line for line in sent)
+    assert [line.split(":")[0] for line in skipped] == ["film.mp4", "more/tool.exe"]
+    assert all("skipped" in line for line in skipped)
+    assert put.err.splitlines()[0] == "bollard: files that are not documents: 2; sent: 2"
+    chinese = ask("put", "mixed", str(folder), "--text", BOLLARD_LANG="zh_Hans")
+    assert "film.mp4：已跳过" in chinese.out
+    again = ask("put", "mixed", str(folder))
+    assert [each["name"] for each in again.json["skipped"]] == ["film.mp4", "more/tool.exe"]
+    assert {item["name"] for item in again.json["items"]} == {"leave.md", "more/差旅.md"}
+    assert ask("remove", "mixed").code == 0
+
+
 def test_a_file_that_cannot_be_read_fails_the_command_and_says_why(ask: Any, tmp_path: Path) -> None:
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing more")
     assert ask("add", "broken").code == 0
@@ -69,8 +88,9 @@ def test_a_file_that_cannot_be_read_fails_the_command_and_says_why(ask: Any, tmp
     assert "失败：不是有效的 PDF " in listed, listed
     (tmp_path / "picture.png").write_bytes(b"no text")
     refused = ask("put", "broken", str(tmp_path / "picture.png"), "--text", BOLLARD_LANG="zh_Hans")
-    assert "不支持 application/octet-stream 类型的文档" in refused.err
-    assert "请发送文本、Markdown、HTML、PDF 或 DOCX" in refused.err
+    assert refused.code == 1
+    assert refused.out == "picture.png：已跳过：不支持 application/octet-stream 类型的文档\n"
+    assert "请转换为文本、Markdown、HTML、PDF 或 DOCX" in refused.err
     assert ask("remove", "broken").code == 0
 
 

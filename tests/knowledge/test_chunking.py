@@ -110,6 +110,17 @@ def test_rows_of_a_table_are_not_cut():
         assert set(text[piece.start : piece.end].split("\n")) == {row}
 
 
+def test_a_chunk_has_one_page_and_repeats_nothing_of_the_page_before():
+    """Short pages would fit into one chunk; a citation would name the first of them."""
+    document = Extracted(text="one. uno.\n\ntwo. due.\n\nthree.", structured=False, pages=((0, 1), (11, 2), (22, 4)))
+    pieces = pieces_of(document, chunk_tokens=100, overlap_tokens=20)
+    assert [(document.text[piece.start : piece.end], piece.page) for piece in pieces] == [
+        ("one. uno.", 1),
+        ("two. due.", 2),
+        ("three.", 4),
+    ]
+
+
 def test_a_page_is_known_by_its_place():
     document = Extracted(text="one.\n\ntwo.\n\nthree.", structured=False, pages=((0, 1), (6, 2), (12, 4)))
     assert [piece.page for piece in pieces_of(document, chunk_tokens=2, overlap_tokens=0)] == [1, 2, 4]

@@ -13,6 +13,7 @@ from pypdf import PdfWriter
 from tests.tables import for_each
 
 from bollard.confine.landlock import landlock_version
+from bollard.knowledge.chunking import pieces_of
 from bollard.knowledge.errors import Unreadable
 from bollard.knowledge.extraction import Extractor
 from bollard.knowledge.plain_text import Extracted
@@ -114,6 +115,18 @@ def test_html_says_its_encoding(take: Take):
 
 def test_html_that_is_nested_very_deeply_is_read(take: Take):
     assert take("<div>" * 50_000 + "deep", "text/html").text == "deep\n"
+
+
+def test_each_text_of_a_pdf_is_cited_with_its_own_page(take: Take):
+    found = take(
+        pdf("The harbour opens at six.", "", "Ships moor at a bollard.", "The pilot boards."), "application/pdf"
+    )
+    pieces = pieces_of(found, chunk_tokens=400, overlap_tokens=50)
+    assert [(found.text[piece.start : piece.end], piece.page) for piece in pieces] == [
+        ("The harbour opens at six.", 1),
+        ("Ships moor at a bollard.", 3),
+        ("The pilot boards.", 4),
+    ]
 
 
 def test_a_pdf_has_pages(take: Take):

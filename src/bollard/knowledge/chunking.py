@@ -204,6 +204,10 @@ class _Cutter:
         self._units, self._cost, self._fresh, self._headings_only = [], 0, 0, True
 
     def _add(self, unit: _Unit) -> None:
+        if self._units and self._page_at(unit.start) != self._page_at(self._units[-1].start):
+            # A chunk has one page, and nothing of the page before it: a citation names the page of its text.
+            self._emit()
+            self._units, self._cost, self._fresh = [], 0, 0
         cost = unit.cost + self._between(unit)
         if self._units and self._cost + cost > self._size:
             self._emit()

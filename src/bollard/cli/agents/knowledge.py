@@ -19,7 +19,7 @@ import typer
 from bollard.cli.client.documents import Resource
 from bollard.cli.client.host_client import HostClient
 from bollard.cli.command import CommandGroup
-from bollard.cli.errors import CheckFailed, HostRefusal, UsageProblem
+from bollard.cli.errors import CheckFailed, CliError, HostRefusal, UsageProblem
 from bollard.cli.language import Text
 from bollard.cli.limits import KNOWLEDGE_FILE_BYTES, KNOWLEDGE_FILES, KNOWLEDGE_LOOK_S
 from bollard.cli.options import given_values, one_of, pairs_of
@@ -35,6 +35,8 @@ _MEDIA: Final = "application/octet-stream"
 """The host derives the type from the name."""
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _ID_CHARACTERS: Final = 128
+_SKIPPED: Final = frozenset({"unsupported_media_type", "payload_too_large"})
+"""Refusals of one file that do not concern the others."""
 _SETTLED: Final = frozenset({"ready", "failed"})
 _EMBEDDINGS = ("bundled", "none")
 _FLOW = ("private", "untrusted", "none")
@@ -180,10 +182,21 @@ def put(
     given = read_files(files, source, _pairs(metadata))
     with ExitStack() as stack:
         update = progress_bar(shell, stack, "knowledge.indexing")
-        items = shell.run(put_files(shell.client, base, given, update, wait=not no_wait))
-    shell.show({"items": items}, _document_lines(items, shell.text))
+        items, skipped = shell.run(put_files(shell.client, base, given, update, wait=not no_wait))
+    text = shell.text
+    names = [{"name": each.name, "reason": each.reason(text)} for each in skipped]
+    lines = [
+        *_document_lines(items, text),
+        *(
+            text("knowledge.skipped_line", name=printable(each["name"]), reason=printable(each["reason"]))
+            for each in names
+        ),
+    ]
+    shell.show({"items": items, "skipped": names}, lines)
     if failed := sum(item["status"] == "failed" for item in items):
         raise CheckFailed("error.knowledge_failed", "hint.knowledge_failed", count=failed, base=base)
+    if skipped:
+        raise CheckFailed("error.knowledge_skipped", "hint.knowledge_skipped", count=len(skipped), sent=len(items))
     return 0
 
 
@@ -236,8 +249,23 @@ class UploadFile:
     """A file to upload."""
 
     path: Path
+    name: str
     document_id: str
     query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedFile:
+    """A file that is not a document for this host."""
+
+    name: str
+    problem: CliError
+
+    def reason(self, text: Text) -> str:
+        """Why it is skipped, in a language."""
+        if not isinstance(self.problem, HostRefusal):
+            return self.problem.sentences(text)[0]
+        return text.host_error(self.problem.code, self.problem.details, str(self.problem.fields["detail"]), "")[0]
 
 
 def documents_of(base: str) -> Resource:
@@ -258,10 +286,16 @@ def read_files(files: Sequence[Path], source: str | None, metadata: "JsonObject"
             raise UsageProblem("error.knowledge_file", "hint.knowledge_file", path=file)
     if not found or len(found) > KNOWLEDGE_FILES:
         raise UsageProblem("error.knowledge_files", "hint.knowledge_files", count=len(found), most=KNOWLEDGE_FILES)
-    for path, _ in found:
-        if path.stat().st_size > KNOWLEDGE_FILE_BYTES:
-            raise UsageProblem("error.knowledge_large", "hint.knowledge_large", path=path, most=KNOWLEDGE_FILE_BYTES)
+    for path in files:  # of a folder, such files are skipped
+        if (problem := _size_problem(path)) is not None:
+            raise problem
     return [_upload_file(path, name, source, metadata) for path, name in found]
+
+
+def _size_problem(path: Path) -> UsageProblem | None:
+    if not path.is_file() or path.stat().st_size <= KNOWLEDGE_FILE_BYTES:
+        return None
+    return UsageProblem("error.knowledge_large", "hint.knowledge_large", path=path, most=KNOWLEDGE_FILE_BYTES)
 
 
 def _is_plain(path: Path, folder: Path) -> bool:
@@ -276,7 +310,7 @@ def _upload_file(path: Path, name: str, source: str | None, metadata: "JsonObjec
         query["source"] = source
     if metadata:
         query["metadata"] = json.dumps(metadata, ensure_ascii=False)
-    return UploadFile(path=path, document_id=document_id_of(name), query=urlencode(query))
+    return UploadFile(path=path, name=name, document_id=document_id_of(name), query=urlencode(query))
 
 
 def document_id_of(name: str) -> str:
@@ -290,20 +324,31 @@ def document_id_of(name: str) -> str:
 
 async def put_files(
     client: HostClient, base: str, files: Sequence[UploadFile], update: Callable[[int, int | None], None], *, wait: bool
-) -> list[dict[str, Any]]:
-    """Send every file; with `wait`, poll until each is indexed or failed. `update` is called with the numbers of
-    indexed and of known chunks."""
+) -> tuple[list[dict[str, Any]], list[SkippedFile]]:
+    """Send every file and skip those that the host cannot read; with `wait`, poll until each is indexed or failed.
+    `update` is called with the numbers of indexed and of known chunks."""
     documents = documents_of(base)
     items: dict[str, dict[str, Any]] = {}
+    skipped: list[SkippedFile] = []
     for file in files:
+        if (problem := _size_problem(file.path)) is not None:
+            skipped.append(SkippedFile(name=file.name, problem=problem))
+            continue
         content = await asyncio.to_thread(file.path.read_bytes)
-        with uploading(len(content)) as sent:
-            where = documents.one(file.document_id, f"?{file.query}")
-            items[file.document_id] = cast("dict[str, Any]", await client.upload("PUT", where, content, _MEDIA, sent))
+        where = documents.one(file.document_id, f"?{file.query}")
+        try:
+            with uploading(len(content)) as sent:
+                item = await client.upload("PUT", where, content, _MEDIA, sent)
+        except HostRefusal as refusal:
+            if refusal.code not in _SKIPPED:
+                raise
+            skipped.append(SkippedFile(name=file.name, problem=refusal))
+        else:
+            items[file.document_id] = cast("dict[str, Any]", item)
     while wait and (waiting := [name for name, item in items.items() if item["status"] not in _SETTLED]):
         total = sum(item["chunks"] for item in items.values())
         update(sum(item["done_chunks"] for item in items.values()), total or None)
         await asyncio.sleep(KNOWLEDGE_LOOK_S)
         for name in waiting:
             items[name] = cast("dict[str, Any]", await client.get(documents.one(name)))
-    return [*items.values()]
+    return [*items.values()], skipped
