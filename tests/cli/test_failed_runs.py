@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.cli.conftest import RunningHost
@@ -40,7 +41,8 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
     names = ("raises", "exits", "assistant", "demo", "echo")
     try:
         plugins = ("--plugins", "raises.py", "--plugins", "exits.py")
-        yield host.start(*plugins, agents=names, BOLLARD_EGRESS_ALLOW="127.0.0.1")
+        allowed = {"BOLLARD_EGRESS_ALLOW": "127.0.0.1", "BOLLARD_DEFAULT_MODEL": "smart"}
+        yield host.start(*plugins, agents=names, **allowed)
     finally:
         host.close()
 
@@ -81,6 +83,33 @@ def test_a_plugin_in_quarantine_is_named_with_the_command_that_ends_it(failing: 
     assert error.startswith("failed · host.overloaded · plugin local/exits is quarantined: 5 crashes within 60 s")
     assert "`bollard plugin restart local/exits`" in hint
     assert bollard("plugin", "restart", "local/exits", **failing.variables).code == 0
+
+
+def test_a_page_that_must_not_be_fetched_is_told_with_the_setting_that_allows_it(failing: RunningHost, bollard) -> None:
+    draft = bollard("agents", "new", "fetcher", "--runner", "demo", **failing.variables).json
+    draft["policy"] |= {"approval": {"mode": "never"}}
+    draft["policy"]["access"]["resources"] = {"tools": {"add": ["tool:builtin/http_fetch"]}}
+    assert bollard("agents", "save", "-", stdin=json.dumps(draft), **failing.variables).json["warnings"] == []
+    call = 'call http_fetch {"url": "http://10.0.0.1:9000/"}'
+    done = bollard("chat", "--text", "--agent", "fetcher", "--message", call, **failing.variables)
+    assert "10.0.0.1 is not globally routable, and the setting egress_allow does not name it" in done.out
+    added = ("models", "add", "inside", "--base-url", "http://10.0.0.1:9000/v1", "--model", "m")
+    refused = bollard(*added, **failing.variables)
+    assert "add 10.0.0.1:9000 to egress_allow, and restart the host" in refused.err
+
+
+def test_a_second_workspace_without_the_default_model_is_told_which_one_it_lacks(failing: RunningHost, bollard) -> None:
+    assert bollard("models", "add", "smart", "--style", "demo", **failing.variables).code == 0
+    assert bollard("agents", "show", "assistant", **failing.variables).json["warnings"] == []
+    assert bollard("workspaces", "add", "second", **failing.variables).code == 0
+    second = {**failing.variables, "BOLLARD_WORKSPACE": "second"}
+    warnings: list[Any] = []
+    while not warnings or warnings[0]["reason"] == "runner_absent":  # its workers are starting
+        warnings = bollard("agents", "show", "assistant", **second).json.get("warnings", [])
+    assert [each["reason"] for each in warnings] == ["default_missing"]
+    assert "`bollard models add smart`" in warnings[0]["hint"]
+    shown = bollard("agents", "show", "assistant", "--text", **second, BOLLARD_LANG="zh_Hans").out
+    assert "该工作区没有设置 default_model 指定的模型 smart" in shown
 
 
 def test_a_model_that_does_not_answer_is_named_with_its_address(failing: RunningHost, bollard) -> None:

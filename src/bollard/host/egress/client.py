@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import structlog
 
@@ -71,8 +71,6 @@ class SystemResolver:
 Lookup = Callable[[Destination, float], Awaitable[Sequence[Address]]]
 """Resolves a place within so many seconds, and checks its addresses; raises `EgressDenied`."""
 _log = structlog.get_logger("bollard.host.egress")
-_HINT: Final = "an operator can open it with the setting egress_allow"
-_NAME_HINT: Final = "check the name; an operator can open a place inside with the setting egress_allow"
 
 
 class EgressClient:
@@ -198,12 +196,12 @@ class EgressClient:
                 found = await self._resolver.addresses(place.host)
         except (OSError, UnicodeError, ValueError) as error:  # including a timeout
             _log.debug("a name has no address", host=place.host, problem=str(error))
-            raise UnknownName(_denied(place), reason="not_public", hint=_NAME_HINT, host=place.host) from None
+            raise _not_public(UnknownName, place) from None
         if not self._allow.names_host(place.host, place.port):
             for address in found:
                 if (problem := self._problem(place, address)) is not None:
                     _log.info("a name has a private address", host=place.host, problem=problem)
-                    raise EgressDenied(_denied(place), reason="not_public", hint=_NAME_HINT, host=place.host)
+                    raise _not_public(EgressDenied, place)
         return list(found)[:EGRESS_ADDRESSES]
 
     def check_host(self, place: Destination) -> None:
@@ -217,11 +215,12 @@ class EgressClient:
             )
         if (address := literal(place.host)) is not None and (problem := self._problem(place, address)) is not None:
             raise EgressDenied(
-                f"{place.host} must not be reached: {problem}",
+                f"{place.host} must not be reached: {problem}, and the setting egress_allow does not name it",
                 reason="address_denied",
-                hint=_HINT,
+                hint=_allow_hint(place),
                 host=place.host,
                 problem=problem,
+                entry=_entry(place),
             )
 
     def _problem(self, place: Destination, address: Address) -> str | None:
@@ -291,5 +290,22 @@ def _request_failed(place: Destination, problem: str) -> ToolFailed:
     )
 
 
-def _denied(place: Destination) -> str:
-    return f"{place.host} cannot be reached: it has no address, or one that is not globally routable"
+def _not_public(kind: type[EgressDenied], place: Destination) -> EgressDenied:
+    """The error for a name without a public address. The message names the setting, because a runner gets no hint."""
+    return kind(
+        f"{place.host} cannot be reached: it has no address, or one that is not globally routable and that the setting "
+        "egress_allow does not name",
+        reason="not_public",
+        hint=f"check the name; {_allow_hint(place)}",
+        host=place.host,
+        entry=_entry(place),
+    )
+
+
+def _entry(place: Destination) -> str:
+    """The narrowest entry of `egress_allow` for a destination."""
+    return f"{f'[{place.host}]' if ':' in place.host else place.host}:{place.port}"
+
+
+def _allow_hint(place: Destination) -> str:
+    return f"an operator can allow it: add {_entry(place)} to egress_allow, and restart the host"
