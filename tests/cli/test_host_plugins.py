@@ -228,3 +228,65 @@ def test_a_question_is_asked_on_a_terminal(
     yes.expect("installed acme/talker 1.0.0")
     assert yes.end() == 0
     removed("acme/talker")
+
+
+# --- a program of its own ---
+
+TINY = (Path(__file__).parents[1] / "doubles" / "tiny_worker.py").read_text(encoding="utf-8")
+PROGRAM = """
+apiVersion: bollard/v1
+kind: Plugin
+metadata: {author: acme, name: tiny, version: VERSION, label: {en_US: Tiny, zh_Hans: 小}}
+spec:
+  command: COMMAND
+  runners:
+    - {name: default, label: {en_US: Tiny, zh_Hans: 小}}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Any:
+    """The folder of a plugin whose worker is a program."""
+
+    def write(command: str = "[bin/worker, --loud]", version: str = "1.0.0") -> Path:
+        folder = tmp_path / "tiny"
+        (folder / "bin").mkdir(parents=True, exist_ok=True)
+        (folder / "manifest.yaml").write_text(PROGRAM.replace("VERSION", version).replace("COMMAND", command))
+        (folder / "bin" / "worker").write_text(TINY.replace('"1.0.0"', f'"{version}"'))
+        return folder
+
+    return write
+
+
+def test_a_program_is_installed_with_its_command_shown_and_restarted_after_a_crash(
+    ask: Any, tiny: Any, removed: Any
+) -> None:
+    removed("acme/tiny")
+    installed = ask("plugin", "install", str(tiny()), "--yes", "--text")
+    assert installed.code == 0, installed.err
+    assert "program: bin/worker --loud" in installed.out
+    assert said(ask, "hello", "tiny") == "tiny: hello"
+    crashed = ask("chat", "--agent", "tiny", "--message", "crash")
+    assert next(line for line in crashed.lines if line["type"] == "run.ended")["data"]["code"] == "runner.crashed"
+    assert said(ask, "again", "tiny") == "tiny: again"
+    shown = ask("plugin", "show", "acme/tiny", "--json").json
+    assert shown["asks"]["command"] == ["bin/worker", "--loud"]
+    assert (shown["status"], shown["crashes"]) == ("ready", 1)
+    assert len(shown["digest"]) == 64
+    logs = ask("plugin", "logs", "acme/tiny", "--text").out
+    assert "stdout  arguments --loud in" in logs
+    assert "a worker was lost" in logs
+
+
+def test_an_update_with_another_command_asks_again(ask: Any, tiny: Any, removed: Any) -> None:
+    removed("acme/tiny")
+    assert ask("plugin", "install", str(tiny()), "--yes").code == 0
+    assert ask("plugin", "update", str(tiny(version="1.0.1"))).code == 0, "the same command needs no new consent"
+    refused = ask("plugin", "update", str(tiny("[bin/worker, --quiet]", "1.0.2")))
+    assert refused.code == 2
+    agreed = ask("plugin", "update", str(tiny("[bin/worker, --quiet]", "1.0.2")), "--yes", "--text")
+    assert agreed.code == 0, agreed.err
+    assert "+ command bin/worker --quiet" in agreed.out
+    assert "- command bin/worker --loud" in agreed.out
+    assert said(ask, "hello", "tiny") == "tiny: hello"
+    assert "arguments --quiet in" in ask("plugin", "logs", "acme/tiny", "--text").out

@@ -290,3 +290,103 @@ def test_json_and_text_agree(bollard, sample) -> None:
     report = json.loads(bollard("plugin", "check", "sample", "--json").out)
     assert (report["errors"], report["warnings"]) == (1, 0)
     assert "1 errors, 0 warnings" in bollard("plugin", "check", "sample", "--text").out
+
+
+# --- a program of its own ---
+
+TINY = (Path(__file__).parents[1] / "doubles" / "tiny_worker.py").read_text(encoding="utf-8")
+PROGRAM = """
+apiVersion: bollard/v1
+kind: Plugin
+metadata:
+  author: acme
+  name: tiny
+  version: 1.0.0
+  label: {en_US: Tiny, zh_Hans: 小}
+  description: {en_US: Echoes.}
+spec:
+  command: [bin/worker, --loud]
+  runners:
+    - name: default
+      label: {en_US: Tiny, zh_Hans: 小}
+      description: {en_US: Echoes.}
+"""
+
+
+@pytest.fixture
+def tiny(write) -> Path:
+    """A plugin whose worker is a program."""
+    write("tiny/README.md", "# Tiny\n")
+    write("tiny/bin/worker", TINY).chmod(0o755)
+    return write("tiny/manifest.yaml", PROGRAM).parent
+
+
+def test_a_program_that_does_what_its_manifest_says_passes_without_python_tests(bollard, tiny) -> None:
+    done = bollard("plugin", "check", "tiny", "--strict")
+    assert (done.code, done.json["passed"], rules(done)) == (0, True, [])
+    assert done.json["plugin"] == "acme/tiny 1.0.0"
+    assert done.json["usable"] == [{"kind": "runner", "name": "default", "label": "Tiny"}]
+
+
+def test_a_program_runs_in_the_terminal_in_its_folder(bollard, tiny) -> None:
+    done = bollard("plugin", "run", "tiny", "--message", "hello", "--text", SECRET="not for it")
+    assert done.code == 0
+    assert "tiny: hello" in done.out
+    assert f"arguments --loud in {tiny.resolve()} with HOME LANG PATH" in done.out + done.err
+    assert "SECRET" not in done.out + done.err
+
+
+def test_a_program_that_differs_from_its_manifest_is_told_in_what(bollard, write, tiny) -> None:
+    tools = "  tools:\n    - {name: count, description: Counts., risk: low}\n"
+    manifest = PROGRAM.replace("name: default", "name: other").replace("1.0.0", "1.0.1")
+    write("tiny/manifest.yaml", manifest + tools)
+    done = bollard("plugin", "check", "tiny")
+    assert (done.code, rules(done)) == (3, ["PC12"] * 4)
+    assert {(each["where"], each["problem"]) for each in done.json["findings"]} == {
+        ("manifest.yaml", "the program says it is acme/tiny 1.0.0, the manifest says acme/tiny 1.0.1"),
+        ("other", "the program does not offer the runner other"),
+        ("default", "the program offers the runner default, which the manifest does not declare"),
+        ("count", "the program does not offer the tool count"),
+    }
+    chinese = bollard("--lang", "zh_Hans", "plugin", "check", "tiny")
+    assert "程序没有提供工具 count" in {each["problem"] for each in chinese.json["findings"]}
+
+
+def test_a_program_that_asks_for_more_than_its_manifest_is_told_so(bollard, write, tiny) -> None:
+    greedy = TINY.replace('"description": {"en_US": "Echoes."}', '"permissions": {"history": ["page"]}')
+    write("tiny/bin/worker", greedy)
+    done = bollard("plugin", "check", "tiny")
+    assert "PC12" in rules(done)
+    assert "history.page" in done.json["findings"][0]["problem"]
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("[no-such-program]", "no-such-program is not on the PATH"),
+        ("[bin/nothing]", "bin/nothing is not an executable file"),
+        ("[python3, -c, 'raise SystemExit(\"no luck\")']", "no luck"),
+    ],
+)
+def test_a_program_that_does_not_start_is_one_finding_with_a_hint(bollard, write, tiny, command, problem) -> None:
+    write("tiny/manifest.yaml", PROGRAM.replace("[bin/worker, --loud]", command))
+    done = bollard("plugin", "check", "tiny")
+    assert (done.code, rules(done)) == (3, ["PC12"])
+    assert problem in done.json["findings"][0]["problem"]
+    ran = bollard("plugin", "run", "tiny", "--message", "hello")
+    assert ran.code == 4
+    assert problem in ran.err
+    assert "hint: " in ran.err
+
+
+def test_a_program_has_no_entries(bollard, write, tiny) -> None:
+    write("tiny/manifest.yaml", PROGRAM + "      entry: runner:tiny\n")
+    done = bollard("plugin", "check", "tiny")
+    assert rules(done)[0] == "PL10"
+    assert done.json["findings"][0]["field"] == "entry"
+
+
+def test_the_tests_of_a_program_are_those_of_its_language(bollard, tiny) -> None:
+    done = bollard("plugin", "test", "tiny")
+    assert done.code == 1
+    assert "bollard conformance -- COMMAND" in done.err

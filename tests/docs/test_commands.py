@@ -3,7 +3,7 @@
 console      each `$ command` is run on a terminal, and must print what the page shows; `…` stands for anything
 sh           each line is run, and must succeed; so are indented lines that begin with a command
 python       run as a script; a first line `# name.py` keeps it under that name, and `# test_name.py` is run by pytest
-yaml, json   kept under the name in a first line `# name.yaml`, where there is one
+yaml, json, js   kept under the name in a first line `# name.yaml` or `// name.mjs`, where there is one
 text         not run; it may not look like a command
 
 `make …` and `scripts/…` are looked up instead of being run, because the tests themselves are run by them. `bollard up`
@@ -24,7 +24,7 @@ from tests.docs.pages import every_page
 
 NOT_RUN = "text"
 RUN = {"console", "sh", "python"}
-KEPT = {"yaml", "json"}
+KEPT = {"yaml", "json", "js"}
 TEXT_BLOCKS = 6
 """Blocks of all pages together that may go unrun."""
 COMMAND_TIMEOUT_S = 240.0
@@ -42,7 +42,7 @@ _NEEDS_HOST = re.compile(
     re.MULTILINE,
 )
 _ASSIGNMENT = re.compile(r"[A-Z_]+=\S")
-_FILE_NAME = re.compile(r"^# ([\w./-]+\.(?:py|yaml|json))$")
+_FILE_NAME = re.compile(r"^(?:#|//) ([\w./-]+\.(?:py|yaml|json|mjs))$")
 
 
 class Reader:

@@ -1,11 +1,24 @@
-"""The part of a manifest that is read before a worker starts: its environment variables."""
+"""The part of a manifest that is read before a worker starts: its environment variables and its command."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from bollard.manifest.text import MANIFEST_BYTES, MANIFEST_NAME, ManifestError, declared_environment, load_manifest
+from bollard.manifest.text import (
+    MANIFEST_BYTES,
+    MANIFEST_NAME,
+    DeclaredWorker,
+    ManifestError,
+    declared_worker,
+    load_manifest,
+)
+
+NOTHING = DeclaredWorker()
+HEAD = """apiVersion: bollard/v1
+kind: Plugin
+metadata: {author: acme, name: parrot, version: "1", label: {en_US: Parrot}}
+"""
 
 
 def plugin(folder: Path, text: str) -> Path:
@@ -15,7 +28,7 @@ def plugin(folder: Path, text: str) -> Path:
 
 def test_the_names_of_the_manifest_are_declared_whatever_else_is_wrong_with_it(tmp_path: Path) -> None:
     text = "apiVersion: unknown\nspec:\n  env: [PARROT_KEY, TZ]\n  runners: nonsense\n"
-    assert declared_environment(plugin(tmp_path, text)) == ("PARROT_KEY", "TZ")
+    assert declared_worker(plugin(tmp_path, text)) == DeclaredWorker(env=("PARROT_KEY", "TZ"))
 
 
 @pytest.mark.parametrize(
@@ -36,16 +49,30 @@ def test_the_names_of_the_manifest_are_declared_whatever_else_is_wrong_with_it(t
     ],
 )
 def test_a_manifest_that_cannot_be_used_declares_nothing(tmp_path: Path, text: str) -> None:
-    assert declared_environment(plugin(tmp_path, text)) == ()
+    assert declared_worker(plugin(tmp_path, text)) == NOTHING
+
+
+def test_the_command_of_a_valid_manifest_is_declared(tmp_path: Path) -> None:
+    text = f"{HEAD}spec:\n  command: [node, worker.mjs]\n  env: [TZ]\n  runners: nonsense\n"
+    assert declared_worker(plugin(tmp_path, text)) == DeclaredWorker(env=("TZ",), command=("node", "worker.mjs"))
+    broken = text.replace("kind: Plugin", "kind: Other")
+    assert declared_worker(plugin(tmp_path, broken)) == DeclaredWorker(env=("TZ",))
+
+
+@pytest.mark.parametrize(
+    "command", ["[]", "node", "[1]", "['']", "[/bin/sh]", "[../node]", "[a/../../b]", '["a\\nb"]', '["a\\0"]']
+)
+def test_a_command_that_cannot_be_used_is_not_declared(tmp_path: Path, command: str) -> None:
+    assert declared_worker(plugin(tmp_path, f"{HEAD}spec:\n  command: {command}\n")) == NOTHING
 
 
 def test_a_plugin_without_a_manifest_declares_nothing(tmp_path: Path) -> None:
     (tmp_path / "parrot.py").write_text("")
-    assert declared_environment(tmp_path) == ()
-    assert declared_environment(tmp_path / "parrot.py") == ()
-    assert declared_environment(tmp_path / "nowhere") == ()
+    assert declared_worker(tmp_path) == NOTHING
+    assert declared_worker(tmp_path / "parrot.py") == NOTHING
+    assert declared_worker(tmp_path / "nowhere") == NOTHING
     os.mkfifo(tmp_path / MANIFEST_NAME)
-    assert declared_environment(tmp_path) == (), "nobody waits for a pipe"
+    assert declared_worker(tmp_path) == NOTHING, "nobody waits for a pipe"
 
 
 def test_an_error_says_whether_there_is_a_file_at_all(tmp_path: Path) -> None:

@@ -35,9 +35,10 @@ export class Channel {
   #frameBytes = LIMITS.frameBytes;
   #open = true;
 
-  /** The socket the host left for us. It must not be one of the three standard ones. */
+  /** The socket from the host. It must not be one of the three standard ones. */
   static inherited() {
     const fd = Number(process.env[CHANNEL_FD_VARIABLE]);
+    delete process.env[CHANNEL_FD_VARIABLE]; // not for the children of this process
     if (!Number.isInteger(fd) || fd < 3) {
       throw new Error(`${CHANNEL_FD_VARIABLE} names no inherited socket: this program is started by a Bollard host`);
     }

@@ -40,7 +40,7 @@ from bollard.host.models.source import ModelParts, open_models
 from bollard.host.parts import HostKeys, HostParts, Housekeeping, Shutdown
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import Origin
-from bollard.host.plugins.uploads import declared_id, shared_sources
+from bollard.host.plugins.uploads import declared_plugin, shared_sources
 from bollard.host.run_api.artifacts import RunArtifacts
 from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.runs.backlog import RunLimits
@@ -234,7 +234,13 @@ class Host:
     async def _open_identity(self, storage: Storage, vault: Vault) -> IdentityDirectory:
         """Open users, keys and workspaces. Every workspace gets the plugins that all of them share."""
         for source, origin in self._sources():
-            self.fleet.share(source, origin, await asyncio.to_thread(declared_id, source))
+            declared = await asyncio.to_thread(declared_plugin, source)
+            if declared is None:
+                self.fleet.share(source, origin)
+                continue
+            # The Python runtime applies the manifest itself; for another program the host does.
+            access = declared.access if declared.access.command else None
+            self.fleet.share(source, origin, declared.plugin_id, access=access)
         identity = open_identity(journal=storage.journal, clock=self._clock, fingerprint=vault.fingerprints.of)
         identity.workspaces.watch(self.fleet.open_workspace, self._close_workspace)
         await identity.load(self._store)

@@ -15,13 +15,13 @@ from bollard.protocol import (
     PluginManifest,
     PluginMetadata,
     PluginRunner,
+    PluginSpec,
     PluginTool,
-    Shape,
     first_problem,
     limits,
 )
 
-S = TypeVar("S", bound=Shape)
+S = TypeVar("S", PluginRunner, PluginTool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class ManifestReading:
     runners: tuple[PluginRunner, ...]
     tools: tuple[PluginTool, ...]
     env: tuple[str, ...]
+    command: tuple[str, ...]
+    """The program that is the worker. Empty for a plugin in Python."""
     problems: tuple[Problem, ...]
 
 
@@ -87,18 +89,28 @@ def read_manifest(folder: Path) -> ManifestReading:
         running = ".".join(str(part) for part in sys.version_info[:3])
         raise _load_error("PL05", "spec.python", f"wants {plugin.spec.python}, this is {running}", hint)
     problems: list[Problem] = []
-    runners = _read_entries(lists["runners"], "runners", "PL10", PluginRunner, limits.RUNNERS_PER_PLUGIN, problems)
-    tools = _read_entries(lists["tools"], "tools", "PL20", PluginTool, limits.TOOLS_PER_PLUGIN, problems)
+    runners = _read_entries(lists["runners"], ("runners", "PL10"), PluginRunner, plugin.spec, problems)
+    tools = _read_entries(lists["tools"], ("tools", "PL20"), PluginTool, plugin.spec, problems)
     return ManifestReading(
         metadata=plugin.metadata,
         runners=_drop_duplicates(runners, "runners", problems),
         tools=_drop_duplicates(tools, "tools", problems),
         env=plugin.spec.env,
+        command=plugin.spec.command or (),
         problems=tuple(problems),
     )
 
 
-def _read_entries(value: JsonValue, key: str, rule: str, shape: type[S], most: int, problems: list[Problem]) -> list[S]:
+_MOST: Final = {"runners": limits.RUNNERS_PER_PLUGIN, "tools": limits.TOOLS_PER_PLUGIN}
+
+
+def _read_entries(
+    value: JsonValue, kind: tuple[str, str], shape: type[S], spec: PluginSpec, problems: list[Problem]
+) -> list[S]:
+    """`kind` is the key in `spec` and the rule of its entries."""
+    key, rule = kind
+    most = _MOST[key]
+
     def broken(where: str, field: str, problem: str) -> None:
         hint = "see docs/reference/plugin-manifest.md"
         problems.append(Problem(rule, where, field, problem, hint))
@@ -111,11 +123,16 @@ def _read_entries(value: JsonValue, key: str, rule: str, shape: type[S], most: i
     found: list[S] = []
     for index, entry in enumerate(value[:most]):
         try:
-            found.append(shape.from_wire(entry))
+            read = shape.from_wire(entry)
         except ValidationError as error:
             field, problem = first_problem(error)
             name = entry.get("name") if isinstance(entry, dict) else None
             broken(name if isinstance(name, str) else f"spec.{key}[{index}]", field, problem)
+            continue
+        if (problem := spec.entry_problem(read.entry)) is not None:
+            broken(read.name, "entry", problem)
+        else:
+            found.append(read)
     return found
 
 

@@ -1,8 +1,9 @@
 """Reads `manifest.yaml` of a plugin: bounded, plain YAML, a mapping. The worker validates its content.
 
-The host reads only the environment variables that the manifest declares, before it starts the worker.
+The host reads only how the worker is started: its environment variables and its command.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -10,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 
-from bollard.protocol import JsonObject, JsonValue, PluginSpec
+from bollard.protocol import JsonObject, PluginManifest, PluginSpec
 from bollard.protocol.limits import KIB
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -105,17 +106,33 @@ def load_manifest(folder: Path) -> JsonObject:
     return cast("JsonObject", value)
 
 
-def declared_environment(plugin: Path) -> tuple[str, ...]:
-    """Return the environment variables in `spec.env` of the manifest.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredWorker:
+    """How a manifest wants its worker to be started."""
 
-    Empty if the manifest is missing or unusable; the worker reports the reason.
+    env: tuple[str, ...] = ()
+    """Environment variables that the worker may see."""
+    command: tuple[str, ...] = ()
+    """The program and its arguments. Empty for the Python runtime."""
+
+
+def declared_worker(plugin: Path) -> DeclaredWorker:
+    """Return `spec.env` and `spec.command` of the manifest.
+
+    Empty if the manifest is missing or unusable; the Python runtime, which is started then, reports the reason.
     """
     try:
-        spec = load_manifest(plugin).get("spec")
-        named: JsonValue = spec.get("env", []) if isinstance(spec, dict) else []
-        return PluginSpec.from_wire({"env": named}).env
+        raw = load_manifest(plugin)
+        spec = raw.get("spec")
+        entries: JsonObject = spec if isinstance(spec, dict) else {}
+        env = PluginSpec.from_wire({"env": entries.get("env", [])}).env
     except (ManifestError, ValidationError):
-        return ()
+        return DeclaredWorker()
+    try:
+        frame: JsonObject = {**raw, "spec": {key: entries[key] for key in entries if key not in ("runners", "tools")}}
+        return DeclaredWorker(env=env, command=PluginManifest.from_wire(frame).spec.command or ())
+    except ValidationError:
+        return DeclaredWorker(env=env)
 
 
 def _read(path: Path) -> bytes:

@@ -103,3 +103,7 @@ TOOLS_PER_PLUGIN: Final = 256
 """Tools of one plugin."""
 FORM_ITEMS: Final = 128
 """Items of one configuration form."""
+COMMAND_WORDS: Final = 64
+"""Words of the command that starts a worker."""
+COMMAND_WORD_CHARACTERS: Final = 1024
+"""One word of that command."""

@@ -126,8 +126,20 @@ Entry = Annotated[
     str,
     Field(
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
-        description="module:attr inside the plugin's folder.",
+        description="module:attr inside the plugin's folder. Absent in a plugin with spec.command.",
     ),
+]
+_CommandWord = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=limits.COMMAND_WORD_CHARACTERS)]
+
+
+def _check_program(command: tuple[str, ...]) -> tuple[str, ...]:
+    if command[0].startswith("/") or ".." in command[0].split("/"):
+        raise ValueError("the program is neither a name on the PATH nor a path inside the plugin's folder")
+    return command
+
+
+Command = Annotated[
+    tuple[_CommandWord, ...], Field(min_length=1, max_length=limits.COMMAND_WORDS), AfterValidator(_check_program)
 ]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
 
@@ -160,7 +172,7 @@ class PluginRunner(Strict):
     capabilities: AgentRunnerCapabilities = Field(default_factory=AgentRunnerCapabilities)
     permissions: AgentRunnerPermissions = Field(default_factory=AgentRunnerPermissions)
     config_schema: tuple[FormItem, ...] = Field(default=(), max_length=limits.FORM_ITEMS)
-    entry: Entry
+    entry: Entry | None = None
 
 
 class PluginTool(Strict):
@@ -168,7 +180,7 @@ class PluginTool(Strict):
 
     name: Name
     description: str = Field(min_length=1, max_length=limits.TEXT_CHARACTERS)
-    entry: Entry
+    entry: Entry | None = None
     risk: Risk | None = None
     flow: FlowBits | None = None
 
@@ -180,6 +192,16 @@ class PluginSpec(Strict):
     tools: tuple[PluginTool, ...] = Field(default=(), max_length=limits.TOOLS_PER_PLUGIN)
     env: tuple[EnvName, ...] = Field(default=(), description="Environment variables the worker may see, by name.")
     python: str | None = Field(default=None, description="Version specifier of the Python it needs, as in >=3.11.")
+    command: Command | None = Field(
+        default=None,
+        description="The program that is the worker, and its arguments. The Python runtime where it is absent.",
+    )
+
+    def entry_problem(self, entry: str | None) -> str | None:
+        """Why the `entry` of a runner or tool does not fit this plugin; `None` if it does."""
+        if self.command is None:
+            return "Field required" if entry is None else None
+        return None if entry is None else "the worker of spec.command has no entries"
 
 
 class PluginManifest(Strict):

@@ -6,6 +6,7 @@ A bad entry becomes a problem and does not hide the others.
 import dataclasses
 import importlib
 import importlib.util
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -93,6 +94,10 @@ def load_plugin(path: Path) -> LoadedPlugin:
 
 def _load_folder(folder: Path) -> LoadedPlugin:
     reading = read_manifest(folder)
+    if reading.command:
+        hint = "start this program with the connection in BOLLARD_CHANNEL_FD, as `bollard plugin run` does"
+        problem = f"the worker is {shlex.join(reading.command)}, not a plugin in Python"
+        raise PluginLoadError(Problem("PL04", "manifest.yaml", "spec.command", problem, hint))
     make_importable(folder)
     problems = list(reading.problems)
     identity = PluginIdentity(
@@ -117,11 +122,11 @@ def _folder_tools(folder: Path, reading: ManifestReading, problems: list[Problem
     return tools
 
 
-def _resolve(folder: Path, where: str, entry: str, problems: list[Problem]) -> object | None:
+def _resolve(folder: Path, where: str, entry: str | None, problems: list[Problem]) -> object | None:
     def broken(rule: str, problem: str, hint: str) -> None:
         problems.append(Problem(rule, where, "entry", problem, hint))
 
-    module_name, _, attribute = entry.partition(":")
+    module_name, _, attribute = (entry or "").partition(":")
     try:
         with defer_declaration_errors():
             module = importlib.import_module(module_name)

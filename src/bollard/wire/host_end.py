@@ -118,8 +118,14 @@ class HostEnd:
         return read_runners(answer, self.peer.plugin)
 
     async def list_tools(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> ToolCatalogue:
-        """Return the usable tools, and a named problem for each other entry."""
-        return read_tools(await self._peer.call("tools/list", {}, timeout_s=timeout_s))
+        """Return the usable tools, and a named problem for each other entry. A worker without tools need not know the
+        method."""
+        try:
+            return read_tools(await self._peer.call("tools/list", {}, timeout_s=timeout_s))
+        except RemoteError as error:
+            if error.code != METHOD_NOT_FOUND:
+                raise
+            return ToolCatalogue(tools=(), problems=())
 
     def start_run(self, request: protocol.AgentRunRequest, sink: RunSink) -> HostRun:
         """Start a run. Its results go to `sink`; `HostRun.ended` resolves when the worker has answered."""

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -164,6 +165,21 @@ def worker_environment(inherited: Mapping[str, str], declared: Iterable[str] = (
     """The environment of a worker: the allow-list and the variables of its manifest, but never `BOLLARD_*`."""
     names = ENVIRONMENT_ALLOWED | {name for name in declared if not name.upper().startswith("BOLLARD_")}
     return {name: value for name, value in inherited.items() if name in names}
+
+
+def worker_argv(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> list[str]:
+    """The arguments of a process for the command of a plugin. A program with a slash is a file of the plugin's folder;
+    another one is searched on the PATH of the worker. Raises `OSError` with a sentence that names the program."""
+    program, *arguments = command
+    if "/" in program:
+        path = folder / program
+        if not path.is_file() or not os.access(path, os.X_OK):
+            raise FileNotFoundError(f"{program} is not an executable file in the plugin's folder")
+        return [str(path), *arguments]
+    found = shutil.which(program, path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise FileNotFoundError(f"{program} is not on the PATH")
+    return [str(Path(found).absolute()), *arguments]
 
 
 class ChildProcess:

@@ -17,13 +17,15 @@ from typing import Any, Final
 from bollard.cli.language import Text
 from bollard.cli.limits import LINE_CHARACTERS, PLUGIN_FILES, SOURCE_BYTES
 from bollard.cli.plugins.findings import CheckReport, Finding, Offer
+from bollard.cli.plugins.program_check import check_program
+from bollard.cli.plugins.worker_link import read_declaration
 from bollard.cli.terminal.columns import printable, shorten
 from bollard.host.agents.config_form import problem_of
 from bollard.host.errors import InvalidRequest
 from bollard.host.plugins.description import describe
 from bollard.protocol import NOTHING_SELECTED, AgentRunnerManifest, FormItem, PluginMetadata
 from bollard.protocol.shape import english
-from bollard.runtime import PluginLoadError, Problem, read_manifest
+from bollard.runtime import ManifestReading, PluginLoadError, Problem
 from bollard.wire import worker_environment
 
 _ISOLATED: Final = ("-B", "-P")
@@ -54,31 +56,23 @@ def finding_of(problem: Problem, text: Text) -> Finding:
     )
 
 
-def declared_environment(path: Path) -> tuple[PluginMetadata | None, tuple[str, ...]]:
-    """The manifest of a folder, and the environment variables of its worker. Runs no plugin code."""
-    if not path.is_dir():
-        return None, ()
-    reading = read_manifest(path)
-    return reading.metadata, reading.env
-
-
 def check_plugin(path: Path, text: Text, *, timeout_s: float) -> tuple[CheckReport, bool]:
     """The report, and whether anything of the plugin could be loaded."""
     findings: list[Finding] = []
-    metadata: PluginMetadata | None = None
-    environment: tuple[str, ...] = ()
-    loaded: _Inspection | None = None
+    declared: ManifestReading | None = None
+    answer: dict[str, Any] = {}
     try:
-        metadata, environment = declared_environment(path)
+        declared = read_declaration(path)
     except PluginLoadError as error:
         findings.append(finding_of(error.problem, text))
     else:
-        loaded = _inspect(path, environment, text, timeout_s=timeout_s)
-        findings += _of_loader(loaded, text)
-    answer = (loaded.answer if loaded is not None else None) or {}
+        answer, found = _load(path, declared, text, timeout_s=timeout_s)
+        findings += found
+    metadata = None if declared is None else declared.metadata
     runners = [AgentRunnerManifest.from_wire(manifest) for manifest in answer.get("runners", ())]
     if path.is_dir():
-        findings += check_folder(path, text)
+        has_program = declared is not None and bool(declared.command)
+        findings += check_folder(path, text, tests=not has_program)
     elif answer:
         findings += check_literals(path, text)
     if answer:
@@ -95,6 +89,17 @@ def check_plugin(path: Path, text: Text, *, timeout_s: float) -> tuple[CheckRepo
         findings=tuple(findings),
     )
     return report, bool(report.usable)
+
+
+def _load(
+    path: Path, declared: ManifestReading | None, text: Text, *, timeout_s: float
+) -> tuple[dict[str, Any], list[Finding]]:
+    """What the plugin offers, and the findings of its loader or of its program."""
+    if declared is not None and declared.command:
+        answer, findings = check_program(path, declared, text, timeout_s=timeout_s)
+        return answer, [*(finding_of(problem, text) for problem in declared.problems), *findings]
+    loaded = _inspect(path, () if declared is None else declared.env, text, timeout_s=timeout_s)
+    return loaded.answer or {}, _of_loader(loaded, text)
 
 
 def _usable(runners: list[AgentRunnerManifest], answer: dict[str, Any], text: Text) -> tuple[Offer, ...]:
@@ -214,8 +219,9 @@ def _entries(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(files))
 
 
-def check_folder(folder: Path, text: Text) -> list[Finding]:
-    """The required files of a plugin folder, and unwanted files."""
+def check_folder(folder: Path, text: Text, *, tests: bool = True) -> list[Finding]:
+    """The required files of a plugin folder, and unwanted files. A program is tested with the tools of its language,
+    so `tests` is False for it."""
     findings: list[Finding] = []
 
     def found(rule: str, where: str, **fields: object) -> None:
@@ -225,8 +231,8 @@ def check_folder(folder: Path, text: Text) -> list[Finding]:
     readme = folder / "README.md"
     if not readme.is_file() or not readme.stat().st_size:
         found("PC01", "README.md")
-    tests = folder / "tests"
-    if not (tests.is_dir() and (any(tests.rglob("test_*.py")) or any(tests.rglob("*_test.py")))):
+    place = folder / "tests"
+    if tests and not (place.is_dir() and (any(place.rglob("test_*.py")) or any(place.rglob("*_test.py")))):
         found("PC02", "tests/")
     entries = list(itertools.islice(_entries(folder), PLUGIN_FILES))
     for entry in entries:

@@ -22,6 +22,7 @@ FOLDER_RULES: Final[Mapping[str, Severity]] = MappingProxyType(
         "PC09": "error",
         "PC10": "error",
         "PC11": "error",
+        "PC12": "error",
     }
 )
 """The rules that the command checks, not the loader. Their texts have the keys `rule.…`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import shlex
 import tempfile
 import zipfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -168,6 +169,8 @@ def asked_lines(asks: dict[str, Any], text: Text) -> Iterator[str]:
     """The requested access: a line for each runner, then variables and tools."""
     for name, permissions in asks["runners"].items():
         yield text("plugins.runner", name=name, what=", ".join(permissions) or text("rights.none"))
+    if command := asks.get("command"):
+        yield text("plugins.command", command=printable(shlex.join(command)))
     if asks["env"]:
         yield text("plugins.env", names=", ".join(asks["env"]))
     for name, risk in asks["tools"].items():
@@ -231,9 +234,9 @@ def consenting(shell: Shell, *, yes: bool) -> Consenting:
 
 
 def _requested_count(asks: dict[str, Any]) -> int:
-    """The number of requested permissions, variables and tools."""
+    """The number of requested permissions, variables and tools, and the program."""
     permissions = sum(1 + len(names) for names in asks["runners"].values())
-    return permissions + len(asks["env"]) + len(asks["tools"])
+    return permissions + len(asks["env"]) + len(asks["tools"]) + bool(asks.get("command"))
 
 
 PLUGIN_COLUMNS: Final = (

@@ -207,7 +207,7 @@ def run_tests(path: Path, arguments: Sequence[str], *, output_to_stderr: bool) -
         raise UsageProblem("error.no_path", "hint.plugin_path", path=path)
     folder, targets = _targets(path.resolve())
     if not targets:
-        raise CheckFailed("error.no_tests", "hint.no_tests", path=path)
+        raise CheckFailed("error.no_tests", _tests_hint(path), path=path)
     inherited = os.environ.get("PYTHONPATH")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(folder), *([inherited] if inherited else [])]),
@@ -222,8 +222,15 @@ def run_tests(path: Path, arguments: Sequence[str], *, output_to_stderr: bool) -
         check=False,
     ).returncode
     if code == _NOTHING_COLLECTED:
-        raise CheckFailed("error.no_tests", "hint.no_tests", path=path)
+        raise CheckFailed("error.no_tests", _tests_hint(path), path=path)
     return code
+
+
+def _tests_hint(path: Path) -> str:
+    """A program has the tests of its language; its protocol has the kit."""
+    from bollard.manifest.text import declared_worker
+
+    return "hint.no_tests.program" if declared_worker(path).command else "hint.no_tests"
 
 
 def _targets(path: Path) -> tuple[Path, list[str]]:

@@ -1,188 +1,20 @@
 """One conversation with one runner. The worker process is restarted after a crash, and runs follow one another.
 `session_run` has a single run."""
 
-import asyncio
-import os
-import sys
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Self
 
-from bollard import __version__
-from bollard.cli.errors import PluginUnusable, UsageProblem, WorkerProblem, writing
+from bollard.cli.errors import UsageProblem, writing
 from bollard.cli.language import Text
-from bollard.cli.limits import LINE_CHARACTERS, LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
-from bollard.cli.plugins.check import declared_environment
 from bollard.cli.plugins.session_run import LocalConversation, LocalRun, LocalRunEnd, recording_of
-from bollard.cli.terminal.columns import shorten
+from bollard.cli.plugins.worker_link import LinkEvents, WorkerLink, start_worker
 from bollard.cli.terminal.renderers import Renderer, SessionFacts
-from bollard.protocol import (
-    AgentRunnerDiscovery,
-    JsonObject,
-    LogRecord,
-    PluginIdentity,
-    ToolAnswer,
-    ToolCallContext,
-    ToolCallParams,
-    ToolDefinition,
-)
+from bollard.protocol import AgentRunnerDiscovery, JsonObject, LogRecord, ToolAnswer, ToolCallContext
 from bollard.protocol.shape import english
-from bollard.runtime import RULES, PluginLoadError
 from bollard.sdk.testing import Recording
-from bollard.wire import (
-    CallTimeout,
-    CatalogueProblem,
-    ChannelClosed,
-    HostEnd,
-    Strike,
-    WireError,
-    WorkerProcess,
-    spawn_worker,
-    worker_environment,
-)
-
-_LAST_LINES: Final = 20
-_EXIT_PLUGIN: Final = 3
-"""The runtime's exit code for a plugin that cannot be loaded."""
-
-
-class LinkEvents:
-    """Callbacks of the worker connection outside of runs; a session sets them to its own methods."""
-
-    def __init__(self, logged: Callable[[LogRecord], None], committed: Callable[[], None]) -> None:
-        self._logged = logged
-        self._committed = committed
-        self.closed_because: str | None = None
-        self.strikes: list[Strike] = []
-
-    def logged(self, record: LogRecord) -> None:
-        self._logged(record)
-
-    def batch_ended(self) -> None:
-        self._committed()
-
-    def struck(self, strike: Strike) -> None:
-        self.strikes.append(strike)
-
-    def closed(self, reason: str) -> None:
-        self.closed_because = reason
-
-
-class WorkerLink:
-    """A worker after its handshake."""
-
-    def __init__(
-        self,
-        process: WorkerProcess,
-        end: HostEnd,
-        events: LinkEvents,
-        runners: tuple[AgentRunnerDiscovery, ...],
-        tools: tuple[ToolDefinition, ...],
-        problems: tuple[CatalogueProblem, ...],
-    ) -> None:
-        self.end = end
-        self.runners = runners
-        self.tools = tools
-        self.problems = problems
-        self._process = process
-        self._events = events
-        self._calls = 0
-
-    @property
-    def plugin(self) -> PluginIdentity:
-        return self.end.peer.plugin
-
-    @property
-    def alive(self) -> bool:
-        return self._events.closed_because is None
-
-    @property
-    def strikes(self) -> list[Strike]:
-        return self._events.strikes
-
-    async def call_tool(self, name: str, arguments: JsonObject, context: ToolCallContext) -> ToolAnswer:
-        """Call a tool of the plugin."""
-        self._calls += 1
-        params = ToolCallParams(
-            call_id=f"call-{self._calls}", tool=name, arguments=arguments, timeout_ms=TOOL_TIMEOUT_MS, context=context
-        )
-        return await self.end.call_tool(params)
-
-    async def stop(self) -> int:
-        """End the worker and its child processes. Returns its exit code."""
-        return await self._process.stop(STOP_GRACE_S)
-
-    async def kill(self) -> None:
-        """End the worker at once, without its grace period."""
-        await self._process.kill()
-
-
-async def start_worker(path: Path, events: LinkEvents, text: Text) -> WorkerLink:
-    """Start `python -m bollard.runtime PATH`, with the environment that its manifest requests."""
-    try:
-        _, environment = declared_environment(path)
-    except PluginLoadError as error:
-        problem = error.problem
-        raise _unusable(path, problem.rule, f"{problem.where}: {problem.field}: {problem.problem}", text) from error
-    printed: deque[str] = deque(maxlen=_LAST_LINES)
-    ready = asyncio.Event()  # before the session is open, output of the worker explains why it does not start
-
-    def output(stream: Literal["stdout", "stderr"], line: str) -> None:
-        printed.append(line)
-        if ready.is_set():  # native code, or a process of the plugin: the runtime does not see it
-            events.logged(LogRecord(level="info", message=line, fields={"stream": stream}))
-
-    plugin, folder = _located(path)
-    process = await spawn_worker(
-        # No bytecode into the plugin's folder, nothing imported from the current one.
-        [sys.executable, "-B", "-P", "-m", "bollard.runtime", str(plugin)],
-        environment=worker_environment(os.environ, environment),
-        output=output,
-        cwd=folder,
-    )
-    end = HostEnd(process.transport, events)
-    try:
-        async with asyncio.timeout(LOAD_TIMEOUT_S):
-            await end.initialize(__version__, timeout_s=LOAD_TIMEOUT_S)
-            runners, tools = await end.list_runners(), await end.list_tools()
-    except (WireError, TimeoutError) as error:
-        late = isinstance(error, CallTimeout | TimeoutError)
-        code = await (process.kill() if late else process.stop(STOP_GRACE_S))
-        if late:
-            raise PluginUnusable("error.load_slow", "fix.PC08", path=path, seconds=f"{LOAD_TIMEOUT_S:g}") from error
-        raise _did_not_start(path, code, list(printed), error, text) from error
-    except BaseException:
-        await process.kill()
-        raise
-    ready.set()
-    return WorkerLink(process, end, events, runners.runners, tools.tools, (*runners.problems, *tools.problems))
-
-
-def _located(path: Path) -> tuple[Path, Path]:
-    """The plugin, and the working directory of its worker."""
-    whole = path.resolve()
-    return whole, whole if whole.is_dir() else whole.parent
-
-
-def _unusable(path: Path, rule: str, problem: str, text: Text) -> PluginUnusable:
-    if text.language != "en_US":
-        problem = text("rule.detail", rule=text(f"rule.{rule}"), detail=problem)
-    return PluginUnusable("error.unusable", f"fix.{rule}", path=path, rule=rule, problem=problem)
-
-
-def _did_not_start(
-    path: Path, code: int, lines: list[str], error: Exception, text: Text
-) -> PluginUnusable | WorkerProblem:
-    output = [line for line in lines if line.strip()]
-    # The runtime writes `bollard: RULE where: field: problem`, then `hint: …`.
-    reason = next((line for line in output if line.startswith("bollard: ")), "").removeprefix("bollard: ")
-    rule, _, problem = reason.partition(" ")
-    if code == _EXIT_PLUGIN and rule in RULES:
-        return _unusable(path, rule, shorten(problem, LINE_CHARACTERS), text)
-    detail = shorten(output[-1] if output else str(error), LINE_CHARACTERS)
-    return WorkerProblem("error.worker", "hint.check", path=path, code=code, detail=detail)
+from bollard.wire import ChannelClosed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,6 +140,8 @@ class CodeStore:
             _remove(target)
             folder = root if root.is_dir() else _move_into_folder(root)
             _freeze(folder)
+            if described.access.command and "/" in (program := described.access.command[0]):
+                _make_executable(folder / program)
             folder.chmod(0o700)  # a read-only folder cannot be renamed
             folder.rename(target)
             target.chmod(0o555)
@@ -240,6 +242,12 @@ def _freeze(folder: Path) -> None:
                 os.close(descriptor)
         sync_folder(Path(parent))
         Path(parent).chmod(0o555)
+
+
+def _make_executable(program: Path) -> None:
+    """Let the worker's program be executed: an archive carries no modes."""
+    if program.is_file() and not program.is_symlink():
+        program.chmod(0o555)
 
 
 def _remove(path: Path) -> None:

@@ -23,13 +23,13 @@ from bollard.protocol import (
     PluginManifest,
     PluginMetadata,
     PluginRunner,
+    PluginSpec,
     PluginTool,
-    Shape,
     first_problem,
     limits,
 )
 
-S = TypeVar("S", bound=Shape)
+S = TypeVar("S", PluginRunner, PluginTool)
 _SOURCE_BYTES: Final = 1 * MIB
 """A single file larger than this is not read."""
 _LOCAL: Final = "local"
@@ -47,17 +47,20 @@ class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Variables of the host's environment that its workers see."""
     tools: tuple[tuple[str, str], ...] = ()
     """Each tool and its claims (`claims_of`): its risk, and which flow bits it never has."""
+    command: tuple[str, ...] = ()
+    """The program that is the worker, and its arguments. Empty for a plugin in Python."""
 
     def permissions_of(self, runner: str) -> frozenset[str] | None:
         """The maximum permissions of a runner; `None` for a runner without consent."""
         return next((frozenset(names) for name, names in self.runners if name == runner), None)
 
     def to_wire(self) -> JsonObject:
-        return {
+        body: JsonObject = {
             "runners": {name: [*names] for name, names in self.runners},
             "env": [*self.env],
             "tools": dict[str, JsonValue](self.tools),
         }
+        return {**body, "command": [*self.command]} if self.command else body
 
     @staticmethod
     def from_wire(body: Any) -> "RequestedAccess":
@@ -66,6 +69,7 @@ class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
             runners=tuple(sorted((name, tuple(names)) for name, names in body["runners"].items())),
             env=tuple(body["env"]),
             tools=tuple(sorted(body["tools"].items())),
+            command=tuple(body.get("command", ())),
         )
 
 
@@ -113,17 +117,19 @@ def _describe_folder(folder: Path) -> Description:
     spec = raw.get("spec")
     entries: JsonObject = spec if isinstance(spec, dict) else {}
     try:
-        frame: JsonObject = {**raw, "spec": {"env": entries.get("env", [])}}
+        read: JsonObject = {"env": entries.get("env", []), "command": entries.get("command")}
+        frame: JsonObject = {**raw, "spec": read}
         manifest = PluginManifest.from_wire(frame)
     except ValidationError as error:
         field, problem = first_problem(error)
         raise _invalid("manifest.yaml", f"{field}: {problem}") from error
-    runners = _entries(entries.get("runners"), PluginRunner, limits.RUNNERS_PER_PLUGIN)
-    tools = _entries(entries.get("tools"), PluginTool, limits.TOOLS_PER_PLUGIN)
+    runners = _entries(entries.get("runners"), PluginRunner, limits.RUNNERS_PER_PLUGIN, manifest.spec)
+    tools = _entries(entries.get("tools"), PluginTool, limits.TOOLS_PER_PLUGIN, manifest.spec)
     access = RequestedAccess(
         runners=tuple(sorted((each.name, permission_names(each.permissions)) for each in runners)),
         env=tuple(sorted(set(manifest.spec.env))),
         tools=tuple(sorted((each.name, claims_of(each.risk, each.flow)) for each in tools)),
+        command=manifest.spec.command or (),
     )
     return _build(manifest.metadata, access)
 
@@ -141,7 +147,7 @@ def _build(metadata: PluginMetadata, access: RequestedAccess) -> Description:
     )
 
 
-def _entries(value: JsonValue, shape: type[S], limit: int) -> list[S]:
+def _entries(value: JsonValue, shape: type[S], limit: int, spec: PluginSpec) -> list[S]:
     """The valid entries, by name. Invalid ones are skipped; the worker reports their problems."""
     entries: dict[str, S] = {}
     for item in value[:limit] if isinstance(value, list) else ():
@@ -149,7 +155,8 @@ def _entries(value: JsonValue, shape: type[S], limit: int) -> list[S]:
             entry = shape.from_wire(item)
         except ValidationError:
             continue
-        entries.setdefault(getattr(entry, "name", ""), entry)
+        if spec.entry_problem(entry.entry) is None:
+            entries.setdefault(entry.name, entry)
     return list(entries.values())
 
 

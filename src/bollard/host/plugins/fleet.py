@@ -54,7 +54,7 @@ class PluginFleet:
         self._runners = runners
         self._first = first_workspace
         self._workspaces: set[str] = {first_workspace}
-        self._shared: list[tuple[PluginSource, Origin, str | None]] = []
+        self._shared: list[tuple[PluginSource, Origin, str | None, RequestedAccess | None]] = []
         self._placements: list[PoolPlacement] = []
         self._logs: dict[tuple[str, str], PluginLog] = {}
         self._retiring: dict[PoolPlacement, asyncio.Task[None]] = {}
@@ -120,15 +120,30 @@ class PluginFleet:
 
     # --- workspaces and shared plugins ---
 
-    def share(self, source: PluginSource, origin: Origin, plugin_id: str | None = None) -> None:
-        """Add a plugin to every workspace; `plugin_id` is the id that its files declare. Call before `start`."""
-        self._shared.append((source, origin, plugin_id))
+    def share(
+        self,
+        source: PluginSource,
+        origin: Origin,
+        plugin_id: str | None = None,
+        *,
+        access: RequestedAccess | None = None,
+    ) -> None:
+        """Add a plugin to every workspace; `plugin_id` and `access` are those that its files declare. Call before
+        `start`."""
+        self._shared.append((source, origin, plugin_id, access))
         for workspace in sorted(self._workspaces):
-            self._add_shared(workspace, source, origin, plugin_id)
+            self._add_shared(workspace, source, origin, plugin_id, access)
 
-    def _add_shared(self, workspace: str, source: PluginSource, origin: Origin, plugin_id: str | None) -> PoolPlacement:
+    def _add_shared(
+        self,
+        workspace: str,
+        source: PluginSource,
+        origin: Origin,
+        plugin_id: str | None,
+        access: RequestedAccess | None,
+    ) -> PoolPlacement:
         log = self.log_of(workspace, plugin_id or source.name)
-        placement = self.build_placement(workspace, source, origin, log=log)
+        placement = self.build_placement(workspace, source, origin, access=access, log=log)
         if plugin_id is not None and self.find(workspace, plugin_id) is None:
             placement.plugin_id = plugin_id  # the first plugin of a name keeps it
         self._placements.append(placement)
@@ -139,8 +154,8 @@ class PluginFleet:
         if workspace in self._workspaces:
             return
         self._workspaces.add(workspace)
-        for source, origin, plugin_id in self._shared:
-            self._adopt(self._add_shared(workspace, source, origin, plugin_id))
+        for source, origin, plugin_id, access in self._shared:
+            self._adopt(self._add_shared(workspace, source, origin, plugin_id, access))
 
     def close_workspace(self, workspace: str) -> None:
         """Remove a workspace; its workers stop when their runs have ended."""

@@ -4,6 +4,7 @@ Values and pure functions; `PluginRepository` stores and applies them.
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -163,6 +164,7 @@ def _lines(access: RequestedAccess) -> set[str]:
     lines = {f"runner {name}" for name, _ in access.runners}
     lines |= {f"runner {name}: {permission}" for name, permissions in access.runners for permission in permissions}
     lines |= {f"env {name}" for name in access.env}
+    lines |= {f"command {shlex.join(access.command)}"} if access.command else set()
     return lines | {f"tool {name} ({risk})" for name, risk in access.tools}
 
 

@@ -352,6 +352,7 @@ class PluginRepository:
             plugin_id=installed.plugin_id,
             digest=current.digest,
             env=current.access.env,
+            command=current.access.command,
         )
         pins = None if current.definitions is None else dict(current.definitions)
         return self._fleet.build_placement(

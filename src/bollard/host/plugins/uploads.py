@@ -17,7 +17,7 @@ from bollard.host.errors import HostError, InvalidRequest, NotFound, Overloaded,
 from bollard.host.limits import MIB, PLUGIN_ARCHIVE_BYTES, PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
 from bollard.host.plugins.archive import ENTRY_POINTS, plugin_module
 from bollard.host.plugins.code_store import CodeStore, StoredCode
-from bollard.host.plugins.description import describe
+from bollard.host.plugins.description import Description, describe
 from bollard.host.plugins.placement import Origin
 from bollard.host.settings import Settings
 from bollard.host.workers.boundary import PluginSource
@@ -189,9 +189,9 @@ def _source(path: Path, settings: Settings) -> PluginSource:
     return PluginSource(name=path.stem.lower(), path=path, workers=settings.workers)
 
 
-def declared_id(source: PluginSource) -> str | None:
-    """The plugin id that the files declare; `None` if they cannot be read (the worker declares it then)."""
+def declared_plugin(source: PluginSource) -> Description | None:
+    """The description in the files; `None` if they cannot be read (the worker declares its id then)."""
     try:
-        return None if source.command else describe(source.path).plugin_id
+        return None if source.command else describe(source.path)
     except (HostError, OSError):
         return None

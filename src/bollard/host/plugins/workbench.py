@@ -99,6 +99,7 @@ class Workbench:
             plugin_id=described.plugin_id,
             digest=code.digest,
             env=described.access.env,
+            command=described.access.command,
         )
         return self._fleet.build_placement(workspace, source, "dev", access=described.access, version=described.version)
 

@@ -21,13 +21,14 @@ class PluginSource(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     workers: int = 1
     command: tuple[str, ...] = ()
-    """The command that starts a worker. Empty for the Python runtime."""
+    """The command that starts a worker. If it is empty, that of the manifest (unless `env` is given) or the Python
+    runtime."""
     plugin_id: str | None = None
     """The `author/name` that its workers must report. `None` accepts any."""
     digest: str | None = None
     """The digest that the code of its workers must have."""
     env: tuple[str, ...] | None = None
-    """Environment variables for its workers. `None` uses those of the manifest."""
+    """Environment variables for its workers. `None` reads the manifest at each start."""
 
 
 PoolStatus = Literal["idle", "starting", "ready", "away", "restarting", "quarantined", "retired", "stopped"]

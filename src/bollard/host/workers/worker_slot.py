@@ -18,13 +18,12 @@ import structlog
 from bollard.host.limits import WORKER_FILES, WORKER_MEMORY_BYTES, WORKER_START_S, WORKER_STOP_S
 from bollard.host.secrets.redactor import Scrubber
 from bollard.host.workers.boundary import Flushable, PluginSource, WorkerLog, WorkerView
-from bollard.manifest.text import declared_environment
+from bollard.manifest.text import declared_worker
 from bollard.protocol import JsonObject, JsonValue, LogRecord, PluginIdentity, ToolAnswer, ToolCallParams
 from bollard.wire import (
     HostEnd,
     HostRun,
     IncompatiblePeer,
-    RemoteError,
     RunnerCatalogue,
     RunSink,
     Strike,
@@ -33,9 +32,10 @@ from bollard.wire import (
     WorkerProcess,
     spawn_worker,
     watch_heartbeat,
+    worker_argv,
     worker_environment,
 )
-from bollard.wire.envelope import METHOD_NOT_FOUND
+from bollard.wire.plugin_files import digest_of_plugin
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?")
 _HIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -263,6 +263,7 @@ class WorkerSlot(ConnectedSlot):
         self._lost = lost
         self._start_s = start_s
         self._process: WorkerProcess | None = None
+        self._identity: PluginIdentity | None = None
         self._watch: asyncio.Task[None] | None = None
         self._killed_because: str | None = None
         self.stderr_tail: list[str] = []
@@ -271,33 +272,55 @@ class WorkerSlot(ConnectedSlot):
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
+    @property
+    def identity(self) -> PluginIdentity:
+        return self._identity or super().identity
+
     async def start(self) -> tuple[RunnerCatalogue, ToolCatalogue]:
         """Spawn, handshake, discover. If it raises `WireError`, `TimeoutError` or `OSError`, the process is gone."""
-        argv = self._source.command or (sys.executable, "-P", "-m", "bollard.runtime", str(self._source.path))
-        declared = self._source.env
+        declared, command = self._source.env, self._source.command
         if declared is None:
-            declared = await asyncio.to_thread(declared_environment, self._source.path)
+            manifest = await asyncio.to_thread(declared_worker, self._source.path)
+            declared, command = manifest.env, command or manifest.command
         environment = worker_environment(os.environ, declared)
         secrets = [environment[name] for name in declared if name in environment]
         self._mask.hide(secrets)
         if self._worker_log is not None:
             self._worker_log.hide(secrets)
-        self._process = await spawn_worker(argv, environment=environment, output=self._printed)
+        self._process = await self._spawn(command, environment)
         end = HostEnd(self._process.transport, self)
         try:
             with contextlib.suppress(ProcessLookupError):  # it has ended already, and its connection reports that
                 _limit(self._process.pid)
             async with asyncio.timeout(self._start_s):
-                introduced = await end.initialize(self._host_version)
-                _check_identity(self._source, introduced.plugin)
-                runners, tools = await end.list_runners(), await _list_tools(end)
+                introduced = (await end.initialize(self._host_version)).plugin
+                if command and introduced.digest is None:
+                    introduced = await self._with_digest(introduced)
+                _check_identity(self._source, introduced)
+                runners, tools = await end.list_runners(), await end.list_tools()
         except BaseException:
             self._gone = True
             await self._process.kill()
             raise
-        self._end = end
+        self._end, self._identity = end, introduced
         self._watch = asyncio.create_task(self._watch_heart(end))
         return runners, tools
+
+    async def _spawn(self, command: tuple[str, ...], environment: dict[str, str]) -> WorkerProcess:
+        """Start the Python runtime, or the program of the plugin in the plugin's folder."""
+        path = self._source.path
+        if not command:
+            argv = [sys.executable, "-P", "-m", "bollard.runtime", str(path)]
+            return await spawn_worker(argv, environment=environment, output=self._printed)
+        folder = path if path.is_dir() else path.parent
+        argv = worker_argv(command, folder, environment)
+        return await spawn_worker(argv, environment=environment, output=self._printed, cwd=folder)
+
+    async def _with_digest(self, identity: PluginIdentity) -> PluginIdentity:
+        """Add the digest of the plugin's files for a program that does not report one. The host reads the files that
+        the program was started from: those of an installed plugin are checked and read-only."""
+        digest = self._source.digest or await asyncio.to_thread(digest_of_plugin, self._source.path)
+        return identity.model_copy(update={"digest": digest})
 
     async def stop(self, grace_s: float) -> None:
         """Let runs end, then end the process and everything it spawned."""
@@ -355,16 +378,6 @@ class WorkerSlot(ConnectedSlot):
         _log.info(line, plugin=self._source.name, stream=stream)
         if self._worker_log is not None:
             self._worker_log.say(stream, line, pid=self.pid)
-
-
-async def _list_tools(end: HostEnd) -> ToolCatalogue:
-    """A worker without tools need not support the method."""
-    try:
-        return await end.list_tools()
-    except RemoteError as error:
-        if error.code != METHOD_NOT_FOUND:
-            raise
-        return ToolCatalogue(tools=(), problems=())
 
 
 def _check_identity(source: PluginSource, identity: PluginIdentity) -> None:

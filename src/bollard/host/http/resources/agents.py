@@ -40,12 +40,7 @@ _LISTED: Final = answer_body(
 _AGENT: Final = shown_as(
     "Agent",
     SavedAgent,
-    {
-        "agent_id": "polly",
-        "runner_id": "plugin:local/parrot/default",
-        "label": {"en_US": "Polly"},
-        "warnings": [],
-    },
+    {"agent_id": "polly", "runner_id": "plugin:local/parrot/default", "label": {"en_US": "Polly"}, "warnings": []},
     agent_id=TEXT,  # the id of a built-in agent may be longer than a chosen one
     warnings=array_of(fields(reason=TEXT, message=TEXT, hint=TEXT, details=map_of(TEXT))),
 )

@@ -33,7 +33,7 @@ class RollbackPlugin(Strict):
     digest: str | None = Field(default=None, pattern=r"^[0-9a-f]{6,64}$")
 
 
-ASKS: Final = fields(runners=ANY, env=array_of(TEXT), tools=ANY)
+ASKS: Final = fields({"command": array_of(TEXT)}, runners=ANY, env=array_of(TEXT), tools=ANY)
 _VERSION: Final = fields(digest=TEXT, version=TEXT, asks=ASKS, consented_by=TEXT, consented_ms=NUMBER)
 _WORKER: Final = fields(pid=maybe(NUMBER), runs=NUMBER, status=choice("ready", "silent", "draining"))
 LISTED: Final = answer_body(
