@@ -59,6 +59,54 @@ def runtime(steady_host, plugin: Path, tmp_path: Path):
         process.wait()
 
 
+TINY = (Path(__file__).parents[1] / "doubles" / "tiny_worker.py").read_text(encoding="utf-8")
+PROGRAM = """
+apiVersion: bollard/v1
+kind: Plugin
+metadata: {author: acme, name: tiny, version: 1.0.0, label: {en_US: Tiny}}
+spec:
+  command: [./worker, --from-manifest]
+  runners:
+    - {name: default, label: {en_US: Tiny}}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A folder with a worker that is a program, and its manifest."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "worker").write_text(TINY, encoding="utf-8")
+    (folder / "worker").chmod(0o755)
+    (folder / "manifest.yaml").write_text(PROGRAM, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def program_runtime(steady_host, tmp_path: Path):
+    """`bollard runtime` with these words, ended with the test."""
+    started: list[subprocess.Popen] = []
+
+    def start(*words: str, cwd: Path) -> subprocess.Popen:
+        variables = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "BOLLARD_TOKEN": "x", "MINE": "1"}
+        with (tmp_path / "said").open("ab") as said:
+            process = subprocess.Popen(
+                [BOLLARD, "runtime", *words],
+                cwd=cwd,
+                env=environment(**variables),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait()
+
+
 def until(ask, name: str, status: str) -> dict:
     """The runtime, once it has this status."""
     deadline = time.monotonic() + PATIENCE_S
@@ -130,9 +178,43 @@ def test_what_cannot_work_is_said_with_a_hint(ask, bollard, plugin: Path, steady
         ((str(plugin), "--connect", "nonsense", "--enroll", "x"), 4, "is not the address of a host"),
         ((str(plugin), "--connect", "ws://127.0.0.1:1", "--enroll", "x"), 4, "cannot be reached"),
         ((str(tmp_path / "absent"), "--connect", steady_host.url), 2, "does not exist"),
+        (("--", "no-such-program", "worker.mjs", "--connect", steady_host.url), 2, "no-such-program is neither a file"),
+        (("--", "sh", "worker.sh"), 2, "--connect is missing"),
     ):
         refused = bollard("runtime", *arguments, **own)
         assert (refused.code, said in refused.err, "hint: " in refused.err) == (code, True, True), refused.err
         assert "Traceback" not in refused.err
     assert ask("runtimes", "enroll", "Bad Name").code == 4
     assert ask("runtimes", "consent", "absent", "--yes").code == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "argument"),
+    [
+        ("behind", ("--", "./worker", "--typed", "--connect", "URL", "--enroll", "CODE"), "--typed"),
+        ("before", ("--connect", "URL", "--enroll", "CODE", "--", "./worker", "--typed"), "--typed"),
+        ("folder", (".", "--connect", "URL", "--enroll", "CODE"), "--from-manifest"),
+    ],
+)
+def test_a_program_serves_a_host_from_another_machine(
+    ask, program_runtime, tiny: Path, steady_host, tmp_path: Path, name: str, words: tuple[str, ...], argument: str
+) -> None:
+    code = ask("runtimes", "enroll", name).json["code"]
+    filled = [{"URL": steady_host.url, "CODE": code}.get(word, word) for word in words]
+    process = program_runtime(*filled, cwd=tiny)
+    until(ask, name, "waiting")
+    assert ask("runtimes", "consent", name, "--yes").code == 0
+    talked = ask("chat", "--agent", "tiny", "--message", "hi", "--text")
+    assert "tiny: hi" in talked.out, talked.err
+    logs = ask("plugin", "logs", "acme/tiny", "--text").out
+    assert f"arguments {argument} in {tiny} with" in logs
+    assert "MINE" in logs
+    assert "BOLLARD_" not in logs
+    crashed = ask("chat", "--agent", "tiny", "--message", "crash")
+    assert "runner.crashed" in crashed.out
+    assert process.wait(PATIENCE_S) == 3, "a supervisor starts it again"
+    assert "the program ended with code 7" in (tmp_path / "said").read_text()
+    again = program_runtime(*[word for word in filled if word not in ("--enroll", code)], cwd=tiny)
+    until(ask, name, "ready")
+    assert ask("runtimes", "revoke", name).code == 0
+    assert again.wait(PATIENCE_S) == 4

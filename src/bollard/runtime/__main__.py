@@ -14,18 +14,20 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final, Literal, NoReturn, cast
+from typing import Any, Final, Literal, NoReturn, Protocol, cast
 
 from bollard import __version__
 from bollard.extras import install_command
 from bollard.manifest import PluginLoadError
 from bollard.protocol import CHANNEL_FD_VARIABLE, WorkerIdentity
 from bollard.runtime.limits import EXIT_GRACE_S, HOST_SILENCE_S
+from bollard.runtime.manifest_file import read_manifest
 from bollard.runtime.output import capture_output
 from bollard.runtime.plugin_loader import LoadedPlugin, load_plugin
 from bollard.runtime.watchdog import Watchdog
 from bollard.runtime.worker import Worker
 from bollard.wire import ChannelClosed, IncompatiblePeer, Transport, WireError, connect_socket
+from bollard.wire.manifest_text import declared_worker
 
 
 def detach_forked_children(channel: int | None) -> None:
@@ -81,19 +83,29 @@ _RESTART = -1
 """Instead of an exit code: the process restarts itself."""
 
 Dial = Callable[[], Awaitable[Transport]]
-ServeEnd = Literal["stopped", "dismissed", "lost"]
-"""Stopped by a signal, dismissed by the host, or the connection was lost."""
+ServeEnd = Literal["stopped", "dismissed", "lost", "ended"]
+"""Stopped by a signal, dismissed by the host, the connection was lost, or the program ended by itself."""
 
 
 def _parse_arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bollard.runtime", description="Serve one plugin to a host.")
-    parser.add_argument("plugin", type=Path, help="a plugin folder, or one Python file with a runner")
+    parser = argparse.ArgumentParser(
+        prog="python -m bollard.runtime",
+        description="Serve one plugin to a host.",
+        epilog="Instead of a plugin: -- COMMAND…, a program that is the worker. It needs --connect.",
+    )
+    parser.add_argument("plugin", type=Path, nargs="?", help="a plugin folder, or one Python file with a runner")
     parser.add_argument("--connect", metavar="URL", help="dial a host over WebSocket instead of an inherited socket")
     parser.add_argument(
         "--key", type=Path, metavar="FILE", help="the key of an enrolled runtime; it dials again and again"
     )
     parser.add_argument("--again", action="store_true", help="it was connected just now: do not dial at once")
-    arguments = parser.parse_args(argv)
+    words = argv.index("--") if "--" in argv else len(argv)
+    arguments = parser.parse_args(argv[:words])
+    arguments.command = argv[words + 1 :]
+    if (arguments.plugin is None) == (not arguments.command):
+        parser.error("name a plugin, or a command after --")
+    if arguments.command and arguments.connect is None:
+        parser.error("a command needs --connect")
     if arguments.key is not None and arguments.connect is None:
         parser.error("--key needs --connect")
     return arguments
@@ -171,7 +183,69 @@ def _prepare_remote_dial(arguments: argparse.Namespace) -> Dial:
     return connect_enrolled
 
 
-async def _watch_silence(worker: Worker) -> None:
+class Served(Protocol):
+    """What serves a host over one connection: a plugin in Python, or a program."""
+
+    @property
+    def dismissed(self) -> bool:
+        """Whether the host has sent `shutdown`."""
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of a program that ended by itself."""
+        ...
+
+    @property
+    def heard_at(self) -> float:
+        """When the last frame of the host arrived, on the loop's clock."""
+        ...
+
+    async def serve(self) -> str:
+        """Serve until the connection ends, and return the reason."""
+        ...
+
+    def hang_up(self, reason: str) -> None:
+        """Close the connection and end."""
+        ...
+
+
+Serve = Callable[[Transport], Served]
+
+
+class PluginServer:
+    """Serves a plugin in Python, with its output captured and its loop watched."""
+
+    def __init__(self, transport: Transport, plugin: LoadedPlugin) -> None:
+        identity = WorkerIdentity(name="bollard.runtime", version=__version__, language="python")
+        self._worker = Worker(transport, plugin, identity)
+
+    exit_code: int | None = None
+
+    @property
+    def dismissed(self) -> bool:
+        return self._worker.dismissed
+
+    @property
+    def heard_at(self) -> float:
+        return self._worker.heard_at
+
+    def hang_up(self, reason: str) -> None:
+        self._worker.hang_up(reason)
+
+    async def serve(self) -> str:
+        watchdog = Watchdog(self._worker.blocked)
+        watchdog.start()
+        # Everything loaded so far lives as long as the process, so the collector can skip it.
+        gc.collect()
+        gc.freeze()
+        with capture_output(self._worker.printed):
+            reason = await self._worker.serve()
+        watchdog.stop()
+        return reason
+
+
+async def _watch_silence(worker: Served) -> None:
     """Hang up when a remote host is silent for too long: the connection may be half-open."""
     loop = asyncio.get_running_loop()
     # Sleeps until the earliest possible deadline.
@@ -180,7 +254,7 @@ async def _watch_silence(worker: Worker) -> None:
     worker.hang_up(f"the host was silent for {HOST_SILENCE_S:g} s")
 
 
-async def _serve(plugin: LoadedPlugin, dial: Dial, *, remote: bool) -> ServeEnd:
+async def _serve(build: Serve, dial: Dial, *, remote: bool) -> ServeEnd:
     """Serve until the connection ends, and return how it ended."""
     loop = asyncio.get_running_loop()
     stop = _StopRequest()
@@ -191,23 +265,17 @@ async def _serve(plugin: LoadedPlugin, dial: Dial, *, remote: bool) -> ServeEnd:
         transport = await stop.dialling
     except asyncio.CancelledError:
         return "stopped"
-    identity = WorkerIdentity(name="bollard.runtime", version=__version__, language="python")
-    worker = stop.worker = Worker(transport, plugin, identity)
-    watchdog = Watchdog(worker.blocked)
-    watchdog.start()
+    worker = stop.worker = build(transport)
     silence = loop.create_task(_watch_silence(worker)) if remote else None
-    # Everything loaded so far lives as long as the process, so the collector can skip it.
-    gc.collect()
-    gc.freeze()
-    with capture_output(worker.printed):
-        reason = await worker.serve()
-    watchdog.stop()
+    reason = await worker.serve()
     if silence is not None:
         silence.cancel()
         _write_stderr(f"the host let this runtime go: {reason}" if worker.dismissed else reason)
-    if worker.dismissed and not stop.asked:
+    if stop.asked:
+        return "stopped"
+    if worker.dismissed:
         return "dismissed"
-    return "stopped" if stop.asked else "lost"
+    return "lost" if worker.exit_code is None else "ended"
 
 
 async def _run_dial(dial: Dial) -> Transport:
@@ -220,7 +288,7 @@ class _StopRequest:
     def __init__(self) -> None:
         self.asked = False
         self.dialling: asyncio.Task[Transport] | None = None
-        self.worker: Worker | None = None
+        self.worker: Served | None = None
 
     def ask(self) -> None:
         self.asked = True
@@ -261,17 +329,36 @@ def main(argv: list[str]) -> int:
         dial = _prepare_dial(arguments)
         if arguments.connect is None:
             watch_parent()
-        plugin = load_plugin(arguments.plugin)
-        ended = _run(_serve(plugin, dial, remote=arguments.connect is not None))
+        ended = _run(_serve(_load(arguments), dial, remote=arguments.connect is not None))
     except PluginLoadError as error:
         _write_stderr(str(error))
         return EXIT_PLUGIN
     except WireError as error:
         _write_stderr(str(error))
         return EXIT_CHANNEL
+    if ended == "ended":
+        return EXIT_PLUGIN
     if arguments.key is None or ended == "stopped":
         return 0
     return EXIT_CHANNEL if ended == "dismissed" else _RESTART
+
+
+def _load(arguments: argparse.Namespace) -> Serve:
+    """Load the plugin or find the program, before the host is dialled. Raises `PluginLoadError`."""
+    path: Path | None = arguments.plugin
+    command = tuple(arguments.command) if path is None else declared_worker(path).command
+    if not command or arguments.connect is None:
+        plugin = load_plugin(path or Path())
+        return lambda transport: PluginServer(transport, plugin)
+    # A local worker starts without the relay.
+    from bollard.runtime.program import Program, ProgramRelay  # noqa: PLC0415
+
+    if path is None:
+        program = Program.of_command(command, Path.cwd(), os.environ)
+    else:
+        read_manifest(path)
+        program = Program.of_plugin(path.resolve(), command, os.environ)
+    return lambda transport: ProgramRelay(transport, program, _write_stderr)
 
 
 def _run_process(argv: list[str]) -> NoReturn:
@@ -302,7 +389,10 @@ def _restart() -> NoReturn:
     """
     _end_children()
     rest = sys.orig_argv[1:]
-    os.execv(sys.executable, [sys.executable, *rest, *(() if "--again" in rest else ("--again",))])  # noqa: S606
+    at = rest.index("bollard.runtime") + 1
+    if rest[at : at + 1] != ["--again"]:  # before the arguments: a command may follow them
+        rest.insert(at, "--again")
+    os.execv(sys.executable, [sys.executable, *rest])  # noqa: S606
 
 
 def _end_children() -> None:

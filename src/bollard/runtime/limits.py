@@ -22,6 +22,10 @@ OPEN_LINES: Final = 1024
 """Runs with an unfinished line; beyond that the oldest line is sent unfinished."""
 LOG_FIELDS_BYTES: Final = 64 * KIB
 """Fields of one log record, as JSON; larger fields are replaced by a notice."""
+PROGRAM_FILES: Final = 10_000
+"""Files that the digest of a program covers."""
+PROGRAM_BYTES: Final = 500 * 1024 * KIB
+"""Bytes of those files."""
 CLOSE_GRACE_S: Final = 0.5
 """Minimum time that runners have to close after their runs."""
 SILENCED_PAUSE_S: Final = 0.01

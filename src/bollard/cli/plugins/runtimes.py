@@ -151,8 +151,8 @@ app.add_delete(RUNTIMES, ("name", Name), "revoke")
 @single_command("runtime")
 def runtime(
     shell: Shell,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="plugin.path")],
-    connect: Annotated[str, typer.Option("--connect", metavar="URL", help="runtime.connect")],
+    words: Annotated[list[str], typer.Argument(metavar="PATH | -- CMD…", help="runtime.words")],
+    connect: Annotated[str | None, typer.Option("--connect", metavar="URL", help="runtime.connect")] = None,
     enroll: Annotated[str | None, typer.Option("--enroll", metavar="CODE", help="runtime.enroll")] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="runtime.key")] = None,
 ) -> int:
@@ -160,18 +160,50 @@ def runtime(
     from bollard.runtime.remote_host import read_address
     from bollard.wire import WireError
 
-    if not path.exists():
-        raise UsageProblem("error.no_path", "hint.plugin_path", path=path)
+    options = {"--connect": connect, "--enroll": enroll, "--key": None if key is None else str(key)}
+    words, options = _with_trailing_options(words, options)
+    url, enroll = options["--connect"], options["--enroll"]
+    if url is None:
+        raise UsageProblem("error.no_connect", "hint.no_connect")
+    path, command = _served(words)
     try:
-        address = read_address(connect)
-        file = key or _key_path(address, path)
+        address = read_address(url)
+        file = Path(options["--key"]) if options["--key"] is not None else _key_path(address, path)
         if enroll is not None:
             _enrol(shell, address, enroll, file)
         elif not file.exists():
             raise UsageProblem("error.not_enrolled", "hint.not_enrolled", path=file)
     except WireError as error:
         raise _problem_of(error) from error
-    _become_worker(path, connect, file)
+    _become_worker(command or [str(path)], url, file, is_command=bool(command))
+
+
+def _with_trailing_options(words: list[str], options: dict[str, str | None]) -> tuple[list[str], dict[str, str | None]]:
+    """Read options behind a command, as in `-- node worker.mjs --connect URL`, unless they stand before it."""
+    rest, given = list(words), dict(options)
+    if given["--connect"] is None:
+        while len(rest) > 2 and rest[-2] in given and given[rest[-2]] is None:
+            given[rest[-2]] = rest[-1]
+            del rest[-2:]
+    return rest, given
+
+
+def _served(words: list[str]) -> tuple[Path, list[str]]:
+    """The code of the worker, and its command; the command is empty for a plugin."""
+    from bollard.runtime import PluginLoadError
+    from bollard.runtime.program import code_of
+
+    path = Path(words[0])
+    if len(words) == 1 and (path.is_dir() or path.suffix == ".py"):
+        if not path.exists():
+            raise UsageProblem("error.no_path", "hint.plugin_path", path=path)
+        return path, []
+    try:
+        return code_of(words, Path()), words
+    except PluginLoadError as error:
+        if len(words) == 1:
+            raise UsageProblem("error.no_path", "hint.runtime_path", path=path) from error
+        raise UsageProblem("error.no_program", "hint.no_program", program=words[0]) from error
 
 
 def _key_path(address: "HostAddress", plugin: Path) -> Path:
@@ -207,8 +239,9 @@ def _problem_of(error: "WireError") -> WorkerProblem:
     return problem
 
 
-def _become_worker(path: Path, url: str, key: Path) -> NoReturn:
+def _become_worker(words: list[str], url: str, key: Path, *, is_command: bool) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
-    arguments = ["-P", "-m", "bollard.runtime", str(path), "--connect", url, "--key", str(key)]
+    arguments = ["-P", "-m", "bollard.runtime", "--connect", url, "--key", str(key)]
+    arguments += ["--", *words] if is_command else words
     os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606 -- the worker gets the signals

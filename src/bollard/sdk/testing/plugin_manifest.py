@@ -58,7 +58,7 @@ def _file_of(target: object) -> Path | None:
 
 
 def _find_entry(reading: ManifestReading, declaration: RunnerDeclaration) -> PluginRunner | None:
-    found = [entry for entry in reading.runners if _names(entry.entry, declaration.target)]
+    found = [entry for entry in reading.runners if entry.entry and _names(entry.entry, declaration.target)]
     same_name = [entry for entry in found if entry.name == declaration.name]
     return next(iter(same_name or found), None)
 
