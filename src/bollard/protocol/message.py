@@ -134,6 +134,7 @@ ContentElement = Annotated[
     | Annotated[OtherContent, Tag("other")],
     Discriminator(_content_tag),
 ]
+"""One element of a message: `TextContent`, an image, a file, `ArtifactContent`, or an element of a newer peer."""
 
 
 class FunctionCall(Tolerant):

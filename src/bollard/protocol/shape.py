@@ -44,6 +44,7 @@ Int = Annotated[int, _Exact()]
 Number = Annotated[float, _Exact()]
 Flag = Annotated[bool, _Exact()]
 JsonObject = dict[str, JsonValue]
+"""A JSON object: text keys, and any JSON value."""
 
 Timestamp = Annotated[Number, Field(ge=0, description="Epoch seconds, millisecond precision.")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, lower-case hex.")]

@@ -59,10 +59,11 @@ class ModelsApi(Namespace):
         return self._ask_stream("models.stream", MessageChunk, fields)
 
     async def rerank(
-        self, model_id: str, query: str, documents: Sequence[str], top_k: int | None = None
+        self, model_id: str, query: str, documents: Sequence[str], limit: int | None = None, *, top_k: int | None = None
     ) -> tuple[RerankScore, ...]:
-        """Score documents against the query, best first; at most 64 documents."""
-        fields = {"model_id": model_id, "query": query, "documents": documents, "top_k": top_k}
+        """Score at most 64 documents against the query. Returns the best ones first, all of them without `limit`."""
+        most = limit if top_k is None else top_k
+        fields = {"model_id": model_id, "query": query, "documents": documents, "top_k": most}
         return (await self._ask("models.rerank", RerankResult, fields)).results
 
     async def embed(self, model_id: str, texts: Sequence[str]) -> list[list[float]]:
@@ -109,10 +110,11 @@ class KnowledgeApi(Namespace):
         return (await self._ask("knowledge.list", KnowledgeBaseList, {})).knowledge_bases
 
     async def retrieve(
-        self, kb_id: str, query: str, top_k: int = 5, filters: JsonObject | None = None
+        self, kb_id: str, query: str, limit: int = 5, filters: JsonObject | None = None, *, top_k: int | None = None
     ) -> tuple[KnowledgeChunk, ...]:
-        """Return the best matching chunks with their sources."""
-        fields = {"kb_id": kb_id, "query": query, "top_k": top_k, "filters": filters}
+        """Return the best matching chunks with their sources, at most 50."""
+        most = limit if top_k is None else top_k
+        fields = {"kb_id": kb_id, "query": query, "top_k": most, "filters": filters}
         return (await self._ask("knowledge.retrieve", KnowledgeResult, fields)).chunks
 
 
@@ -141,11 +143,13 @@ class HistoryApi(Namespace):
         }
         return await self._ask("history.page", HistoryPage, fields)
 
-    async def search(self, query: str, filters: JsonObject | None = None, top_k: int = 10) -> HistorySearchResult:
+    async def search(
+        self, query: str, filters: JsonObject | None = None, limit: int = 10, *, top_k: int | None = None
+    ) -> HistorySearchResult:
         """Return the best matching items, at most 50."""
-        return await self._ask(
-            "history.search", HistorySearchResult, {"query": query, "filters": filters, "top_k": top_k}
-        )
+        most = limit if top_k is None else top_k
+        fields = {"query": query, "filters": filters, "top_k": most}
+        return await self._ask("history.search", HistorySearchResult, fields)
 
 
 class EventsApi(Namespace):
@@ -208,7 +212,10 @@ class HostApi(Namespace):
 
 
 class RunApi:
-    """The run API of one run. Every call raises `AgentAPIException` if the host refuses it."""
+    """The run API of one run, by family. Every call raises `AgentAPIException` if the host refuses it.
+
+    `top_k` is the old name of `limit` and wins over it.
+    """
 
     def __init__(self, caller: ApiCaller) -> None:
         self._caller = caller

@@ -58,7 +58,10 @@ def _log_here(level: LogLevel, message: str, fields: JsonObject) -> None:
 
 
 class RunContext(Generic[C]):
-    """One run. `config` is the runner's configuration model, or plain JSON where it declares none."""
+    """One run: its event, its configuration, its API and the results that it may yield.
+
+    `config` is the runner's configuration model, or plain JSON where it declares none. The host creates the context.
+    """
 
     __slots__ = ("_api", "_caller", "_clock", "_log", "_until", "config", "raw")
 
@@ -83,10 +86,12 @@ class RunContext(Generic[C]):
 
     @property
     def run_id(self) -> str:
+        """The id of this run."""
         return self.raw.run_id
 
     @property
     def trigger(self) -> AgentTrigger:
+        """Why the run started: the kind of its event, and its source."""
         return self.raw.trigger
 
     @property
@@ -96,18 +101,22 @@ class RunContext(Generic[C]):
 
     @property
     def conversation(self) -> ConversationContext | None:
+        """The conversation of the event; `None` for an event without one."""
         return self.raw.conversation
 
     @property
     def actor(self) -> ActorContext | None:
+        """Who caused the event; `None` if the host does not know."""
         return self.raw.actor
 
     @property
     def subject(self) -> SubjectContext | None:
+        """What the event is about, such as a ticket; `None` where there is nothing."""
         return self.raw.subject
 
     @property
     def input(self) -> AgentInput:
+        """The text, the content and the attachments of the event."""
         return self.raw.input
 
     @property
@@ -134,14 +143,17 @@ class RunContext(Generic[C]):
 
     @property
     def runtime(self) -> AgentRuntimeContext:
+        """The host, the trace and the time limit of the run."""
         return self.raw.runtime
 
     @property
     def adapter(self) -> AdapterContext | None:
+        """Additions of the channel that the event came from."""
         return self.raw.adapter
 
     @property
     def metadata(self) -> JsonObject:
+        """Additions of the host."""
         return self.raw.metadata
 
     # --- actions ---

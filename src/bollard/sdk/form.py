@@ -66,16 +66,27 @@ class FallbackModels(BaseModel):
 
 
 Text = Annotated[str, Form("text")]
+"""A text of several lines."""
 Prompt = Annotated[str, Form("prompt-editor")]
+"""A prompt."""
 ModelSelector = Annotated[str | None, Form("llm-model-selector")]
+"""The id of a model; `None` if none is selected."""
 ModelFallback = Annotated[FallbackModels | None, Form("model-fallback-selector")]
+"""A model and its fallbacks."""
 RerankModel = Annotated[str | None, Form("rerank-model-selector")]
+"""The id of a model that reranks."""
 EmbeddingModel = Annotated[str | None, Form("embedding-model-selector")]
+"""The id of a model that embeds."""
 Outpost = Annotated[str | None, Form("outpost-selector")]
+"""The id of an outpost."""
 File = Annotated[str | None, Form("file")]
+"""The id of a file."""
 KnowledgeBases = Annotated[tuple[str, ...], Form("knowledge-base-multi-selector")]
+"""Ids of knowledge bases."""
 Tools = Annotated[tuple[str, ...], Form("tool-multi-selector")]
+"""Names of tools."""
 Files = Annotated[tuple[str, ...], Form("array[file]")]
+"""Ids of files."""
 
 _MANY: Final = frozenset({"knowledge-base-multi-selector", "tool-multi-selector", "array[file]"})
 _SCALARS: Final[Mapping[object, FormType]] = {

@@ -42,30 +42,37 @@ class ToolContext:
 
     @property
     def run_id(self) -> str:
+        """The run that calls the tool."""
         return self.raw.run_id
 
     @property
     def workspace_id(self) -> str:
+        """The workspace of that run."""
         return self.raw.workspace_id
 
     @property
     def agent_id(self) -> str:
+        """The agent of that run."""
         return self.raw.agent_id
 
     @property
     def actor(self) -> ActorContext | None:
+        """Who caused the event of the run; `None` if unknown."""
         return self.raw.actor
 
     @property
     def conversation(self) -> ConversationContext | None:
+        """The conversation of the run; `None` if it has none."""
         return self.raw.conversation
 
     @property
     def locale(self) -> str | None:
+        """The language of the actor, such as `en_US`; `None` if unknown."""
         return self.raw.locale
 
     @property
     def traceparent(self) -> str | None:
+        """The W3C trace context of the call; `None` without tracing."""
         return self.raw.traceparent
 
 

@@ -26,12 +26,15 @@ class SystemClock:
     """The machine's time."""
 
     def now(self) -> float:
+        """Epoch seconds."""
         return time.time()
 
     def monotonic(self) -> float:
+        """Seconds that never go back."""
         return time.monotonic()
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after `delay_s`. Returns a function that cancels it."""
         return asyncio.get_running_loop().call_later(delay_s, callback).cancel
 
 
@@ -43,12 +46,15 @@ class ManualClock:
         self._waiting: list[tuple[float, Callable[[], None]]] = []
 
     def now(self) -> float:
+        """Epoch seconds."""
         return self._now
 
     def monotonic(self) -> float:
+        """Seconds that never go back."""
         return self._now
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after `delay_s`. Returns a function that cancels it."""
         entry = (self._now + delay_s, callback)
         self._waiting.append(entry)
 

@@ -108,6 +108,7 @@ class LiveRun:
 
     @property
     def run_id(self) -> str:
+        """The id of the run."""
         return self._ledger.context.run_id
 
     @property
