@@ -363,8 +363,8 @@ def test_a_program_that_asks_for_more_than_its_manifest_is_told_so(bollard, writ
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        ("[no-such-program]", "no-such-program is not on the PATH"),
-        ("[bin/nothing]", "bin/nothing is not an executable file"),
+        ("[no-such-program]", "no-such-program, the program of tiny, is not on the PATH"),
+        ("[bin/nothing]", "bin/nothing is not an executable file in tiny"),
         ("[python3, -c, 'raise SystemExit(\"no luck\")']", "no luck"),
     ],
 )

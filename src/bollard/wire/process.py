@@ -167,18 +167,28 @@ def worker_environment(inherited: Mapping[str, str], declared: Iterable[str] = (
     return {name: value for name, value in inherited.items() if name in names}
 
 
+class ProgramNotFound(OSError):
+    """The program of a worker cannot be executed. A program with a slash is a file of the plugin's folder."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self.is_file = "/" in program
+        place = "an executable file in the plugin's folder" if self.is_file else "on the PATH"
+        super().__init__(f"{program} is not {place}")
+
+
 def worker_argv(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> list[str]:
     """The arguments of a process for the command of a plugin. A program with a slash is a file of the plugin's folder;
-    another one is searched on the PATH of the worker. Raises `OSError` with a sentence that names the program."""
+    another one is searched on the PATH of the worker. Raises `ProgramNotFound`."""
     program, *arguments = command
     if "/" in program:
         path = folder / program
         if not path.is_file() or not os.access(path, os.X_OK):
-            raise FileNotFoundError(f"{program} is not an executable file in the plugin's folder")
+            raise ProgramNotFound(program)
         return [str(path), *arguments]
     found = shutil.which(program, path=environment.get("PATH", os.defpath))
     if found is None:
-        raise FileNotFoundError(f"{program} is not on the PATH")
+        raise ProgramNotFound(program)
     return [str(Path(found).absolute()), *arguments]
 
 

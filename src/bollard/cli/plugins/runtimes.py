@@ -151,7 +151,7 @@ app.add_delete(RUNTIMES, ("name", Name), "revoke")
 @single_command("runtime")
 def runtime(
     shell: Shell,
-    words: Annotated[list[str], typer.Argument(metavar="PATH | -- CMD…", help="runtime.words")],
+    words: Annotated[list[str], typer.Argument(metavar="PATH | -- CMD", help="runtime.words")],
     connect: Annotated[str | None, typer.Option("--connect", metavar="URL", help="runtime.connect")] = None,
     enroll: Annotated[str | None, typer.Option("--enroll", metavar="CODE", help="runtime.enroll")] = None,
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="runtime.key")] = None,

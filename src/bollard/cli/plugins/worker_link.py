@@ -28,6 +28,7 @@ from bollard.wire import (
     CallTimeout,
     CatalogueProblem,
     HostEnd,
+    ProgramNotFound,
     Strike,
     WireError,
     WorkerProcess,
@@ -140,6 +141,9 @@ async def start_worker(path: Path, events: LinkEvents, text: Text, *, timeout_s:
         if declared is not None and declared.command:
             argv = worker_argv(declared.command, folder, environment)
         process = await spawn_worker(argv, environment=environment, output=output, cwd=folder)
+    except ProgramNotFound as error:
+        key = "error.program_file" if error.is_file else "error.program_path"
+        raise WorkerProblem(key, "hint.program", path=path, program=error.program) from error
     except OSError as error:
         raise WorkerProblem("error.program", "hint.program", path=path, detail=str(error)) from error
     end = HostEnd(process.transport, events)
