@@ -155,6 +155,8 @@ def test_the_code_of_a_command_is_the_folder_of_its_first_file(folder: Path) -> 
     assert code_of(["node", "--trace-warnings", "sub/worker.mjs"], folder) == folder / "sub"
     assert code_of(["./worker"], folder) == folder
     assert code_of(["sh"], folder) == Path(shutil.which("sh") or "").resolve()
+    assert code_of(["/bin/sh"], folder) == Path("/bin/sh").resolve()
+    assert code_of(["/bin/sh", "worker"], folder) == folder
     for command in (["no-such-program"], ["./nothing"]):
         with pytest.raises(PluginLoadError, match="neither a file nor on the PATH"):
             code_of(command, folder)

@@ -28,15 +28,16 @@ from bollard.wire.process import PipeName
 
 
 def code_of(command: Sequence[str], folder: Path) -> Path:
-    """The code that a command runs: the folder of the first of its words that is a file, or the program on the PATH.
+    """The code that a command runs: the folder of the first of its words that is a file, or else the program itself.
 
-    In `node worker.mjs` that is the folder of `worker.mjs`. Raises `PluginLoadError` if there is no such program.
+    In `node worker.mjs` that is the folder of `worker.mjs`. A program on the PATH or with an absolute path belongs to
+    the machine and is not such a word. Raises `PluginLoadError` if there is no such program.
     """
-    words = command if "/" in command[0] else command[1:]
+    words = command if "/" in command[0] and not command[0].startswith("/") else command[1:]
     file = next((path for path in (folder / word for word in words) if path.is_file()), None)
     if file is not None:
         return file.resolve().parent
-    program = None if "/" in command[0] else shutil.which(command[0])
+    program = shutil.which(command[0])
     if program is None:
         raise _unusable(shlex.join(command), f"{command[0]} is neither a file nor on the PATH")
     return Path(program).resolve()
@@ -158,13 +159,13 @@ class ProgramRelay:
         self._end(reason)
 
     def _program_lost(self, reason: str) -> None:
-        """The program exited, or reads nothing any more."""
+        """The program closed its connection, and has the grace to exit, or reads nothing any more."""
         del reason
         self._disconnected.set()
-        self._spawn(self._kill())
+        self._spawn(self._stop())
 
-    async def _kill(self) -> None:
-        await self._process.kill()
+    async def _stop(self) -> None:
+        await self._process.stop(EXIT_GRACE_S)
 
     def _end(self, reason: str) -> None:
         if not self._ended.done():
