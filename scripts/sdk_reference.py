@@ -82,7 +82,8 @@ def alias_of(name: str, door: ModuleType) -> tuple[str, str]:
     for source in (*Path(door.__file__ or "").parent.glob("*.py"), *(ROOT / "src/bollard/protocol").glob("*.py")):
         body = tree_of(str(source)).body
         for node, after in zip(body, [*body[1:], None], strict=True):
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            assigned = isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+            target = (node.targets[0] if isinstance(node, ast.Assign) else node.target) if assigned else None
             if isinstance(target, ast.Name) and target.id == name:
                 text = (
                     after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
