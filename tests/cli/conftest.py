@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 from tests.cli.loaded_command import LoadedCommand
 from tests.ports import free_port
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 PATIENCE_S = 120
+ROWS = 40
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 
@@ -104,12 +106,15 @@ class Terminal:
 
     def __init__(self, arguments: tuple[str, ...], cwd: Path, columns: int, variables: dict[str, str]) -> None:
         self.shown = ""
+        self.raw = ""
+        """With the escape sequences."""
         self._seen = 0
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
-            os.execve(BOLLARD, [BOLLARD, *arguments], environment(TERM="xterm", **variables))
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+            own = {"TERM": "xterm", "XDG_STATE_HOME": str(cwd / "state"), **variables}
+            os.execve(BOLLARD, [BOLLARD, *arguments], environment(**own))
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
 
     def expect(self, pattern: str) -> str:
         """Wait until something new fits the pattern; gives the text up to its end."""
@@ -129,8 +134,12 @@ class Terminal:
             data = os.read(self._fd, 65536)
         except OSError:  # the other side is closed
             return False
-        self.shown += ANSI.sub("", data.decode("utf-8", "replace"))
+        self._take(data)
         return bool(data)
+
+    def _take(self, data: bytes) -> None:
+        self.raw += data.decode("utf-8", "replace")
+        self.shown += ANSI.sub("", data.decode("utf-8", "replace"))
 
     def send(self, text: str) -> None:
         os.write(self._fd, text.encode())
@@ -149,6 +158,55 @@ class Terminal:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         os.close(self._fd)
+
+
+class DrawnTerminal(Terminal):
+    """A command that moves the cursor, behind a terminal that draws: what a person sees, and what scrolled away."""
+
+    def __init__(self, arguments: tuple[str, ...], cwd: Path, columns: int, variables: dict[str, str]) -> None:
+        self._screen = pyte.HistoryScreen(columns, ROWS, history=10_000)
+        self._stream = pyte.ByteStream(self._screen)
+        super().__init__(arguments, cwd, columns, variables)
+
+    def _take(self, data: bytes) -> None:
+        self._stream.feed(data)
+
+    @property
+    def lines(self) -> list[str]:
+        """Every line from the first to the last that is not empty."""
+        width = self._screen.columns
+        gone = ["".join(line[column].data for column in range(width)) for line in self._screen.history.top]
+        return "\n".join(line.rstrip() for line in (*gone, *self._screen.display)).rstrip("\n").split("\n")
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def expect(self, pattern: str) -> str:
+        """Wait until the drawn lines fit the pattern; gives the text that fits."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := re.search(pattern, self.text, re.MULTILINE)):
+            assert time.monotonic() < deadline, f"{pattern!r} never came; shown:\n{self.text}"
+            assert self._read(), f"it ended before {pattern!r}; shown:\n{self.text}"
+        return found[0]
+
+    def resize(self, columns: int) -> None:
+        self._screen.resize(ROWS, columns)
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+
+
+@pytest.fixture
+def screen(tmp_path: Path) -> Iterator[Callable[..., DrawnTerminal]]:
+    """Start the command behind a terminal that draws."""
+    opened: list[DrawnTerminal] = []
+
+    def start(*arguments: str, columns: int = 80, **variables: str) -> DrawnTerminal:
+        opened.append(DrawnTerminal(arguments, tmp_path, columns, variables))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
 
 
 @pytest.fixture
@@ -350,6 +408,6 @@ def ada(steady_host: RunningHost, started: Callable[..., Any]) -> Callable[..., 
 
     def start(conversation: str, message: str = "go", agent: str = "steady") -> WatchedRun:
         arguments = ("--agent", agent, "--conversation", conversation, "--actor", "user:ada", "--message", message)
-        return WatchedRun(started("chat", *arguments, **steady_host.variables))
+        return WatchedRun(started("chat", "--json", *arguments, **steady_host.variables))
 
     return start

@@ -37,7 +37,7 @@ def messages_of(lines: list[Any]) -> list[dict[str, Any]]:
 
 
 def test_without_a_model_of_its_own_a_host_answers_with_the_built_in_one(host, bollard) -> None:
-    done = bollard("chat", "--agent", "assistant", "--message", "hello", **host.variables)
+    done = bollard("chat", "--json", "--agent", "assistant", "--message", "hello", **host.variables)
     assert done.code == 0, done.err
     (said,) = messages_of(done.lines)
     assert said["content"] == "You said: hello"
@@ -48,7 +48,7 @@ def test_the_model_that_the_environment_names_answers_and_its_key_is_shown_nowhe
     connected: RunningHost, bollard, own_provider: RunningProvider
 ) -> None:
     own_provider.reset()
-    done = bollard("chat", "--agent", "assistant", "--message", "hello", **connected.variables)
+    done = bollard("chat", "--json", "--agent", "assistant", "--message", "hello", **connected.variables)
     assert done.code == 0, done.err
     (asked,) = own_provider.bodies("/chat/completions")
     assert (asked["model"], asked["messages"][-1]["content"]) == ("loopback", "hello")
@@ -77,7 +77,7 @@ def test_with_that_model_the_assistant_calls_a_tool_and_cites_a_document(
     done("agents", "save", "-", stdin=json.dumps(agent))
 
     wanted = ("--message", 'call calculate {"expression": "6 * 7"}', "--message", "When is breakfast?")
-    said = messages_of(done("chat", "--agent", "assistant", *wanted).lines)
+    said = messages_of(done("chat", "--json", "--agent", "assistant", *wanted).lines)
     assert [message["role"] for message in said] == ["assistant", "tool", "assistant", "assistant"]
     assert said[0]["tool_calls"][0]["function"]["name"] == "calculate"
     assert said[2]["content"] == "The tools returned: 42"

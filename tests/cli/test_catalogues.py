@@ -42,6 +42,7 @@ DYNAMIC = (
     "capabilities.flow.",
     "capabilities.risk.",
     "channels.dedupe.",
+    "chat.command.",
     "channels.status.",
     "layer.",
     "resolve.decision.",

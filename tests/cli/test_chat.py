@@ -12,7 +12,7 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 def test_each_line_of_a_pipe_is_a_message_and_each_record_a_json_line(bollard, host) -> None:
-    done = bollard("chat", "--agent", "echo", stdin="one\n\ntwo\n", **host.variables)
+    done = bollard("chat", "--json", "--agent", "echo", stdin="one\n\ntwo\n", **host.variables)
 
     assert (done.code, done.err) == (0, "")
     ends = [line for line in done.lines if line["type"] == "run.ended"]
@@ -24,12 +24,21 @@ def test_each_line_of_a_pipe_is_a_message_and_each_record_a_json_line(bollard, h
         assert [line["seq"] for line in records] == list(range(1, len(records) + 1))
 
 
-def test_text_has_the_answers_on_stdout_and_the_rest_on_stderr(bollard, host) -> None:
-    done = bollard("chat", "--text", "--message", "count 3", **host.variables)
+def test_a_pipe_has_the_answers_alone(bollard, host) -> None:
+    done = bollard("chat", stdin="count 3\nhello\n", **host.variables)
 
-    assert done.code == 0
-    assert done.out == "1 2 3 \n"
+    assert (done.code, done.err) == (0, "")
+    counted, said = done.out.splitlines()
+    assert counted == "1 2 3 "
+    assert said.startswith("Hello! 你好！ You said: hello.")
+
+
+def test_verbose_has_the_rest_on_stderr(bollard, host) -> None:
+    done = bollard("chat", "--verbose", "--message", "count 3", **host.variables)
+
+    assert (done.code, done.out) == (0, "1 2 3 \n")
     assert f"Demo demo at {host.url}, conversation cli-" in done.err
+    assert "Default agent, as no model is configured; add one: `bollard models add`" in done.err
     assert "state conversation.count = 3" in done.err
     assert "completed · " in done.err
 
@@ -48,7 +57,7 @@ def test_a_failed_run_is_shown_with_a_hint(bollard, host) -> None:
 def test_it_speaks_chinese(bollard, host) -> None:
     done = bollard("chat", "--text", "--message", "失败", BOLLARD_LANG="zh_Hans", **host.variables)
 
-    assert done.err.startswith(f"演示 demo，{host.url}，会话 cli-")
+    assert done.err.startswith("  失败 · ")
     assert "失败 · runner.error · 是你让我失败的" in done.err
     assert (
         "提示：插件 bollard/demo 的运行器执行失败。详情请看它的日志：`bollard plugin logs bollard/demo`。" in done.err
@@ -108,40 +117,41 @@ def test_a_refusal_of_the_host_is_shown_in_chinese(bollard, host) -> None:
     assert done.err == "bollard: 主机答复：没有这个运行\n提示：用 `bollard runs` 查看最新的运行\n"
 
 
-def test_a_conversation_on_a_terminal(terminal, host) -> None:
-    shell = terminal("chat", **host.variables)
+def test_a_conversation_on_a_terminal(screen, host) -> None:
+    shell = screen("chat", **host.variables)
     shell.expect(r"Demo demo at http://127\.0\.0\.1:\d+, conversation cli-\w+")
-    shell.expect(r"Ctrl-C stops a run, Ctrl-D leaves\.")
-    shell.expect("› ")
+    shell.expect("Default agent, as no model is configured")
+    shell.expect(r"Ctrl-C stops the answer, Ctrl-D leaves\. Commands: /help")
+    shell.expect("^›")
     shell.send("hello\n")
     shell.expect("You said: hello")
-    shell.expect(r"completed · \d+\.\d\d s · \d+ results")
-    shell.expect("› ")
     shell.send(CTRL_D)
     assert shell.end() == 0
+    assert "completed" not in shell.text
+    assert "›" not in shell.text.partition("You said: hello")[2]  # nothing of the input line is left
 
 
-def test_text_appears_while_the_run_goes_on_and_ctrl_c_stops_it(terminal, bollard, host) -> None:
-    shell = terminal("chat", "--conversation", "to-be-stopped", **host.variables)
-    shell.expect("› ")
+def test_text_appears_while_the_run_goes_on_and_ctrl_c_stops_it(screen, bollard, host) -> None:
+    shell = screen("chat", "--conversation", "to-be-stopped", **host.variables)
+    shell.expect("^›")
     shell.send("slow\n")
     shell.expect("I take my time")
-    assert "completed" not in shell.shown
+    assert "cancelled" not in shell.text
     shell.send(CTRL_C)
     shell.expect("stopping the run; press Ctrl-C again to leave")
     shell.expect("cancelled · ")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("hello\n")
     shell.expect("You said: hello")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
-    assert "That was all" not in shell.shown
+    assert "That was all" not in shell.text
     stopped = bollard("runs", "list", "--status", "cancelled", **host.variables).json["items"]
     assert [run["conversation_id"] for run in stopped].count("to-be-stopped") == 1
 
 
-def test_a_second_ctrl_c_leaves(terminal, new_host, write) -> None:
+def test_a_second_ctrl_c_leaves(screen, new_host, write) -> None:
     host = new_host()
     stubborn = write(
         "stubborn.py",
@@ -159,8 +169,8 @@ def test_a_second_ctrl_c_leaves(terminal, new_host, write) -> None:
         """,
     )
     host.start("--plugins", str(stubborn), agents=("stubborn",), BOLLARD_BUILTIN_PLUGINS="false")
-    shell = terminal("chat", **host.variables)
-    shell.expect("› ")
+    shell = screen("chat", **host.variables)
+    shell.expect("^›")
     shell.send("go\n")
     shell.expect("here I stand")
     shell.send(CTRL_C)
@@ -169,23 +179,22 @@ def test_a_second_ctrl_c_leaves(terminal, new_host, write) -> None:
     assert shell.end() == 130
 
 
-@pytest.mark.smoke
-def test_a_line_typed_during_a_run_is_the_next_message(terminal, host) -> None:
-    shell = terminal("chat", **host.variables)
-    shell.expect("› ")
+def test_a_line_typed_during_a_run_is_the_next_message(screen, host) -> None:
+    shell = screen("chat", **host.variables)
+    shell.expect("^›")
     shell.send("slow\n")
     shell.expect("I take my time")
     shell.send("count 2\n")
     shell.expect("queued until this run ends")
     shell.expect("That was all")
     shell.expect("› count 2")
-    shell.expect("1 2 ")
+    shell.expect("^1 2$")
 
 
-def test_a_line_typed_during_a_run_that_can_be_steered_joins_it(terminal, steady_host) -> None:
-    shell = terminal("chat", "--agent", "steady", **steady_host.variables)
-    shell.expect("a line typed during a run is sent into it")
-    shell.expect("› ")
+def test_a_line_typed_during_a_run_that_can_be_steered_joins_it(screen, steady_host) -> None:
+    shell = screen("chat", "--agent", "steady", **steady_host.variables)
+    shell.expect("Enter sends, also into an answer in progress")
+    shell.expect("^›")
     shell.send("go\n")
     shell.expect("step 1: ")
     shell.send("use blue\n")
@@ -194,15 +203,14 @@ def test_a_line_typed_during_a_run_that_can_be_steered_joins_it(terminal, steady
     shell.expect("told: use blue")
     shell.send("enough\n")
     shell.expect("told: enough")
-    shell.expect("completed")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
 
 
-def test_a_line_that_the_run_did_not_read_is_answered_once_by_a_run_of_its_own(terminal, bollard, steady_host) -> None:
-    shell = terminal("chat", "--agent", "deaf", "--conversation", "unread", **steady_host.variables)
-    shell.expect("› ")
+def test_a_line_that_the_run_did_not_read_is_answered_once_by_a_run_of_its_own(screen, bollard, steady_host) -> None:
+    shell = screen("chat", "--agent", "deaf", "--conversation", "unread", **steady_host.variables)
+    shell.expect("^›")
     shell.send("wait\n")
     shell.expect("I do not listen: wait")
     shell.send("one\n")
@@ -210,22 +218,20 @@ def test_a_line_that_the_run_did_not_read_is_answered_once_by_a_run_of_its_own(t
     shell.send("two\n")
     shell.expect("sent into the run")
     shell.expect("The run ended before reading your message; answering it now.")
-    shell.expect("completed")
     shell.expect("› one")
     shell.expect("I do not listen: one")
     shell.expect("› two")
     shell.expect("I do not listen: two")
-    shell.expect("completed")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
     runs = bollard("runs", "list", "--agent", "deaf", **steady_host.variables).json["items"]
     assert len([run for run in runs if run["conversation_id"] == "unread"]) == 3
 
 
-def test_stopping_a_run_drops_its_steering_messages(terminal, bollard, steady_host) -> None:
-    shell = terminal("chat", "--agent", "deaf", "--conversation", "stopped", **steady_host.variables)
-    shell.expect("› ")
+def test_stopping_a_run_drops_its_steering_messages(screen, bollard, steady_host) -> None:
+    shell = screen("chat", "--agent", "deaf", "--conversation", "stopped", **steady_host.variables)
+    shell.expect("^›")
     shell.send("stay\n")
     shell.expect("I do not listen: stay")
     shell.send("one\n")
@@ -234,16 +240,16 @@ def test_stopping_a_run_drops_its_steering_messages(terminal, bollard, steady_ho
     shell.expect("Your message was dropped with the run.")
     shell.expect("cancelled")
     shell.expect("1 queued messages were dropped with the run")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
     runs = bollard("runs", "list", "--agent", "deaf", **steady_host.variables).json["items"]
     assert [run["status"] for run in runs if run["conversation_id"] == "stopped"] == ["cancelled"]
 
 
-def test_stopping_a_run_stops_what_the_host_had_queued_behind_it_too(terminal, bollard, steady_host) -> None:
-    shell = terminal("chat", "--agent", "deaf", "--conversation", "behind", **steady_host.variables)
-    shell.expect("› ")
+def test_stopping_a_run_stops_what_the_host_had_queued_behind_it_too(screen, bollard, steady_host) -> None:
+    shell = screen("chat", "--agent", "deaf", "--conversation", "behind", **steady_host.variables)
+    shell.expect("^›")
     shell.send("wait\n")
     shell.expect("I do not listen: wait")
     for _ in range(2):
@@ -256,7 +262,7 @@ def test_stopping_a_run_stops_what_the_host_had_queued_behind_it_too(terminal, b
     shell.send(CTRL_C)
     shell.expect("cancelled")
     shell.expect("2 queued messages were dropped with the run")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
     runs = bollard("runs", "list", "--agent", "deaf", **steady_host.variables).json["items"]
@@ -265,9 +271,9 @@ def test_stopping_a_run_stops_what_the_host_had_queued_behind_it_too(terminal, b
     assert ends == ["cancelled", "cancelled", "cancelled", "completed"]
 
 
-def test_a_revocation_is_shown_to_readers_of_the_run(terminal, bollard, ada, steady_host) -> None:
+def test_a_revocation_is_shown_to_readers_of_the_run(screen, bollard, ada, steady_host) -> None:
     run = ada("watched")
-    shell = terminal("runs", "watch", run.run_id, **steady_host.variables)
+    shell = screen("runs", "watch", run.run_id, **steady_host.variables)
     shell.expect("step 1: history read")
     bollard("runs", "revoke", run.run_id, "--operation", "history.page", **steady_host.variables)
     shell.expect(r"revoked from the run: history\.page")
@@ -278,10 +284,10 @@ def test_a_revocation_is_shown_to_readers_of_the_run(terminal, bollard, ada, ste
     run.end()
 
 
-def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(terminal, new_host) -> None:
+def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(screen, new_host) -> None:
     host = new_host().start()
-    shell = terminal("chat", **host.variables)
-    shell.expect("› ")
+    shell = screen("chat", **host.variables)
+    shell.expect("^›")
     shell.send("slow\n")
     shell.expect("I take my time")
     host.signal(signal.SIGKILL)
@@ -290,7 +296,7 @@ def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(term
     shell.expect("reconnected")
     shell.expect(r"failed · host\.lost")
     shell.expect("hint: The host stopped during the run. Send the message again.")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("hello\n")
     shell.expect("You said: hello")
     shell.send(CTRL_D)
@@ -299,7 +305,7 @@ def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(term
 
 def test_a_stream_read_before_and_after_a_kill_has_no_holes(started, new_host) -> None:
     host = new_host().start()
-    chat = started("chat", "--message", "slow", **host.variables)
+    chat = started("chat", "--json", "--message", "slow", **host.variables)
     assert chat.stdout is not None
     seen = [json.loads(chat.stdout.readline()) for _ in range(6)]
     host.signal(signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Columns of a terminal, where a Chinese character takes two."""
 
-from bollard.cli.terminal.columns import printable, shorten, width_of, wrap
+from bollard.cli.terminal.columns import line_slices, printable, shorten, width_of, wrap
 
 
 def test_a_chinese_character_takes_two_columns() -> None:
@@ -17,6 +17,11 @@ def test_lines_break_between_chinese_characters() -> None:
 
 def test_a_closing_mark_does_not_begin_a_line() -> None:
     assert wrap("插件文。件夹", 6) == ["插件文。", "件夹"]
+
+
+def test_a_closing_mark_that_does_not_fit_takes_the_character_before_it_along() -> None:
+    text = "插件文。件夹"
+    assert [text[start:end] for start, end in line_slices(text, 6)] == ["插件", "文。件", "夹"]
 
 
 def test_a_word_longer_than_a_line_stands_alone() -> None:

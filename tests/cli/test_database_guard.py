@@ -44,7 +44,7 @@ def test_a_database_that_a_host_writes_to_is_refused_to_everybody_else(
     database, new_host, bollard, started, tmp_path
 ) -> None:
     host = new_host().start("--database", database)
-    chat = started("chat", "--message", "slow", **host.variables)
+    chat = started("chat", "--json", "--message", "slow", **host.variables)
     assert chat.stdout is not None
     assert json.loads(chat.stdout.readline())["type"] == "run.created"
     exported = bollard("export", "w.zip", "--data", str(host.data), "--database", database)

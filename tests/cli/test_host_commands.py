@@ -13,7 +13,7 @@ pytestmark = pytest.mark.full
 @pytest.fixture
 def ended(host, bollard) -> str:
     """The id of a run that has completed."""
-    lines = bollard("chat", "--agent", "echo", "--message", "hi", **host.variables).lines
+    lines = bollard("chat", "--json", "--agent", "echo", "--message", "hi", **host.variables).lines
     return lines[0]["run_id"]
 
 
@@ -51,7 +51,7 @@ def test_a_run_is_shown_with_its_records_and_its_stream(host, bollard, ended) ->
 
 
 def test_a_run_can_be_stopped_from_elsewhere(host, bollard, started) -> None:
-    chat = started("chat", "--message", "slow", **host.variables)
+    chat = started("chat", "--json", "--message", "slow", **host.variables)
     assert chat.stdout is not None
     run = json.loads(chat.stdout.readline())["run_id"]
     assert bollard("runs", "cancel", run, **host.variables).json == {"run_id": run, "cancelling": True}
@@ -146,7 +146,9 @@ def test_a_question_of_a_run_is_answered_from_elsewhere(host, bollard, started) 
     asks = {"agent_id": "asks", "runner_id": "plugin:bollard/demo/default", "policy": {"access": access}}
     assert bollard("agents", "save", "-", stdin=json.dumps(asks), **host.variables).code == 0
     question = {"question": "Which one?", "choices": ["left", "right"]}
-    chat = started("chat", "--agent", "asks", "--message", f"call ask_user {json.dumps(question)}", **host.variables)
+    chat = started(
+        "chat", "--json", "--agent", "asks", "--message", f"call ask_user {json.dumps(question)}", **host.variables
+    )
     assert chat.stdout is not None
     lines = map(json.loads, chat.stdout)
     asked = next(line for line in lines if line["type"] == "question.asked")

@@ -3,11 +3,11 @@
 import io
 
 import pytest
-from rich.console import Console
 
 from bollard.cli.client.run_stream import RecordPrinter
 from bollard.cli.language import load_text
-from bollard.cli.terminal.renderers import TextRenderer
+from bollard.cli.terminal.page import PipePage
+from bollard.cli.terminal.text_renderer import TextRenderer
 from bollard.protocol import AgentRunRecord, JsonObject
 
 ASKED: JsonObject = {"approval_id": "apr_1", "name": "send_letter"}
@@ -16,8 +16,8 @@ LOST: JsonObject = {"status": "failed", "code": "host.lost", "error": "the host 
 
 def told(language: str, *records: tuple[str, JsonObject]) -> str:
     file = io.StringIO()
-    console, text = Console(file=file, width=100, highlight=False), load_text(language)
-    shown = RecordPrinter(TextRenderer(console, console, text), text)
+    text = load_text(language)
+    shown = RecordPrinter(TextRenderer(PipePage(file, file), text, verbose=True), text)
     for number, (kind, data) in enumerate(records, start=1):
         shown.record(
             AgentRunRecord(run_id="run-1", epoch=1, seq=number, type=kind, data=data, created_at=1.0, observed=True)
@@ -59,3 +59,32 @@ def test_what_the_host_adds_about_a_message_hides_nothing_of_it() -> None:
     answer = told("en_US", ("message.completed", said), ("state.updated", saved))
     assert "hello there" in answer
     assert "colour" in answer
+
+
+STARTED: JsonObject = {"call_id": "c1", "name": "fetch", "arguments": {"n": 1}}
+ENDS = {
+    "a result": (("action.completed", {"call_id": "c1", "content": [{"type": "text", "text": "42"}]}), "→ 42"),
+    "an error of the tool": (
+        ("action.completed", {"call_id": "c1", "content": [{"type": "text", "text": "no"}], "is_error": True}),
+        'failed: "no"',
+    ),
+    "a structured result": (("action.completed", {"call_id": "c1", "structured": {"v": 2}}), '→ {"v": 2}'),
+    "a refusal": (
+        ("action.rejected", {"call_id": "c1", "code": "denied", "message": "it was denied"}),
+        "it was denied",
+    ),
+    "a failure": (("action.failed", {"call_id": "c1", "code": "timeout"}), 'failed: "timeout"'),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_call_is_shown_once_with_its_outcome(name: str) -> None:
+    ended, shown = ENDS[name]
+    answer = told("en_US", ("action.started", STARTED), ended, ended)
+    assert answer.count("fetch") == 2  # when it begins, and when it ends
+    assert answer.count(shown) == 1
+
+
+def test_a_call_that_was_refused_before_it_began_has_its_name() -> None:
+    refused: JsonObject = {"call_id": "c2", "name": "send_letter", "code": "denied", "message": "it was denied"}
+    assert "tool send_letter failed" in told("en_US", ("action.rejected", refused))

@@ -4,10 +4,14 @@ import io
 import json
 
 import pytest
-from rich.console import Console
+from tests.cli.surfaces import MemorySurface
 
 from bollard.cli.language import load_text
-from bollard.cli.terminal.renderers import ApiDone, JsonRenderer, RunEnded, SessionFacts, TextRenderer
+from bollard.cli.terminal.columns import width_of
+from bollard.cli.terminal.page import OutputSurface, PipePage, TerminalPage
+from bollard.cli.terminal.renderers import ApiDone, JsonRenderer, RunEnded, SessionFacts
+from bollard.cli.terminal.text_renderer import TextRenderer
+from bollard.cli.terminal.tool_calls import detail_lines
 from bollard.protocol import AgentRunResult, LogRecord
 
 ENGLISH = load_text("en_US")
@@ -33,10 +37,9 @@ def ended(status: str = "completed", code: str | None = None, error: str | None 
 class Screen:
     """A renderer and what it wrote."""
 
-    def __init__(self, width: int = 100) -> None:
-        self.file = io.StringIO()
-        console = Console(file=self.file, width=width, force_terminal=True, no_color=True, highlight=False)
-        self.renderer = TextRenderer(console, console, ENGLISH)
+    def __init__(self, width: int = 100, *, verbose: bool = True) -> None:
+        self.surface = MemorySurface(width)
+        self.renderer = TextRenderer(TerminalPage(self.surface), ENGLISH, verbose=verbose)
 
     def show(self, *results: AgentRunResult) -> str:
         for one in results:
@@ -45,7 +48,7 @@ class Screen:
 
     @property
     def text(self) -> str:
-        return self.file.getvalue().replace("\x1b[2m", "").replace("\x1b[2;3m", "").replace("\x1b[0m", "")
+        return self.surface.text
 
 
 @pytest.fixture
@@ -151,6 +154,107 @@ def test_the_next_run_starts_afresh(screen) -> None:
     screen.show(delta("one"))
     screen.renderer.ended(ended())
     assert screen.show(completed("one")).endswith("\none\n")
+
+
+# --- what a person who chats sees ---
+
+
+@pytest.fixture
+def quiet() -> Screen:
+    return Screen(width=60, verbose=False)
+
+
+def test_internal_lines_are_hidden_unless_wanted(quiet) -> None:
+    quiet.show(
+        delta("yes"),
+        result("state.updated", {"scope": "conversation", "key": "count", "value": 3}),
+        result("action.requested", {"action": "reaction.add", "target": {"id": 1}}),
+    )
+    quiet.renderer.called(ApiDone(action="models.stream", params={}, error=None, seconds=0.1))
+    quiet.renderer.logged(LogRecord(level="info", message="a"))
+    quiet.renderer.rejected("result.rejected", "too large")
+    quiet.renderer.ended(ended())
+    assert quiet.text == "yes\n"
+
+
+def test_a_failure_is_shown_to_everybody(quiet) -> None:
+    quiet.renderer.ended(ended("failed", "runner.error", "no"))
+    assert quiet.text == "  failed · runner.error · no · 1.23 s\n"
+
+
+def test_a_tool_call_is_one_line_and_its_details_are_complete(quiet) -> None:
+    found = "\n".join(f"line {number} of the page" for number in range(9))
+    quiet.renderer.call_started("call_1", "fetch", {"url": "https://example.com"})
+    assert quiet.surface.sign == "calling fetch"
+    quiet.renderer.call_ended("call_1", "fetch", result=found)
+    quiet.show(result("message.completed", {"message": {"role": "tool", "content": found, "tool_call_id": "call_1"}}))
+    (line,) = quiet.surface.text.splitlines()
+    assert line.startswith('  tool fetch {"url": "https://example.com"} → line 0')
+    assert width_of(line) == 60
+    assert list(detail_lines(quiet.renderer.calls, ENGLISH))[-1] == "    line 8 of the page"
+
+
+def test_a_tool_call_that_failed_says_why(quiet) -> None:
+    quiet.renderer.call_started("1", "fetch", {})
+    quiet.renderer.call_ended("1", "fetch", error="no such host")
+    assert quiet.text == "  tool fetch {} failed: no such host\n"
+
+
+def test_the_next_run_has_calls_of_its_own(quiet) -> None:
+    quiet.renderer.call_started("1", "fetch", {})
+    quiet.renderer.started()
+    assert quiet.surface.sign == "working"
+    assert list(quiet.renderer.calls) == []
+
+
+def test_sources_stand_below_the_answer(quiet) -> None:
+    place = {"document_id": "rules", "name": "rules.txt", "source": "rules.txt", "headings": ["House", "Breakfast"]}
+    cited = [{"id": 1, "kb_id": "house", "name": "rules.txt", "source": place}, "no source"]
+    message = {"role": "assistant", "content": "At seven. [1]", "metadata": {"citations": cited}}
+    quiet.show(delta("At seven. [1]"), result("message.completed", {"message": message}))
+    assert quiet.text == "At seven. [1]\n  [1] rules.txt › House › Breakfast (house)\n"
+
+
+def test_a_remark_leaves_the_unfinished_line_as_it_is(quiet) -> None:
+    quiet.show(delta("half of a li"))
+    quiet.renderer.note("sent into the run")
+    assert quiet.show(delta("ne")) == "  sent into the run\nhalf of a line"
+
+
+def test_a_pipe_has_the_answer_alone_and_unchanged() -> None:
+    out, side = io.StringIO(), io.StringIO()
+    renderer = TextRenderer(PipePage(out, side), ENGLISH, verbose=False, answers_only=True)
+    renderer.greet("Demo", "demo at http://host", None)
+    renderer.started()
+    renderer.call_started("1", "fetch", {})
+    renderer.call_ended("1", "fetch", result="x")
+    for one in (delta(reasoning="hm"), delta("**a**\n\n"), delta("| b")):
+        renderer.result(one)
+    renderer.ended(ended())
+    assert (out.getvalue(), side.getvalue()) == ("**a**\n\n| b\n", "")
+    renderer.ended(ended("failed", "runner.error", "no"))
+    assert side.getvalue() == "  failed · runner.error · no · 1.23 s\n"
+
+
+def test_a_terminal_that_nobody_types_into_draws_its_last_line_again() -> None:
+    out = io.StringIO()
+    page = TerminalPage(OutputSurface(out, {"TERM": "xterm", "COLUMNS": "20"}))
+    page.wait("working")
+    page.say("one two three four five")
+    page.end()
+    page.wait(None)
+    shown = out.getvalue()
+    assert shown.startswith("\x1b[2m… working\x1b[0m\r\x1b[K")
+    assert [line.rpartition("\x1b[K")[2] for line in shown.split("\n")] == ["one two three four", "five", ""]
+
+
+def test_a_dumb_terminal_gets_complete_lines_and_no_escape_sequence() -> None:
+    out = io.StringIO()
+    page = TerminalPage(OutputSurface(out, {"TERM": "dumb", "COLUMNS": "20"}))
+    page.wait("working")
+    page.say("one **two** three four")
+    page.aside("tool", "dim")
+    assert out.getvalue() == "one **two** three\nfour\n  tool\n"
 
 
 # --- for programs ---

@@ -49,66 +49,66 @@ def steered(write):
     return write("steered.py", RUNNER.format(capabilities=["interrupt", "steering"]))
 
 
-def test_a_conversation(terminal, show) -> None:
-    shell = terminal("plugin", "run", "show.py")
+def test_a_conversation(screen, show) -> None:
+    shell = screen("plugin", "run", "show.py")
     shell.expect(r"Show local/show 0, runner default\n")
     shell.expect(r"Ctrl-C stops a run, Ctrl-D leaves\.")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("hello\n")
     shell.expect(r"thinking hard\nYou said: hello\n")
     shell.expect(r'  tool lookup \{"q": "x"\}\n  tool lookup → \{"n": 3\}\n  state conversation\.mood = "good"\n')
     shell.expect(r"  log warning: noted\n")
     shell.expect(r"  completed · \d+\.\d\d s · 7 results\n")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("again\n")
     shell.expect("You said: again\n")
     shell.expect("completed")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
 
 
-def test_a_conversation_in_chinese(terminal, show) -> None:
-    shell = terminal("plugin", "run", "show.py", BOLLARD_LANG="zh_Hans", columns=120)
+def test_a_conversation_in_chinese(screen, show) -> None:
+    shell = screen("plugin", "run", "show.py", BOLLARD_LANG="zh_Hans", columns=120)
     shell.expect(r"展示 local/show 0，运行器 default\n")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("你好\n")
     shell.expect("You said: 你好\n")
     shell.expect(r"  完成 · \d+\.\d\d 秒 · 7 条结果\n")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
 
 
-def test_an_empty_line_is_no_message(terminal, show) -> None:
-    shell = terminal("plugin", "run", "show.py")
-    shell.expect("› ")
+def test_an_empty_line_is_no_message(screen, show) -> None:
+    shell = screen("plugin", "run", "show.py")
+    shell.expect("^›")
     shell.send("\n")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("  hello \n")
     shell.expect("You said: hello\n")
 
 
-def test_text_appears_while_the_run_goes_on(terminal, show) -> None:
-    shell = terminal("plugin", "run", "show.py")
-    shell.expect("› ")
+def test_text_appears_while_the_run_goes_on(screen, show) -> None:
+    shell = screen("plugin", "run", "show.py")
+    shell.expect("^›")
     shell.send("wait\n")
     shell.expect("waiting")
-    assert "cancelled" not in shell.shown
+    assert "cancelled" not in shell.text
     shell.send(CTRL_C)
     shell.expect("stopping the run; press Ctrl-C again to leave\n")
     shell.expect("last words\n")
     shell.expect(r"  cancelled · ")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("hello\n")
     shell.expect("You said: hello\n")
     shell.expect("completed")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
 
 
-def test_a_second_interruption_leaves(terminal, write) -> None:
+def test_a_second_interruption_leaves(screen, write) -> None:
     write(
         "stubborn.py",
         """
@@ -124,8 +124,8 @@ def test_a_second_interruption_leaves(terminal, write) -> None:
                     pass
         """,
     )
-    shell = terminal("plugin", "run", "stubborn.py")
-    shell.expect("› ")
+    shell = screen("plugin", "run", "stubborn.py")
+    shell.expect("^›")
     shell.send("go\n")
     shell.expect("here I stand")
     shell.send(CTRL_C)
@@ -134,26 +134,26 @@ def test_a_second_interruption_leaves(terminal, write) -> None:
     assert shell.end() == 130
 
 
-def test_at_the_prompt_the_first_interruption_only_warns(terminal, show) -> None:
-    shell = terminal("plugin", "run", "show.py")
-    shell.expect("› ")
+def test_at_the_prompt_the_first_interruption_only_warns(screen, show) -> None:
+    shell = screen("plugin", "run", "show.py")
+    shell.expect("^›")
     shell.send(CTRL_C)
     shell.expect("Press Ctrl-D, or Ctrl-C again, to leave")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("hello\n")
     shell.expect("You said: hello\n")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_C)
     shell.expect("Press Ctrl-D, or Ctrl-C again, to leave")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_C)
     assert shell.end() == 130
 
 
-def test_a_line_typed_during_a_run_joins_it_where_the_runner_can_be_steered(terminal, steered) -> None:
-    shell = terminal("plugin", "run", "steered.py")
-    shell.expect("a line typed during a run is sent into it")
-    shell.expect("› ")
+def test_a_line_typed_during_a_run_joins_it_where_the_runner_can_be_steered(screen, steered) -> None:
+    shell = screen("plugin", "run", "steered.py")
+    shell.expect("a line typed during a run is sent into")
+    shell.expect("^›")
     shell.send("wait\n")
     shell.expect("waiting")
     shell.send("more\n")
@@ -162,14 +162,14 @@ def test_a_line_typed_during_a_run_joins_it_where_the_runner_can_be_steered(term
     shell.send("end\n")
     shell.expect("<end>")
     shell.expect("completed")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send(CTRL_D)
     assert shell.end() == 0
 
 
-def test_a_line_that_a_steerable_run_did_not_take_is_the_next_message(terminal, steered) -> None:
-    shell = terminal("plugin", "run", "steered.py")
-    shell.expect("› ")
+def test_a_line_that_a_steerable_run_did_not_take_is_the_next_message(screen, steered) -> None:
+    shell = screen("plugin", "run", "steered.py")
+    shell.expect("^›")
     shell.send("pause\n")
     shell.expect("pausing")
     shell.send("later\n")
@@ -179,9 +179,9 @@ def test_a_line_that_a_steerable_run_did_not_take_is_the_next_message(terminal, 
     shell.expect("You said: later\n")
 
 
-def test_a_line_typed_during_another_run_waits_for_its_end(terminal, show) -> None:
-    shell = terminal("plugin", "run", "show.py")
-    shell.expect("› ")
+def test_a_line_typed_during_another_run_waits_for_its_end(screen, show) -> None:
+    shell = screen("plugin", "run", "show.py")
+    shell.expect("^›")
     shell.send("pause\n")
     shell.expect("pausing")
     shell.send("next\n")
@@ -191,9 +191,9 @@ def test_a_line_typed_during_another_run_waits_for_its_end(terminal, show) -> No
     shell.expect("You said: next\n")
 
 
-def test_stopping_a_run_drops_what_waited_for_it_and_says_so(terminal, show) -> None:
-    shell = terminal("plugin", "run", "show.py")
-    shell.expect("› ")
+def test_stopping_a_run_drops_what_waited_for_it_and_says_so(screen, show) -> None:
+    shell = screen("plugin", "run", "show.py")
+    shell.expect("^›")
     shell.send("wait\n")
     shell.expect("waiting")
     shell.send("next\n")
@@ -201,13 +201,13 @@ def test_stopping_a_run_drops_what_waited_for_it_and_says_so(terminal, show) -> 
     shell.send(CTRL_C)
     shell.expect("cancelled")
     shell.expect("1 queued messages were dropped with the run\n")
-    shell.expect("› ")
-    assert "You said: next" not in shell.shown
+    shell.expect("^›")
+    assert "You said: next" not in shell.text
 
 
-def test_leaving_during_a_run_waits_for_its_end(terminal, show) -> None:
-    shell = terminal("plugin", "run", "show.py")
-    shell.expect("› ")
+def test_leaving_during_a_run_waits_for_its_end(screen, show) -> None:
+    shell = screen("plugin", "run", "show.py")
+    shell.expect("^›")
     shell.send("pause\n")
     shell.expect("pausing")
     shell.send(CTRL_D)
@@ -225,7 +225,7 @@ def test_json_on_a_terminal_has_no_prompt(terminal, show) -> None:
     assert "›" not in shell.shown
 
 
-def test_a_crash_is_said_and_the_next_message_works(terminal, write) -> None:
+def test_a_crash_is_said_and_the_next_message_works(screen, write) -> None:
     write(
         "crash.py",
         """
@@ -238,12 +238,12 @@ def test_a_crash_is_said_and_the_next_message_works(terminal, write) -> None:
             yield ctx.delta("alive")
         """,
     )
-    shell = terminal("plugin", "run", "crash.py")
-    shell.expect("› ")
+    shell = screen("plugin", "run", "crash.py")
+    shell.expect("^›")
     shell.send("die\n")
     shell.expect(r"failed · runner\.crashed")
     shell.expect(r"the worker exited \(code 9\); the next message starts a new one\n")
-    shell.expect("› ")
+    shell.expect("^›")
     shell.send("hello\n")
     shell.expect("alive\n")
 

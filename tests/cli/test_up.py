@@ -55,7 +55,7 @@ def test_a_signal_stops_it_in_order(new_host, number: signal.Signals) -> None:
 @pytest.mark.smoke
 def test_a_run_has_its_grace_when_the_host_stops(new_host, started) -> None:
     host = new_host().start(BOLLARD_GRACE_S="15")
-    chat = started("chat", "--message", "慢", **host.variables)
+    chat = started("chat", "--json", "--message", "慢", **host.variables)
     assert chat.stdout is not None
     seen = [json.loads(chat.stdout.readline()) for _ in range(5)]
     assert host.signal(signal.SIGTERM) == 0
@@ -65,7 +65,7 @@ def test_a_run_has_its_grace_when_the_host_stops(new_host, started) -> None:
 
 def test_a_reader_that_waits_does_not_keep_the_host(new_host, started) -> None:
     host = new_host().start(BOLLARD_GRACE_S="0")
-    chat = started("chat", "--message", "slow", **host.variables)
+    chat = started("chat", "--json", "--message", "slow", **host.variables)
     assert chat.stdout is not None
     assert json.loads(chat.stdout.readline())["type"] == "run.created"
     assert host.signal(signal.SIGTERM) == 0

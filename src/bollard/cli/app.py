@@ -7,7 +7,6 @@ error becomes a sentence, a hint and an exit code in `run` and nowhere else.
 import importlib
 import io
 import os
-import re
 import sys
 import traceback
 from collections.abc import Generator, Mapping, Sequence
@@ -23,7 +22,7 @@ from bollard.cli.command import Group, first_paragraph, shell_of
 from bollard.cli.errors import EXIT_INTERRUPTED, CliError, UsageProblem
 from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
 from bollard.cli.shell import read_invocation
-from bollard.cli.terminal.columns import printable
+from bollard.cli.terminal.columns import escaped, printable
 from bollard.extras import install_command
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -154,14 +153,6 @@ def build(text: Text) -> Any:
 
 
 # --- one command line ---
-
-_CONTROLS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def escaped(text: str) -> str:
-    """The text with its bidirectional controls escaped as `\\uXXXX`, which JSON reads as the same character. A name
-    must not reverse the words around it."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class _Escaped:

@@ -164,7 +164,7 @@ def injected(function: Callable[..., int], *, own_options: bool = True) -> Calla
             from bollard.cli.client.host_client import find_host
 
             client = find_host(given.pop("url"), given.pop("token"), os.environ)
-            shell = HostShell(text=shell.text, mode=shell.mode, client=client)
+            shell = HostShell(text=shell.text, mode=shell.mode, asked=shell.asked, client=client)
         for name, kind in groups.items():
             given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
         return function(shell, **given)

@@ -31,6 +31,8 @@ class Shell:
 
     text: Text
     mode: OutputMode
+    asked: OutputMode | None = None
+    """The mode that `--json` or `--text` asks for."""
 
     @property
     def for_programs(self) -> bool:
@@ -164,7 +166,7 @@ def read_invocation(
     if language is not None and language not in LANGUAGES:
         raise UsageProblem("error.language", "hint.language", language=language, known=", ".join(LANGUAGES))
     text = load_text(language or choose_language(environment))
-    return rest, Shell(text=text, mode=_mode(asked, stdout_is_terminal))
+    return rest, Shell(text=text, mode=_mode(asked, stdout_is_terminal), asked=asked)
 
 
 def _mode(asked: OutputMode | None, stdout_is_terminal: bool) -> OutputMode:

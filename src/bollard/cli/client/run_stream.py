@@ -18,7 +18,7 @@ from bollard.cli.terminal.columns import printable, revocation
 from bollard.cli.terminal.renderers import ApiDone, Renderer, RunEnded
 from bollard.host.egress.connections import HttpAnswer
 from bollard.host.egress.sse import SseEvent
-from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, JsonObject
+from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, JsonObject, JsonValue
 
 # --- records as JSON lines, or as calls of the renderer of `plugin run` ---
 
@@ -64,12 +64,56 @@ class RecordLines:
         self._out.flush()
 
 
-class RecordPrinter:
-    """Shows results like `plugin run`, and the host's records as text."""
+class Requests(Protocol):
+    """Hears what a run asks of people. The data is that of the records."""
+
+    def approval(self, data: JsonObject) -> None: ...
+
+    def approval_ended(self, data: JsonObject) -> None:
+        """The approval was decided or has expired."""
+        ...
+
+    def question(self, data: JsonObject) -> None: ...
+
+    def question_ended(self, data: JsonObject) -> None:
+        """The question was answered or has expired."""
+        ...
+
+    def run_ended(self) -> None: ...
+
+
+class RequestNotes:
+    """Names the commands that decide and answer, where nobody types into the stream."""
 
     def __init__(self, renderer: Renderer, text: Text) -> None:
         self._renderer = renderer
         self._text = text
+
+    def approval(self, data: JsonObject) -> None:
+        asked = {"name": printable(str(data.get("name"))), "approval": str(data.get("approval_id"))}
+        self._renderer.note(self._text("chat.waits", **asked))
+
+    def approval_ended(self, data: JsonObject) -> None:
+        """The next records show what became of it."""
+
+    def question(self, data: JsonObject) -> None:
+        asked = {"question": printable(str(data.get("question"))), "id": str(data.get("question_id"))}
+        self._renderer.note(self._text("chat.question", **asked))
+
+    def question_ended(self, data: JsonObject) -> None:
+        """The next records show what became of it."""
+
+    def run_ended(self) -> None:
+        """The end is shown by itself."""
+
+
+class RecordPrinter:
+    """Shows results like `plugin run`, and the host's records as text."""
+
+    def __init__(self, renderer: Renderer, text: Text, requests: Requests | None = None) -> None:
+        self._renderer = renderer
+        self._text = text
+        self._requests = requests or RequestNotes(renderer, text)
         self._began: float | None = None
         self._results = 0
         self._asked: set[str] = set()
@@ -96,21 +140,12 @@ class RecordPrinter:
             self._host_said(record.type, record.data)
 
     def _host_said(self, kind: str, data: JsonObject) -> None:
-        """Show changes of messages and permissions during the run. Successful calls are not shown."""
+        """Show changes of messages and permissions during the run, and what it calls and asks for."""
         match kind:
             case "steering.injected":
                 self._renderer.note(self._text("chat.injected"))
             case "steering.dropped":
                 self._renderer.note(self._text(_given_back(data)))
-            case "approval.requested":
-                self._asked.add(str(data.get("approval_id")))
-                asked = {"name": printable(str(data.get("name"))), "approval": str(data.get("approval_id"))}
-                self._renderer.note(self._text("chat.waits", **asked))
-            case "approval.granted" | "approval.denied" | "approval.expired":
-                self._asked.discard(str(data.get("approval_id")))
-            case "question.asked":
-                asked = {"question": printable(str(data.get("question"))), "id": str(data.get("question_id"))}
-                self._renderer.note(self._text("chat.question", **asked))
             case "run.created":
                 self._plugin = plugin_of(str(data.get("runner_id")))
             case "model.called":
@@ -121,6 +156,35 @@ class RecordPrinter:
                 self._renderer.called(
                     ApiDone(action=str(data.get("action")), params={}, error=str(data.get("outcome")), seconds=0.0)
                 )
+            case _ if kind.startswith("action."):
+                self._call(kind, data)
+            case _:
+                self._request(kind, data)
+
+    def _call(self, kind: str, data: JsonObject) -> None:
+        call_id, name = str(data.get("call_id")), str(data.get("name") or data.get("capability"))
+        match kind:
+            case "action.started":
+                self._renderer.call_started(call_id, name, data.get("arguments"))
+            case "action.completed" if data.get("is_error"):
+                self._renderer.call_ended(call_id, name, error=_result_of(data))
+            case "action.completed":
+                self._renderer.call_ended(call_id, name, result=_result_of(data))
+            case _:  # it failed, was refused before it began, or its outcome is unknown
+                self._renderer.call_ended(call_id, name, error=_error_of(data))
+
+    def _request(self, kind: str, data: JsonObject) -> None:
+        match kind:
+            case "approval.requested":
+                self._asked.add(str(data.get("approval_id")))
+                self._requests.approval(data)
+            case "approval.granted" | "approval.denied" | "approval.expired":
+                self._asked.discard(str(data.get("approval_id")))
+                self._requests.approval_ended(data)
+            case "question.asked":
+                self._requests.question(data)
+            case "question.answered" | "question.expired":
+                self._requests.question_ended(data)
             case _:
                 pass
 
@@ -145,6 +209,7 @@ class RecordPrinter:
                 seconds=max(0.0, record.created_at - began),
             )
         )
+        self._requests.run_ended()
         asked, self._asked = self._asked, set[str]()
         if code == "host.lost" and asked:  # a repeated request would ask twice
             self._renderer.note(self._text("hint", hint=self._text("chat.still_asked")))
@@ -155,9 +220,21 @@ class RecordPrinter:
             self._renderer.note(self._text("hint", hint=self._text(key, plugin=printable(self._plugin))))
 
 
-def sink_for(shell: Shell, renderer: Renderer) -> RecordSink:
+def _result_of(data: JsonObject) -> JsonValue:
+    """The text of a result if it is nothing else, otherwise all its content."""
+    content = data.get("content")
+    if isinstance(content, list) and content and all(isinstance(part, dict) and "text" in part for part in content):
+        return "\n".join(str(part["text"]) for part in content if isinstance(part, dict))
+    return content if content else data.get("structured")
+
+
+def _error_of(data: JsonObject) -> str:
+    return str(data.get("message") or data.get("code") or "")
+
+
+def sink_for(shell: Shell, renderer: Renderer, requests: Requests | None = None) -> RecordSink:
     """JSON lines for a program, or the renderer for a person."""
-    return RecordLines(sys.stdout) if shell.for_programs else RecordPrinter(renderer, shell.text)
+    return RecordLines(sys.stdout) if shell.for_programs else RecordPrinter(renderer, shell.text, requests)
 
 
 def plugin_of(runner_id: str) -> str:

@@ -127,12 +127,17 @@ def run(
 
 async def _play(shell: Shell, options: "SessionOptions", messages: list[str] | None, event_type: str) -> int:
     from bollard.cli.plugins.session import Session
+    from bollard.cli.runs.dialogue import Dialogue, screen_for
     from bollard.cli.runs.play import play
-    from bollard.cli.terminal.renderers import renderer_for
+    from bollard.cli.terminal.page import TerminalPage
+    from bollard.cli.terminal.text_renderer import renderer_for
 
-    renderer = renderer_for(shell)
+    screen = screen_for(shell) if messages is None else None
+    renderer = renderer_for(shell, page=None if screen is None else TerminalPage(screen))
     async with Session(options, renderer, shell.text) as session:
-        await session.open(interactive=messages is None and shell.has_person)
+        await session.open(interactive=screen is not None)
+        if screen is not None:
+            return await Dialogue(session, renderer, shell.text, screen).run()
         return await play(session, renderer, shell, messages, event_type)
 
 

@@ -227,7 +227,7 @@ def watch(
     after: Annotated[str | None, typer.Option("--after", metavar="PLACE", help="runs.after")] = None,
 ) -> int:
     from bollard.cli.client.run_stream import FollowedRun, sink_for
-    from bollard.cli.terminal.renderers import renderer_for
+    from bollard.cli.terminal.text_renderer import renderer_for
 
     renderer = renderer_for(shell)
     sink, run_id = sink_for(shell, renderer), quote(run, safe="")

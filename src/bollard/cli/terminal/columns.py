@@ -19,12 +19,19 @@ _TOKENS: Final = re.compile(
     r"\s+|[\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]|[^\s\u2e80-\uffef]+|."
 )
 _CLOSING: Final = frozenset("，。：；、！？）」』】》”’")
+_BIDIRECTIONAL: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _UNSAFE: Final = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 def printable(text: str) -> str:
     """The text without control characters, because untrusted text must not control the terminal."""
     return text.translate(_UNSAFE)
+
+
+def escaped(text: str) -> str:
+    """The text with its bidirectional controls escaped as `\\uXXXX`, which JSON reads as the same character. A name
+    must not reverse the words around it."""
+    return _BIDIRECTIONAL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def shorten(text: str, characters: int) -> str:
@@ -51,22 +58,66 @@ def revocation(data: Mapping[str, Any], text: Text) -> str:
 
 def width_of(text: str) -> int:
     """Columns that a line takes."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+    return sum(_width(character) for character in text)
+
+
+def _width(character: str) -> int:
+    if character.isascii():
+        return 1
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):  # drawn over the character before
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def wrap(text: str, columns: int) -> list[str]:
     """The text in lines of at most `columns`; a longer word gets its own line."""
-    lines: list[str] = []
-    line = ""
+    words = " ".join(text.split())
+    return [words[start:end] for start, end in line_slices(words, columns, split_words=False)]
+
+
+def line_slices(text: str, columns: int, *, split_words: bool = True) -> list[tuple[int, int]]:
+    """Where each line of a text begins and ends, without the spaces at a break. Lines break between words and around
+    wide characters, but not before a closing mark. A word longer than a line is split; without `split_words` it gets
+    its own line, and a closing mark may stand beyond the edge."""
+    lines: list[tuple[int, int]] = []
+    start = end = width = at = last = 0
     for token in _TOKENS.findall(text):
+        step, at = at, at + len(token)
         if token.isspace():
-            line += " " if line else ""
-        elif width_of(line) + width_of(token) > columns and line.strip() and token not in _CLOSING:
-            lines.append(line.rstrip())
-            line = token
-        else:
-            line += token
-    return [*lines, line.rstrip()] if line.strip() else lines or [""]
+            width += len(token)
+            continue
+        size = width_of(token)
+        closing = token in _CLOSING
+        if width + size > columns and end > start and not closing:
+            lines.append((start, end))
+            start, width = step, 0
+        elif width + size > columns and closing and split_words:
+            before = last if start < last < end == step else step  # the character before it goes along
+            lines.append((start, start + len(text[start:before].rstrip())))
+            start, width = before, width_of(text[before:step])
+        while split_words and width == 0 and size > columns:
+            cut = start + fitting(text[start:at], columns)
+            lines.append((start, cut))
+            start, size = cut, width_of(text[cut:at])
+        last = last if closing else step
+        width, end = width + size, at
+    return [*lines, (start, end)] if end > start or not lines else lines
+
+
+def fitting(text: str, columns: int) -> int:
+    """How many characters of a text fit into the columns; at least one."""
+    width = 0
+    for index, character in enumerate(text):
+        width += _width(character)
+        if width > columns and index:
+            return index
+    return len(text)
+
+
+def shorten_columns(text: str, columns: int) -> str:
+    """One line of at most that many columns, with a mark if it was cut."""
+    line = " ".join(printable(text).split())
+    return line if width_of(line) <= columns else line[: fitting(line, columns - 1)] + "…"
 
 
 @dataclass(frozen=True, slots=True)

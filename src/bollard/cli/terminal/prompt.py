@@ -1,90 +1,15 @@
-"""Sources of messages: a prompt with a line editor, the lines of a pipe, or a list. Also prompts for passwords."""
+"""Sources of messages: the lines of a pipe, or a list. Also prompts for passwords."""
 
-import asyncio
-import contextlib
 import getpass
-import importlib
 import signal
 import sys
-import termios
-import threading
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
 from bollard.cli.errors import UsageProblem
 from bollard.cli.language import Text
-
-_MARK: Final = "› "
-
-
-class PromptInterrupted(Exception):
-    """The person pressed Ctrl-C twice at the prompt."""
-
-
-def _line_editor() -> Any:
-    """Arrow keys and a history, if readline is available."""
-    with contextlib.suppress(ImportError):
-        readline = importlib.import_module("readline")
-        readline.parse_and_bind("set enable-bracketed-paste off")  # a mode that would outlive an interrupted prompt
-        return readline
-    return None
-
-
-class Prompt:
-    """Asks a person. Ctrl-D leaves; so does a second Ctrl-C.
-
-    The line is read in a thread, because the line editor sleeps in C: there it would miss a Ctrl-C, and the loop would
-    stand still.
-    """
-
-    def __init__(self, text: Text) -> None:
-        self._text = text
-        self._editor = _line_editor()
-        self._mode = termios.tcgetattr(sys.stdin.fileno())
-
-    async def __call__(self) -> str | None:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[str | None] = loop.create_future()
-        interruptions = 0
-
-        def interrupted() -> None:
-            nonlocal interruptions
-            interruptions += 1
-            if interruptions > 1 and not answer.done():
-                answer.set_exception(PromptInterrupted())
-                return
-            typed = self._editor.get_line_buffer() if self._editor is not None else ""
-            sys.stdout.write(f"\n{self._text('run.leave')}\n{_MARK}{typed}")
-            sys.stdout.flush()
-
-        def answered(line: str | None) -> None:
-            if not answer.done():
-                answer.set_result(line)
-
-        loop.add_signal_handler(signal.SIGINT, interrupted)
-        threading.Thread(target=self._read, args=(loop, answered), daemon=True).start()
-        try:
-            return await answer
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            if answer.cancelled() or answer.exception() is not None:  # the thread is still there, in the editor's mode
-                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._mode)
-                sys.stdout.write("\n")
-
-    def _read(self, loop: asyncio.AbstractEventLoop, answered: Any) -> None:
-        line: str | None = ""
-        mark = f"\n{_MARK}"
-        try:
-            while not line:
-                line = input(mark).strip()
-                mark = _MARK
-        except EOFError:
-            sys.stdout.write("\n")
-            line = None
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            loop.call_soon_threadsafe(answered, line)
 
 
 class ScriptedLines:

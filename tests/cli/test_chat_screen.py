@@ -1,0 +1,292 @@
+"""The screen of `bollard chat`: typing while text streams, requests that are answered in place, and narrow, dumb and
+resized terminals. A real host, and a terminal that draws."""
+
+import json
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from bollard.cli.terminal.columns import width_of
+
+pytestmark = pytest.mark.full
+
+CTRL_C, CTRL_D, ALT_ENTER, UP = "\x03", "\x04", "\x1b\r", "\x1b[A"
+TOOLS = {
+    "permissions": {"tools": ["call"]},
+    "resources": {"tools": {"add": ["tool:builtin/calculate", "tool:builtin/ask_user"]}},
+}
+CALCULATE = 'call calculate {"expression": "6 * 7"}\n'
+
+
+@pytest.fixture
+def clerk(bollard, host):
+    """Save an agent that calls tools, with or without approval. Others use the host, so it is deleted afterwards."""
+    saved: list[str] = []
+
+    def save(agent_id: str, approval: str = "never", pause_s: float = 0.3) -> str:
+        agent = {
+            "agent_id": agent_id,
+            "runner_id": "plugin:bollard/demo/default",
+            "config": {"pause_s": pause_s},
+            "policy": {"access": TOOLS, "approval": {"mode": approval}},
+        }
+        assert bollard("agents", "save", "-", stdin=json.dumps(agent), **host.variables).code == 0
+        saved.append(agent_id)
+        return agent_id
+
+    yield save
+    for agent_id in saved:
+        assert bollard("agents", "delete", agent_id, **host.variables).code == 0
+
+
+@pytest.mark.smoke
+def test_what_is_typed_while_text_streams_never_mixes_with_it(screen, host, clerk) -> None:
+    shell = screen("chat", "--agent", clerk("brisk", pause_s=0.05), **host.variables)
+    shell.expect("^›")
+    shell.send("slow\n")
+    for letter in "count 2":
+        shell.expect(r"I take my time")
+        shell.send(letter)
+    shell.expect(r"^› count 2$")  # the draft, below the answer
+    shell.expect(r"left it\. That was all\.$")
+    answer = shell.text.partition("› slow\n")[2].partition("\n›")[0]
+    assert " ".join(answer.split()) == (
+        "I take my time, so that you can stop me in the middle of a sentence, or read me from two places at once, or "
+        "lose the connection and pick up the stream where you left it. That was all."
+    )
+    shell.send("\n")
+    shell.expect("^1 2$")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+
+
+def test_a_sign_shows_that_the_run_works_until_its_first_words(screen, steady_host, write, bollard) -> None:
+    silent = write(
+        "silent.py",
+        """
+        import asyncio
+        from bollard.sdk import RunContext, runner
+        @runner()
+        async def silent(ctx: RunContext):
+            await asyncio.sleep(2)
+            yield ctx.delta("at last")
+        """,
+    )
+    assert bollard("plugin", "install", str(silent), "--yes", **steady_host.variables).code == 0
+    shell = screen("chat", "--agent", "silent", **steady_host.variables)
+    shell.expect("^›")
+    shell.send("go\n")
+    shell.expect(r"^… working$")
+    shell.expect(r"^… working · 1 s$")
+    shell.expect(r"^at last$")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+    assert "working" not in shell.text
+
+
+def test_an_approval_is_decided_by_one_key(screen, bollard, host, clerk) -> None:
+    shell = screen("chat", "--agent", clerk("careful", "always"), **host.variables)
+    shell.expect("^›")
+    shell.send(CALCULATE)
+    approval = shell.expect(r"^apr_\w+: waiting$").partition(":")[0]
+    shell.expect(r"^Allow this call\? y once, n no, d details:$")
+    rendered = bollard("approvals", "show", approval, "--text", **host.variables).out
+    assert rendered in shell.text  # what the host renders, unchanged
+    shell.send("x")  # no answer
+    shell.send("\x1b[200~y\x1b[201~")  # nor is pasted text
+    shell.send("d")
+    shell.expect(rf"approval {approval} · agent careful · run run_\w+")
+    shell.send("y")
+    shell.expect(r"^  allowed once: calculate$")
+    shell.expect(r'^  tool calculate \{"expression": "6 \* 7"\} → 42$')
+    shell.expect(r"^calculate answered: 42$")
+    found = bollard("approvals", "show", approval, **host.variables).json
+    assert (found["status"], found["decision"]) == ("used", "allow_once")
+    shell.send("/details\n")
+    shell.expect(r'"expression": "6 \* 7"\n')
+    shell.expect(r"^    result: 42$")
+    shell.send(CALCULATE)
+    shell.expect(r"Allow this call\? y once, n no, d details:$")
+    shell.send("n")
+    shell.expect(r"^  denied: calculate$")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+
+
+def test_a_message_that_is_being_typed_does_not_decide(screen, bollard, host, clerk) -> None:
+    """The letters go to the message; the question waits for a pause and gives the draft back."""
+    shell = screen("chat", "--agent", clerk("typing", "always"), **host.variables)
+    shell.expect("^›")
+    shell.send(f"{CALCULATE}y")
+    approval = shell.expect(r"^apr_\w+: waiting$").partition(":")[0]
+    shell.send("y")
+    shell.expect(r"^› yy$")
+    assert bollard("approvals", "show", approval, **host.variables).json["status"] == "requested"
+    shell.expect(r"^Allow this call\?")
+    shell.send("n")
+    shell.expect(r"^  denied: calculate$")
+    shell.expect(r"^› yy$")
+
+
+def test_an_approval_that_is_decided_elsewhere_takes_its_question_away(screen, bollard, host, clerk) -> None:
+    shell = screen("chat", "--agent", clerk("elsewhere", "always"), **host.variables)
+    shell.expect("^›")
+    shell.send(CALCULATE)
+    approval = shell.expect(r"^apr_\w+: waiting$").partition(":")[0]
+    shell.expect(r"^Allow this call\?")
+    assert bollard("approvals", "allow", approval, "--yes", **host.variables).code == 0
+    shell.expect(rf"Approval {approval} was decided elsewhere")
+    shell.expect(r"^calculate answered: 42$")
+    assert "Allow this call?" not in shell.text
+
+
+def test_ctrl_c_stops_a_run_that_waits_for_an_approval(screen, host, clerk) -> None:
+    shell = screen("chat", "--agent", clerk("stopped", "always"), **host.variables)
+    shell.expect("^›")
+    shell.send(CALCULATE)
+    shell.expect(r"^Allow this call\?")
+    shell.send(CTRL_C)
+    shell.expect("stopping the run")
+    shell.expect("cancelled")
+    shell.expect("^›$")
+    assert "Allow this call?" not in shell.text
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+
+
+def test_typed_text_answers_a_question(screen, host, clerk) -> None:
+    shell = screen("chat", "--agent", clerk("asking"), **host.variables)
+    shell.expect("^›")
+    shell.send('call ask_user {"question": "Which colour?", "choices": ["red", "blue"]}\n')
+    shell.expect(r"^  question: Which colour\?\n  1\. red\n  2\. blue\n  Type a choice or its number\.$")
+    shell.send("green\n")
+    shell.expect("the answer is not one of the choices")
+    shell.send("2\n")
+    shell.expect(r"^ask_user answered: blue$")
+    shell.send('call ask_user {"question": "And your name?"}\n')
+    shell.expect(r"Type your answer\.")
+    shell.send("Ada\n")
+    shell.expect(r"^ask_user answered: Ada$")
+
+
+def test_commands(screen, bollard, host) -> None:
+    shell = screen("chat", "--agent", "echo", **host.variables)
+    shell.expect("^›")
+    shell.send("/help\n")
+    shell.expect(r"^  /stop             stop the answer$")
+    shell.send("/nwe\n")
+    shell.expect("There is no command /nwe; /help lists the commands.")
+    shell.send("/stop\n")
+    shell.expect("No answer is in progress.")
+    shell.send("/details\n")
+    shell.expect("The last answer called no tools.")
+    first = shell.expect(r"conversation cli-\w+")
+    shell.send("/new\n")
+    shell.expect(rf"(?s){first}.*Echo echo at \S+, conversation cli-\w+")
+    assert len(set(re.findall(r"conversation cli-\w+", shell.text))) == 2
+    shell.send("/agents\n")
+    shell.expect(r"^  \* echo  Echo$")
+    shell.send("/agents nobody\n")
+    shell.expect("the host has no agent 'nobody'")
+    shell.send("/agents demo\n")
+    shell.expect("Demo demo at ")
+    shell.send("slow\n")
+    shell.expect("I take my time")
+    shell.send("/new\n")
+    shell.expect("An answer is in progress; stop it with /stop first.")
+    shell.send("/stop\n")
+    shell.expect("cancelled")
+    shell.send("/etc/hosts is a file\n")
+    shell.expect("You said: /etc/hosts is a file")
+    shell.send("/quit\n")
+    assert shell.end() == 0
+
+
+def test_messages_are_searched(screen, bollard, host) -> None:
+    bollard("chat", "--agent", "echo", "--conversation", "garden", "--message", "苏州园林散步", **host.variables)
+    shell = screen("chat", "--agent", "echo", **host.variables)
+    shell.expect("^›")
+    shell.send("/search 苏州散步\n")
+    shell.expect(r"^  garden: .*苏州园林散步")
+    shell.expect("Continue a conversation with `bollard chat --conversation ID`.")
+    shell.send("/search xylophone-of-nobody\n")
+    shell.expect("No message contains: xylophone-of-nobody")
+    shell.send("/search\n")
+    shell.expect("Name the words: /search WORDS")
+    shell.send("/search ——\n")
+    shell.expect("the search text has no word")
+
+
+def test_a_message_of_several_lines_and_the_history(screen, host, tmp_path: Path) -> None:
+    shell = screen("chat", "--agent", "echo", **host.variables)
+    shell.expect("^›")
+    shell.send(f"one{ALT_ENTER}two\\\r")
+    shell.expect(r"^› one\n  two$")
+    shell.send("three\r")
+    shell.expect(r"you said: one\ntwo\nthree")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+    history = tmp_path / "state/bollard/chat_history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    again = screen("chat", "--agent", "echo", **host.variables)
+    again.expect("^›")
+    again.send(UP)
+    again.expect(r"^› one\n  two\n  three$")
+
+
+def test_sixty_columns_in_chinese(screen, host) -> None:
+    shell = screen("chat", columns=60, COLUMNS="60", BOLLARD_LANG="zh_Hans", **host.variables)
+    shell.expect("默认智能体：尚未配置模型")
+    shell.send("慢\n")
+    shell.expect("我慢慢说")
+    shell.send("数数 2，要快一点")
+    shell.expect("^› 数数 2，要快一点$")
+    shell.expect("就这些。$")
+    assert max(width_of(line) for line in shell.lines) <= 60
+    answer = shell.text.partition("› 慢\n")[2].partition("\n›")[0]
+    assert answer.replace("\n", "").startswith("我慢慢说，你可以在一句话中间让我停下，也可以在两个地方同时读")
+    assert len(answer.split("\n")) > 1
+    assert not any(line.startswith(("，", "。")) for line in answer.split("\n"))
+
+
+def test_a_resized_terminal_wraps_at_its_new_width(screen, host) -> None:
+    shell = screen("chat", columns=100, **host.variables)
+    shell.expect("^›")
+    shell.send("hello\n")
+    shell.expect("You said: hello")
+    shell.resize(50)
+    shell.send("slow\n")
+    shell.expect(r"That was all\.$")
+    answer = shell.text.partition("› slow\n")[2].partition("\n›")[0]
+    assert 40 < max(width_of(line) for line in answer.split("\n")) <= 50
+
+
+@pytest.mark.parametrize(("variables", "colours"), [({}, {"31", "33"}), ({"NO_COLOR": "1"}, set())])
+def test_no_color_leaves_bold_and_dim(terminal, host, variables: dict[str, str], colours: set[str]) -> None:
+    shell = terminal("chat", "--message", "fail", **host.variables, **variables)
+    assert shell.end() == 1
+    assert set(re.findall("\x1b\\[([0-9]+)m", shell.raw)) - {"0"} == {"1", "2"} | colours
+
+
+def test_a_dumb_terminal_gets_lines_without_escape_sequences(terminal, host, clerk) -> None:
+    shell = terminal("chat", "--agent", clerk("dumb", "always"), TERM="dumb", **host.variables)
+    shell.expect("› ")
+    shell.send("slow\n")
+    shell.expect("… working")
+    shell.send("count 2\n")
+    shell.expect("queued until this run ends")
+    shell.expect("That was all.")
+    shell.expect("1 2")
+    shell.expect("› ")
+    shell.send(CALCULATE)
+    shell.expect(r"Allow this call\? y once, n no, d details: ")
+    shell.send("yes\n")  # the key alone
+    shell.expect(r"Allow this call\? y once, n no, d details: ")
+    shell.send("y\n")
+    shell.expect("calculate answered: 42")
+    shell.expect("› ")
+    shell.send(CTRL_D)
+    assert shell.end() == 0
+    assert "\x1b" not in shell.raw
