@@ -61,6 +61,18 @@ def test_the_model_that_the_environment_names_answers_and_its_key_is_shown_nowhe
     assert KEY not in shown
 
 
+def test_with_a_real_model_a_chat_talks_to_the_assistant_and_says_why(
+    connected: RunningHost, bollard, own_provider: RunningProvider
+) -> None:
+    own_provider.reset()
+    done = bollard("chat", "--verbose", "--message", "hello", **connected.variables)
+    assert done.code == 0, done.err
+    title, reason, *_ = done.err.splitlines()
+    assert title.startswith(f"Local agent assistant at {connected.url}, conversation cli-")
+    assert reason == "  Default agent, as the model openai is configured; --agent chooses another."
+    assert len(own_provider.bodies("/chat/completions")) == 1
+
+
 def test_with_that_model_the_assistant_calls_a_tool_and_cites_a_document(
     connected: RunningHost, bollard, write, own_provider: RunningProvider
 ) -> None:

@@ -115,6 +115,26 @@ def test_an_approval_is_decided_by_one_key(screen, bollard, host, clerk) -> None
     assert shell.end() == 0
 
 
+def test_attached_content_is_opened_before_a_call_is_allowed(screen, bollard, host, clerk) -> None:
+    shell = screen("chat", "--agent", clerk("attached", "always"), **host.variables)
+    shell.expect("^›")
+    question = json.dumps({"question": "\n".join(f"line {number}" for number in range(45))})
+    shell.send(f"call ask_user {question}\n")
+    approval = shell.expect(r"^apr_\w+: waiting$").partition(":")[0]
+    shell.expect(r"^Allow this call\?")
+    shell.send("y")
+    shell.expect("This call has attached content; press d to read it before you allow it.")
+    assert bollard("approvals", "show", approval, **host.variables).json["status"] == "requested"
+    shell.send("d")
+    shell.expect(r"content 1, \d+ bytes:\n  .*line 0")
+    shell.expect(r"line 44")
+    shell.send("y")
+    shell.expect(r"^  question: line 0")
+    shell.send("read\n")
+    shell.expect(r"^ask_user answered: read$")
+    assert bollard("approvals", "show", approval, **host.variables).json["inspected"] is True
+
+
 def test_a_message_that_is_being_typed_does_not_decide(screen, bollard, host, clerk) -> None:
     """The letters go to the message; the question waits for a pause and gives the draft back."""
     shell = screen("chat", "--agent", clerk("typing", "always"), **host.variables)
