@@ -292,7 +292,7 @@ def test_no_color_leaves_bold_and_dim(terminal, host, variables: dict[str, str],
 
 def test_a_dumb_terminal_gets_lines_without_escape_sequences(terminal, host, clerk) -> None:
     shell = terminal("chat", "--agent", clerk("dumb", "always"), TERM="dumb", **host.variables)
-    shell.expect("› ")
+    shell.expect(r"Commands: /help\n\n› $")
     shell.send("slow\n")
     shell.expect("… working")
     shell.send("count 2\n")
@@ -306,7 +306,9 @@ def test_a_dumb_terminal_gets_lines_without_escape_sequences(terminal, host, cle
     shell.expect(r"Allow this call\? y once, n no, d details: ")
     shell.send("y\n")
     shell.expect("calculate answered: 42")
-    shell.expect("› ")
+    shell.expect("\n› ")
+    shell.send("/stop\n")
+    shell.expect("No answer is in progress.\n\n› ")
     shell.send(CTRL_D)
     assert shell.end() == 0
     assert "\x1b" not in shell.raw

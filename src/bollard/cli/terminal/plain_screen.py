@@ -51,6 +51,12 @@ class PlainScreen:
         self._at_mark = False
         if self._question is not None:
             self._prompt(f"{self._question[0]} ")
+        elif not self._running and self._listener is not None:
+            asyncio.get_running_loop().call_soon(self._mark)  # after the lines that belong together
+
+    def _mark(self) -> None:
+        if not self._running and not self._at_mark and self._question is None and self._listener is not None:
+            self._prompt(f"\n{MARK}")
 
     def live(self, line: str) -> None:
         """An unfinished line is not shown."""
@@ -68,10 +74,10 @@ class PlainScreen:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._stdin, self._readable)
         loop.add_signal_handler(signal.SIGINT, listener.interrupt)
-        self.busy(False)
         try:
             yield
         finally:
+            self._listener = None
             loop.remove_reader(self._stdin)
             loop.remove_signal_handler(signal.SIGINT)
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -90,8 +96,7 @@ class PlainScreen:
         if running:
             mode[_LOCAL] &= ~termios.ECHO
         termios.tcsetattr(self._stdin, termios.TCSADRAIN, mode)
-        if not running:
-            self._prompt(f"\n{MARK}")
+        self._mark()
 
     async def ask_key(self, question: str, keys: Sequence[str]) -> str:
         """Where no single key can be read, the answer is a line with the key alone."""
