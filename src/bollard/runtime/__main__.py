@@ -18,16 +18,15 @@ from typing import Any, Final, Literal, NoReturn, Protocol, cast
 
 from bollard import __version__
 from bollard.extras import install_command
-from bollard.manifest import PluginLoadError
+from bollard.manifest import PluginLoadError, read_manifest
+from bollard.manifest.text import declared_worker
 from bollard.protocol import CHANNEL_FD_VARIABLE, WorkerIdentity
 from bollard.runtime.limits import EXIT_GRACE_S, HOST_SILENCE_S
-from bollard.runtime.manifest_file import read_manifest
 from bollard.runtime.output import capture_output
 from bollard.runtime.plugin_loader import LoadedPlugin, load_plugin
 from bollard.runtime.watchdog import Watchdog
 from bollard.runtime.worker import Worker
 from bollard.wire import ChannelClosed, IncompatiblePeer, Transport, WireError, connect_socket
-from bollard.wire.manifest_text import declared_worker
 
 
 def detach_forked_children(channel: int | None) -> None:

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from bollard.manifest import PluginLoadError, Problem
 from bollard.protocol import JsonObject, JsonValue
 from bollard.protocol.limits import LOG_MESSAGE_CHARACTERS
 from bollard.runtime.limits import EXIT_GRACE_S, PROGRAM_BYTES, PROGRAM_FILES
-from bollard.runtime.problems import PluginLoadError, Problem, make_sendable
+from bollard.runtime.problems import make_sendable
 from bollard.wire import Transport, WireError, WorkerProcess, decode, encode, spawn_worker, worker_argv
 from bollard.wire.envelope import encode_notification
 from bollard.wire.errors import FrameError
