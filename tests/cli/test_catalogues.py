@@ -71,7 +71,7 @@ def test_every_language_has_the_same_keys() -> None:
     assert set(ENGLISH) == set(CHINESE)
 
 
-@pytest.mark.parametrize("folder", [*LANGUAGES, "zh_Hans/reasons"])
+@pytest.mark.parametrize("folder", [*LANGUAGES, "zh_Hans/problems", "zh_Hans/reasons"])
 def test_no_key_stands_twice_in_a_language(folder: str) -> None:
     """The later one would hide the other."""
     lines = [line for path in (FOLDER / "text" / folder).glob("*.json") for line in path.read_text("utf-8").split("\n")]

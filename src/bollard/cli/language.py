@@ -1,15 +1,15 @@
 """Chooses the language and reads its texts from the JSON files of `cli/text`.
 
 A folder of `text` is a language. Its files hold the messages by key. Its folder `reasons` holds the errors of the host
-by `code.reason`, and by code alone for a reason without a text. Languages have the same keys and fields; English has no
-`reasons`, because the host speaks English.
+by `code.reason`, and by code alone for a reason without a text. Its folder `problems` holds the problems of fields by
+type. Languages have the same keys and fields; English has no `reasons` and `problems`, because the host speaks English.
 """
 
 import json
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 LANGUAGES: Final = ("en_US", "zh_Hans")
 _TEXTS: Final = Path(__file__).with_name("text")
@@ -34,6 +34,10 @@ class Text:
     def _reasons(self) -> Mapping[str, Mapping[str, str]]:
         return read_texts(f"{self.language}/reasons")
 
+    @cached_property
+    def _problems(self) -> Mapping[str, str]:
+        return read_texts(f"{self.language}/problems")
+
     def __call__(self, key: str, /, **fields: object) -> str:
         return self._messages[key].format(**fields)
 
@@ -53,12 +57,25 @@ class Text:
         known = self._reasons.get(f"{code}.{details.get('reason')}")
         if known is not None:
             try:
-                return known["message"].format(**details), known["hint"].format(**details)
+                fields = {**details, **self._problem(details)}
+                return known["message"].format(**fields), known["hint"].format(**fields)
             except KeyError:
                 pass  # a host of another version sends other details
         if (general := self._reasons.get(code)) is None:
             return message, hint
         return f"{general['message']} ({message})", f"{general['hint']} ({hint})" if hint else general["hint"]
+
+    def _problem(self, details: Mapping[str, object]) -> Mapping[str, str]:
+        """The field `problem` of a text, if the details have one problem or several by type. Raises `KeyError`."""
+        several = details.get("problems")
+        if isinstance(several, list):
+            each = [cast("Mapping[str, object]", problem) for problem in cast("list[object]", several)]
+            lines = [self._problems["of_field"].format(field=one["field"], problem=self._of_type(one)) for one in each]
+            return {"problem": self._problems["and"].join(lines)}
+        return {"problem": self._of_type(details)} if "problem_type" in details else {}
+
+    def _of_type(self, problem: Mapping[str, object]) -> str:
+        return self._problems[str(problem["problem_type"])].format(**problem)
 
 
 def choose_language(environment: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from typing import Annotated, Final, Literal, Protocol, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from bollard.host.agents.names import ID_CHARACTERS, ActorRef, ChosenName, ForeignId
 from bollard.host.agents.saved_body import SavedBody
@@ -69,7 +70,9 @@ _Value = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS)]
 
 def _filterable(name: str) -> str:
     if name not in FIELDS and not (name.startswith(DATA_PREFIX) and name != DATA_PREFIX):
-        raise ValueError(f"cannot be filtered; there are {', '.join(FIELDS)} and data.<key>")
+        raise PydanticCustomError(
+            "not_filterable", "cannot be filtered; there are {known} and data.<key>", {"known": ", ".join(FIELDS)}
+        )
     return name
 
 

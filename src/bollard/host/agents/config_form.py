@@ -36,25 +36,39 @@ def is_empty(kind: FormType, value: JsonValue) -> bool:
     return value is None or value in ("", [])
 
 
-def problem_of(item: FormItem, value: JsonValue) -> str | None:
+class ConfigProblem:
+    """One problem of a configuration: its type and the values of its text, by which translations are found, and the
+    text."""
+
+    def __init__(self, problem_type: str, text: str, /, **values: str | int) -> None:
+        self.text = text
+        self.details: JsonObject = {"problem": text, "problem_type": problem_type, **values}
+
+
+def problem_of(item: FormItem, value: JsonValue) -> ConfigProblem | None:
     """The problem of a value, or `None`."""
     if item.type == "select":
-        return None if any(same_json(value, option) for option in _options(item)) else _choose("one", item)
+        is_chosen_one = any(same_json(value, option) for option in _options(item))
+        return None if is_chosen_one else _choose("choose_one", "one", item)
     if item.type == "multi-select":
         listed = isinstance(value, list) and len(value) <= LIST_ITEMS
         chosen = value if isinstance(value, list) else ()
         fits = listed and all(any(same_json(one, option) for option in _options(item)) for one in chosen)
-        return None if fits else _choose("a list of some", item)
-    return None if _FITS[item.type](value) else f"should be {EXPECTED[item.type]}"
+        return None if fits else _choose("choose_some", "a list of some", item)
+    if _FITS[item.type](value):
+        return None
+    return ConfigProblem(f"form.{item.type}", f"should be {EXPECTED[item.type]}", limit=LIST_ITEMS)
 
 
 def _options(item: FormItem) -> list[JsonValue]:
     return [option.value for option in item.options or ()]
 
 
-def _choose(how_many: str, item: FormItem) -> str:
+def _choose(problem_type: str, how_many: str, item: FormItem) -> ConfigProblem:
     options = ", ".join(msgspec.json.encode(option).decode() for option in _options(item))
-    return f"should be {how_many} of {options}" if options else "cannot be set: its form offers no options"
+    if not options:
+        return ConfigProblem("no_options", "cannot be set: its form offers no options")
+    return ConfigProblem(problem_type, f"should be {how_many} of {options}", options=options)
 
 
 def _is_text(value: JsonValue) -> bool:
@@ -198,13 +212,14 @@ def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: Jso
             problems[item.name] = problem
             continue
         if item.required and is_empty(item.type, value):
-            problems[item.name] = f"is required: {EXPECTED[item.type]}"
+            problems[item.name] = ConfigProblem("required", f"is required: {EXPECTED[item.type]}")
         elif value is not None:
             config[item.name] = value
     if problems:
         raise _refused({f"config.{name}": problem for name, problem in problems.items()}, _INVALID_CONFIG)
     if len(msgspec.json.encode(config)) > CONFIG_BYTES:
-        raise _refused({"config": f"is larger than {CONFIG_BYTES} bytes as JSON"}, _INVALID_CONFIG)
+        text = f"is larger than {CONFIG_BYTES} bytes as JSON"
+        raise _refused({"config": ConfigProblem("config_too_large", text, limit=CONFIG_BYTES)}, _INVALID_CONFIG)
     return config
 
 
@@ -214,14 +229,15 @@ def refuse_unknown_files(
     """Refuse a configuration that names, or a policy that has `added`, a missing file. A model or a tool may be
     absent for a while; a deleted file does not return."""
     problems = {
-        f"config.{item.name}": "names a file that does not exist"
+        f"config.{item.name}": ConfigProblem("names_missing_file", "names a file that does not exist")
         for item in form
         if item.type in ("file", "array[file]")
         and config.get(item.name) != item.default  # defaults come from the plugin and are not checked
         and not all(map(is_there, _chosen(config.get(item.name))))
     }
     if not all(map(is_there, added)):
-        problems["policy.access.resources.files"] = "adds a file that does not exist"
+        added_file = ConfigProblem("adds_missing_file", "adds a file that does not exist")
+        problems["policy.access.resources.files"] = added_file
     if problems:
         raise _refused(problems, ("unknown_files", "`bollard files list` lists them; upload the file first"))
 
@@ -234,24 +250,26 @@ def _chosen(value: JsonValue) -> list[str]:
 _INVALID_CONFIG: Final = ("invalid_config", "correct this and save again")
 
 
-def _refused(problems: dict[str, str], reason_and_hint: tuple[str, str]) -> InvalidRequest:
+def _refused(problems: dict[str, ConfigProblem], reason_and_hint: tuple[str, str]) -> InvalidRequest:
     reason, hint = reason_and_hint
-    message = "; ".join(f"{path} {problem}" for path, problem in problems.items())
+    message = "; ".join(f"{path} {problem.text}" for path, problem in problems.items())
     error = InvalidRequest(message, reason=reason, hint=hint, field=next(iter(problems)), problem=message)
-    error.details["problems"] = [{"field": path, "problem": problem} for path, problem in problems.items()]
+    error.details["problems"] = [{"field": path, **problem.details} for path, problem in problems.items()]
     return error
 
 
-def _problem(item: FormItem, value: JsonValue) -> str | None:
+def _problem(item: FormItem, value: JsonValue) -> ConfigProblem | None:
     if item.type == "secret" and value == KEPT:
-        return "has no secret to keep; enter it"
+        return ConfigProblem("no_secret_to_keep", "has no secret to keep; enter it")
     return problem_of(item, value)
 
 
-def _unknown(given: JsonObject, form: Sequence[FormItem]) -> dict[str, str]:
+def _unknown(given: JsonObject, form: Sequence[FormItem]) -> dict[str, ConfigProblem]:
     names = [item.name for item in form]
-    known = f"the form has {', '.join(names)}" if names else "the form has no fields"
-    return {name: f"is not a field; {known}" for name in given if name not in names}
+    problem = ConfigProblem("form_without_fields", "is not a field; the form has no fields")
+    if known := ", ".join(names):
+        problem = ConfigProblem("not_a_form_field", f"is not a field; the form has {known}", known=known)
+    return {name: problem for name in given if name not in names}
 
 
 def _with_kept_secrets(given: JsonObject, form: Sequence[FormItem], before: JsonObject) -> JsonObject:

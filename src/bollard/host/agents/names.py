@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from bollard.host.scope import Actor
 
@@ -39,22 +40,23 @@ def visible(value: str) -> str:
     """The id itself. Raises `ValueError` for invisible characters and ambiguous spellings."""
     for character in value:
         if unicodedata.category(character) in _INVISIBLE:
-            raise ValueError(f"has the invisible character U+{ord(character):04X}")
+            shown = {"character": f"U+{ord(character):04X}"}
+            raise PydanticCustomError("invisible_character", "has the invisible character {character}", shown)
     if not unicodedata.is_normalized("NFC", value):
-        raise ValueError("is not in Unicode form NFC, so an equal looking id would not be equal")
+        raise PydanticCustomError("not_nfc", "is not in Unicode form NFC, so an equal looking id would not be equal")
     return value
 
 
 def _typed(value: str) -> str:
     kind, colon, rest = value.partition(":")
     if not (kind and colon and rest):
-        raise ValueError("is not of the form type:id, for example user:ada")
+        raise PydanticCustomError("not_an_actor", "is not of the form type:id, for example user:ada")
     return value
 
 
 def _one(value: str) -> str:
     if value.partition(":")[2] == ACTOR_ANY:
-        raise ValueError("names every actor of a type; name one, as type:id")
+        raise PydanticCustomError("every_actor", "names every actor of a type; name one, as type:id")
     return value
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from bollard.host.agents.names import ActorPattern, ForeignId
 from bollard.host.agents.saved_body import refusal
@@ -46,11 +47,18 @@ OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def _known_operations(permissions: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     for family, operations in permissions.items():
         if family not in OPERATIONS:
-            raise ValueError(f"{family!r} is no family of operations; there are {', '.join(OPERATIONS)}")
+            raise PydanticCustomError(
+                "unknown_family",
+                "'{family}' is no family of operations; there are {known}",
+                {"family": family, "known": ", ".join(OPERATIONS)},
+            )
         for operation in operations:
             if operation not in OPERATIONS[family]:
-                known = ", ".join(OPERATIONS[family])
-                raise ValueError(f"{operation!r} is no operation of {family}; there are {known}")
+                raise PydanticCustomError(
+                    "unknown_operation",
+                    "'{operation}' is no operation of {family}; there are {known}",
+                    {"operation": operation, "family": family, "known": ", ".join(OPERATIONS[family])},
+                )
     return {
         family: tuple(operation for operation in OPERATIONS[family] if operation in permissions[family])
         for family in OPERATIONS

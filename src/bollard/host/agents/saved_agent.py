@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic_core import PydanticCustomError
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.config_form import config_from_wire, masked_config
@@ -25,7 +26,7 @@ _LOCALES: Final = 32
 
 def _not_blank(text: dict[str, str]) -> dict[str, str]:
     if not any(words.strip() for words in text.values()):
-        raise ValueError("needs a text in some language, for example en_US")
+        raise PydanticCustomError("blank_label", "needs a text in some language, for example en_US")
     return text
 
 

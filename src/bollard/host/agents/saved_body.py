@@ -21,6 +21,8 @@ _MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
 """Replacements for messages of the validator that describe the program instead of the body."""
 _KEY: Final = "[key]"
 """The suffix that the validator appends to the path of an invalid object key."""
+_OF_THE_VALUE: Final = frozenset({"actual_length", "error", "tag"})
+"""Parameters of a problem that describe the value."""
 
 
 class SavedBody(Strict):
@@ -48,9 +50,22 @@ class SavedBody(Strict):
 
 def refusal(error: ValidationError, whole: str) -> InvalidRequest:
     """The error of the first wrong field: its path and the problem, never the value. `whole` names the resource."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    first = error.errors(include_url=False, include_input=False)[0]
     parts = [str(part) for part in first["loc"] if part != _KEY]
     where = ".".join([whole, *parts]) if whole else ".".join(parts)
-    problem = _MESSAGES.get(first["type"], first["msg"].removeprefix("Value error, "))
+    problem = _MESSAGES.get(first["type"], first["msg"])
     message, hint = f"{where or 'the body'}: {problem}", "correct this field and save again"
-    return InvalidRequest(message, reason="invalid_field", hint=hint, field=where, problem=problem)
+    return InvalidRequest(
+        message, reason="invalid_field", hint=hint, field=where, problem=problem, **problem_details(error)
+    )
+
+
+def problem_details(error: ValidationError) -> dict[str, str | int | float]:
+    """The type of the first problem and its parameters, never the value. Translations of the problem are found by the
+    type."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    context = {name: value for name, value in first.get("ctx", {}).items() if name not in _OF_THE_VALUE}
+    scalars = {name: value for name, value in context.items() if isinstance(value, str | int | float)}
+    if "expected" in scalars:  # the validator joins the choices in English
+        scalars["expected"] = str(scalars["expected"]).replace(" or ", ", ")
+    return {"problem_type": first["type"], **scalars}

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from bollard.host.actions.call import Call
 from bollard.host.agents.agent import Agent, AgentRegistry
+from bollard.host.agents.saved_body import problem_details
 from bollard.host.capabilities.capability import NO_FLOW, Capability, CapabilityLimits
 from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.errors import InvalidRequest, ToolFailed
@@ -220,6 +221,7 @@ class AgentTools:
                 hint="see content elements in the protocol reference",
                 field=field,
                 problem=problem,
+                **problem_details(error),
             ) from error
         try:
             result = await self._calls.call(run, params, order.call_id)

@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
+from bollard.host.agents.saved_body import problem_details
 from bollard.host.errors import InvalidRequest
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_TIME_MAX_S
@@ -157,7 +158,12 @@ def parsed(shape: type[S], body: JsonObject) -> S:
     except ValidationError as error:
         field, problem = first_problem(error)
         raise InvalidRequest(
-            f"{field}: {problem}", reason="field", hint="see docs/reference/http.md", field=field, problem=problem
+            f"{field}: {problem}",
+            reason="field",
+            hint="see docs/reference/http.md",
+            field=field,
+            problem=problem,
+            **problem_details(error),
         ) from error
 
 

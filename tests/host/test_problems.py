@@ -1,0 +1,165 @@
+"""Problems of fields: each type that a model of the host can report has a Chinese text, filled from its details."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import ValidationError
+
+import bollard.host
+from bollard.cli.language import load_text, read_texts
+from bollard.host.agents.binding import Binding
+from bollard.host.agents.config_form import config_from_wire
+from bollard.host.agents.policies import policy_from_wire
+from bollard.host.errors import InvalidRequest
+from bollard.host.http.bodies import PostEvent, parsed
+from bollard.protocol import FormItem, FormType, JsonObject, Strict
+
+PROBLEMS = read_texts("zh_Hans/problems")
+HOST = Path(bollard.host.__file__).parent
+_LENGTHS = {"too_short", "too_long"}
+_BOUNDS = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
+TYPES: Mapping[str, set[str]] = {
+    "bool": {"bool_type", "bool_parsing"},
+    "dataclass": {"dataclass_type"},
+    "dataclass-args": {"missing", "unexpected_keyword_argument"},
+    "definition-ref": {"recursion_loop"},
+    "dict": {"dict_type", *_LENGTHS},
+    "float": {"float_type", "float_parsing", "finite_number", *_BOUNDS},
+    "int": {"int_type", "int_from_float", "int_parsing", "int_parsing_size", *_BOUNDS},
+    "list": {"list_type", *_LENGTHS},
+    "literal": {"literal_error"},
+    "model": {"model_type", "model_attributes_type"},
+    "model-fields": {"missing", "extra_forbidden", "invalid_key"},
+    "none": {"none_required"},
+    "str": {"string_type", "string_unicode", "string_too_short", "string_too_long", "string_pattern_mismatch"},
+    "tagged-union": {"union_tag_invalid", "union_tag_not_found"},
+    "tuple": {"tuple_type", *_LENGTHS},
+    # These report the problems of the schemas inside them, or none; functions are read below.
+    **{kind: set() for kind in ("any", "dataclass-field", "default", "definitions", "function-after")},
+    **{kind: set() for kind in ("function-before", "json-or-python", "model-field", "no-info", "nullable")},
+}
+"""The problems that a validator of each kind reports."""
+
+
+def _subclasses(kind: type[Strict]) -> Iterator[type[Strict]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
+def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("type"), str):
+            yield schema
+        for name, value in schema.items():
+            if name not in ("serialization", "metadata"):
+                yield from _schemas(value)
+    elif isinstance(schema, list | tuple):
+        for value in schema:
+            yield from _schemas(value)
+
+
+@cache
+def _all_schemas() -> list[dict[str, Any]]:
+    """The validators of every model of the host."""
+    for module in pkgutil.walk_packages([str(HOST)], "bollard.host."):
+        if not module.name.startswith("bollard.host.store.migrations"):
+            importlib.import_module(module.name)
+    models = {each for each in _subclasses(Strict) if each.__module__.startswith("bollard.host.")}
+    assert len(models) > 10
+    return [schema for model in models for schema in _schemas(model.__pydantic_core_schema__)]
+
+
+def test_every_problem_of_the_validator_has_a_chinese_text() -> None:
+    kinds = {schema["type"] for schema in _all_schemas()}
+    assert not (unknown := kinds - set(TYPES)), f"add the problems that they report: {unknown}"
+    reported = {problem for kind in kinds for problem in TYPES[kind]}
+    reported |= {schema["custom_error_type"] for schema in _all_schemas() if "custom_error_type" in schema}
+    assert reported - set(PROBLEMS) == set()
+
+
+def test_every_problem_that_the_host_names_has_a_chinese_text() -> None:
+    named: set[str] = set()
+    for path in HOST.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("PydanticCustomError", "ConfigProblem"):
+                named |= {str(first.value) for first in node.args[:1] if isinstance(first, ast.Constant)}
+    assert len(named) > 10
+    assert named - set(PROBLEMS) == set()
+
+
+def test_every_type_of_a_form_has_a_chinese_text() -> None:
+    wanted = {f"form.{kind}" for kind in get_args(FormType) if kind not in ("select", "multi-select")}
+    assert wanted == {key for key in PROBLEMS if key.startswith("form.")}
+
+
+def test_no_validator_raises_a_sentence_without_a_type() -> None:
+    """A `ValueError` would reach a reader in English."""
+    functions = [schema["function"] for schema in _all_schemas() if schema["type"].startswith("no-info")]
+    assert len(functions) > 10
+    ours = [each for each in functions if each.__module__.startswith("bollard.host.") and each.__name__ != "<lambda>"]
+    for function in ours:
+        source = textwrap.dedent(inspect.getsource(function))
+        assert "raise ValueError" not in source, function.__qualname__
+
+
+def _refusal(action: Any) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        action()
+    return caught.value
+
+
+LONG_FORM = [
+    FormItem(name="steps", type="integer", label={"en_US": "Steps"}),
+    FormItem(name="tone", type="select", label={"en_US": "Tone"}, options=[{"value": "warm", "label": {"en_US": "w"}}]),
+    FormItem(name="key", type="secret", label={"en_US": "Key"}, required=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (lambda: Binding.read({"binding_id": "a"}), "binding.agent_id：缺少此字段"),
+        (lambda: Binding.read({"binding_id": "A", "agent_id": "b"}), "binding.binding_id：格式不对"),
+        (lambda: Binding.read({"binding_id": "a", "agent_id": "b", "priority": 5000}), "priority：不能大于 1000"),
+        (lambda: Binding.read({"binding_id": "a", "agent_id": "b", "x": 1}), "binding.x：没有这个字段"),
+        (lambda: Binding.read({"binding_id": "a", "agent_id": "b", "scope": {"actor": "ann"}}), "应写成 type:id"),
+        (lambda: policy_from_wire({"access": {"permissions": {"cats": []}}}), "没有操作类别 cats"),
+        (lambda: policy_from_wire({"gate": {"talk": "some"}}), "policy.gate.talk：可选的值：'everyone', 'listed'"),
+        (lambda: parsed(PostEvent, {"source": "door"}), "type：缺少此字段"),
+        (
+            lambda: config_from_wire({"steps": "x", "tone": "cold", "more": 1}, LONG_FORM),
+            "config.more：没有这个字段；表单有 steps, tone, key；config.steps：应为 -2^53 到 2^53 之间的整数；"
+            'config.tone：应为其中之一："warm"；config.key：必须填写',
+        ),
+    ],
+)
+def test_a_wrong_field_is_explained_in_chinese_alone(action: Any, said: str) -> None:
+    error = _refusal(action)
+    message, hint = load_text("zh_Hans").host_error(error.code, error.details, error.message, error.hint)
+    assert said in message
+    assert error.message not in message
+    assert not re.search(r"[a-z]+ [a-z]+ [a-z]+", message), "words of an English sentence"
+    assert hint
+
+
+def test_a_problem_that_is_not_known_is_shown_as_the_host_said_it() -> None:
+    details: JsonObject = {"reason": "invalid_field", "field": "a.b", "problem": "odd", "problem_type": "of_tomorrow"}
+    message, _ = load_text("zh_Hans").host_error("invalid_argument", details, "a.b: odd", "")
+    assert message == "请求有误 (a.b: odd)"
+
+
+def test_the_details_of_a_problem_never_have_the_value() -> None:
+    with pytest.raises(ValidationError):
+        Binding.from_wire({"binding_id": "s3cret value", "agent_id": "b"})
+    error = _refusal(lambda: Binding.read({"binding_id": "s3cret value", "agent_id": "b"}))
+    assert "s3cret" not in str(error.details)
