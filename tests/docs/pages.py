@@ -40,6 +40,10 @@ class Page:
     def name(self) -> str:
         return self.path.relative_to(ROOT).as_posix()
 
+    @property
+    def is_chinese(self) -> bool:
+        return "zh-CN" in self.name
+
     @cached_property
     def anchors(self) -> set[str]:
         """The fragment of every heading, as GitHub makes them."""

@@ -33,7 +33,7 @@ DOCUMENTED = "http://127.0.0.1:8420"
 """Where pages say that the host listens."""
 _ENDLESS = {"bollard plugin dev": b"Try it in another terminal"}
 """Commands that go on until Ctrl-C, and what they print when they have begun."""
-_LAST_AGENT = {"bollard up --plugins shout.py": b"shout is ready"}
+_LAST_AGENT = {"bollard up --plugins shout.py": "shout"}
 _NEEDS_HOST = re.compile(
     r"^(\$ |    )?(.*\| )?([A-Z_]+=\S+ )?"
     r"(bollard (chat|runs|agents|capabilities|bindings|resolve|events|conversations|artifacts|state"
@@ -61,6 +61,8 @@ class Reader:
         self._page = page
         self._directory = directory
         self._environment = {**environment, **(host.variables if host is not None else {})}
+        if page.is_chinese:
+            self._environment["BOLLARD_LANG"] = "zh_Hans"
         self._host = host
         self._terminal = terminal
         self._make_targets = make_targets
@@ -87,9 +89,9 @@ class Reader:
         if command.startswith("bollard up"):
             # A host of its own, beside the one that the other commands find.
             free = {**self._environment, "BOLLARD_PORT": "0"}
-            code, printed = self._terminal.run(
-                command, self._directory, free, _LAST_AGENT.get(command, b"echo is ready")
-            )
+            agent = _LAST_AGENT.get(command, "echo")
+            ready = f"智能体 {agent} 已就绪" if self._page.is_chinese else f"{agent} is ready"
+            code, printed = self._terminal.run(command, self._directory, free, ready.encode())
             done = (code, re.sub(r"http://127\.0\.0\.1:\d+", DOCUMENTED, printed))
         else:
             done = self._verdicts.get(command) or self._as_documented(command)
