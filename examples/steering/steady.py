@@ -41,7 +41,7 @@ class SteadyConfig(BaseModel):
     label={"en_US": "Steady", "zh_Hans": "稳步"},
     description={
         "en_US": "Works in small steps and listens between them; “enough” ends it.",
-        "zh_Hans": "一小步一小步地做，每步之间听你说话；说“够了”就结束。",
+        "zh_Hans": "分步工作，每一步之后读取你的消息；收到“够了”就结束。",
     },
     capabilities=["streaming", "interrupt", "steering"],
     permissions={"history": ["page"]},

@@ -10,7 +10,7 @@ Language = Literal["en", "zh"]
 
 ANSWERED: Final = {"en": "{name} answered: {answer}", "zh": "{name} 的回答：{answer}"}
 REFUSED: Final = {"en": "{name} was not called ({code}): {error}", "zh": "没有调用 {name}（{code}）：{error}"}
-CARRIED_OUT: Final = "{name} was allowed and called, 已批准并调用: {answer}"
+CARRIED_OUT: Final = "{name} was allowed and called, 已允许并调用: {answer}"
 NOT_CARRIED_OUT: Final = "{name} did not succeed ({outcome}), 没有成功: {error}"
 """In both languages, because no message of the run shows the reader's language."""
 

@@ -58,7 +58,7 @@ class DemoConfig(BaseModel):
     label={"en_US": "Demo", "zh_Hans": "演示"},
     description={
         "en_US": "Answers in two languages and understands a few words, help among them.",
-        "zh_Hans": "用两种语言回答，听得懂几个词，比如“帮助”。",
+        "zh_Hans": "用中文或英文回答，能识别几个命令，例如“帮助”。",
     },
     capabilities=["streaming", "interrupt"],
     permissions={"artifacts": ["write"], "tools": ["call"]},

@@ -16,13 +16,13 @@ class EchoConfig(BaseModel):
         str,
         Form(
             label={"en_US": "Greeting", "zh_Hans": "开场白"},
-            description={"en_US": "What comes before the echoed text.", "zh_Hans": "放在回声文本之前的话。"},
+            description={"en_US": "What comes before the echoed text.", "zh_Hans": "放在返回文本之前的话。"},
         ),
     ] = "you said: "
     shout: Annotated[
         bool,
         Form(
-            label={"en_US": "Shout", "zh_Hans": "大声"},
+            label={"en_US": "Shout", "zh_Hans": "大写"},
             description={"en_US": "Answer in capital letters.", "zh_Hans": "用大写字母回答。"},
         ),
     ] = False

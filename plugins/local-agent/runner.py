@@ -9,7 +9,7 @@ from bollard.sdk.agent import CAPABILITIES, PERMISSIONS, Agent
     label={"en_US": "Local agent", "zh_Hans": "本地智能体"},
     description={
         "en_US": "Answers with a model, calls tools, looks things up, and remembers long conversations.",
-        "zh_Hans": "用模型回答，会调用工具、查资料，记得住长对话。",
+        "zh_Hans": "用模型回答，能调用工具、检索知识库，并压缩过长的会话。",
     },
     capabilities=CAPABILITIES,
     permissions=PERMISSIONS,

@@ -70,7 +70,7 @@ def test_offered_capabilities_show_their_risk_and_absent_ones_the_reason() -> No
     assert "unavailable: not connected" in told
     assert "\u202e" not in told
     assert "⟪U+202E⟫" in told
-    assert "读取私有数据" in shown(table_of("capabilities", OFFERED, [ADD], load_text("zh_Hans")))
+    assert "读取私密数据" in shown(table_of("capabilities", OFFERED, [ADD], load_text("zh_Hans")))
 
 
 def test_a_yes_has_its_name_and_a_no_its_reason() -> None:

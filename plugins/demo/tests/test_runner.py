@@ -106,7 +106,7 @@ async def test_a_call_that_is_refused_is_told():
     [
         (
             {"outcome": "completed", "result": {"content": [{"type": "text", "text": "sent"}]}},
-            "send was allowed and called, 已批准并调用: sent",
+            "send was allowed and called, 已允许并调用: sent",
         ),
         (
             {"outcome": "denied", "error": "somebody said no"},

@@ -134,7 +134,7 @@ class AgentSettings(BaseModel):
             "Time-outs by tool",
             "各工具超时",
             'The same for single tools: {"search": 10}.',
-            '单独为某些工具设的秒数：{"search": 10}。',
+            '为个别工具设置的时限（秒）：{"search": 10}。',
         ),
     ] = {}
     tool_result_characters: Annotated[
