@@ -56,7 +56,7 @@ class AgentSettings(BaseModel):
     max_tokens: Annotated[
         int | None,
         Field(ge=1, le=1_000_000),
-        _form("Longest answer", "最长回答", "The maximum number of tokens of one answer.", "一次回答的最大词元数。"),
+        _form("Longest answer", "最长回答", "The maximum number of tokens of one answer.", "一次回答的 token 数上限。"),
     ] = None
     streaming: Annotated[
         bool, _form("Streaming", "流式输出", "Show an answer while the model writes it.", "在模型生成的同时显示回答。")
@@ -124,7 +124,7 @@ class AgentSettings(BaseModel):
             "工具超时",
             "The timeout of a tool call in seconds, including the time for an approval. Without it the host's timeout "
             "of each tool applies, which starts after the approval.",
-            "工具调用的超时秒数，包括等待审批的时间。不填则使用主机为每个工具设定的时限，从批准后算起。",
+            "工具调用的超时秒数，包括等待审批的时间。不填则使用主机为每个工具设定的时限，从允许后算起。",
         ),
     ] = None
     tool_timeouts: Annotated[
@@ -241,7 +241,7 @@ class AgentSettings(BaseModel):
             "Compact at",
             "压缩时机",
             "The share of the token budget at which older messages are summarised.",
-            "达到词元预算的这一比例时，压缩较早的消息。",
+            "达到 token 预算的这一比例时，压缩较早的消息。",
             show_if={"compaction": True},
         ),
     ] = 0.8
@@ -252,7 +252,7 @@ class AgentSettings(BaseModel):
             "Keep",
             "保留",
             "The share of the token budget for the newest messages, which stay verbatim.",
-            "原样保留的最新消息所占词元预算的比例。",
+            "原样保留的最新消息所占 token 预算的比例。",
             show_if={"compaction": True},
         ),
     ] = 0.3
@@ -263,7 +263,7 @@ class AgentSettings(BaseModel):
             "Assumed context",
             "默认上下文",
             "The context window in tokens of a model without a known one.",
-            "模型的上下文窗口未知时使用的词元数。",
+            "模型的上下文窗口未知时使用的 token 数。",
         ),
     ] = 8192
 
