@@ -1,6 +1,7 @@
 """Problems of fields: each type that a model of the host can report has a Chinese text, filled from its details."""
 
 import ast
+import errno
 import importlib
 import inspect
 import pkgutil
@@ -19,9 +20,10 @@ from bollard.cli.language import load_text, read_texts
 from bollard.host.agents.binding import Binding
 from bollard.host.agents.config_form import config_from_wire
 from bollard.host.agents.policies import policy_from_wire
-from bollard.host.errors import InvalidRequest
+from bollard.host.errors import InvalidRequest, os_problem
 from bollard.host.http.bodies import PostEvent, parsed
 from bollard.protocol import FormItem, FormType, JsonObject, Strict
+from bollard.wire.errors import FrameFault
 
 PROBLEMS = read_texts("zh_Hans/problems")
 HOST = Path(bollard.host.__file__).parent
@@ -112,6 +114,19 @@ def test_no_validator_raises_a_sentence_without_a_type() -> None:
         assert "raise ValueError" not in source, function.__qualname__
 
 
+def test_every_fault_of_json_has_a_chinese_text() -> None:
+    assert {f"json.{fault}" for fault in get_args(FrameFault)} == {key for key in PROBLEMS if key.startswith("json.")}
+
+
+def test_an_error_of_the_operating_system_is_explained_in_chinese() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    details: JsonObject = {"reason": "blobs_unusable", "problem": full.strerror, "problem_type": os_problem(full)}
+    message, _ = load_text("zh_Hans").host_error("storage_unavailable", details, "the blobs cannot be used: …", "")
+    assert message == "无法使用文件存储：磁盘已满"
+    named = {key.removeprefix("os.") for key in PROBLEMS if key.startswith("os.")}
+    assert named - set(errno.errorcode.values()) == set()
+
+
 def _refusal(action: Any) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as caught:
         action()
@@ -155,7 +170,7 @@ def test_a_wrong_field_is_explained_in_chinese_alone(action: Any, said: str) -> 
 def test_a_problem_that_is_not_known_is_shown_as_the_host_said_it() -> None:
     details: JsonObject = {"reason": "invalid_field", "field": "a.b", "problem": "odd", "problem_type": "of_tomorrow"}
     message, _ = load_text("zh_Hans").host_error("invalid_argument", details, "a.b: odd", "")
-    assert message == "请求有误 (a.b: odd)"
+    assert message == "a.b：odd"
 
 
 def test_the_details_of_a_problem_never_have_the_value() -> None:

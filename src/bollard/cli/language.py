@@ -66,7 +66,8 @@ class Text:
         return f"{general['message']} ({message})", f"{general['hint']} ({hint})" if hint else general["hint"]
 
     def _problem(self, details: Mapping[str, object]) -> Mapping[str, str]:
-        """The field `problem` of a text, if the details have one problem or several by type. Raises `KeyError`."""
+        """The field `problem` of a text, if the details have one problem or several by type. A type without a text is
+        shown as the host said it."""
         several = details.get("problems")
         if isinstance(several, list):
             each = [cast("Mapping[str, object]", problem) for problem in cast("list[object]", several)]
@@ -75,7 +76,7 @@ class Text:
         return {"problem": self._of_type(details)} if "problem_type" in details else {}
 
     def _of_type(self, problem: Mapping[str, object]) -> str:
-        return self._problems[str(problem["problem_type"])].format(**problem)
+        return self._problems.get(str(problem["problem_type"]), "{problem}").format(**problem)
 
 
 def choose_language(environment: Mapping[str, str]) -> str:

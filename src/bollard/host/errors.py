@@ -43,10 +43,16 @@ HostError
 
 from __future__ import annotations
 
+from errno import errorcode
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject
+
+
+def os_problem(error: OSError) -> str:
+    """The type of a problem of the operating system, such as `os.ENOSPC`, by which its translation is found."""
+    return f"os.{errorcode.get(error.errno or 0, 'unknown')}"
 
 
 class HostError(Exception):

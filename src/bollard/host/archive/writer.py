@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self
 import msgspec
 
 from bollard.host.archive.manifest import MANIFEST, SIGNATURE, Manifest, Member, sign_manifest
-from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
+from bollard.host.errors import Conflict, StorageFull, StorageUnavailable, os_problem
 from bollard.trust import sync_folder
 from bollard.trust.keys import SigningKey
 
@@ -187,4 +187,5 @@ class ArchiveWriter:
                 hint="choose another directory",
                 file=self._path.name,
                 problem=error.strerror,
+                problem_type=os_problem(error),
             ) from error

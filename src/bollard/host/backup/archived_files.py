@@ -13,7 +13,7 @@ import msgspec
 
 from bollard.host.archive.manifest import FileNote
 from bollard.host.archive.writer import ArchiveWriter
-from bollard.host.errors import BadArchive, InvalidRequest, StorageUnavailable
+from bollard.host.errors import BadArchive, InvalidRequest, StorageUnavailable, os_problem
 from bollard.host.knowledge.incoming import FOLDER, SUFFIX, head_of, read_head
 from bollard.host.knowledge.limits import INCOMING_HEAD_BYTES
 from bollard.host.limits import ARCHIVE_FILES, ARCHIVE_KEY_BYTES
@@ -91,6 +91,7 @@ def read_small(path: Path) -> bytes:
             hint="run as the user who owns the data directory",
             file=path.name,
             problem=error.strerror,
+            problem_type=os_problem(error),
         ) from error
     if len(content) > ARCHIVE_KEY_BYTES:
         raise StorageUnavailable(

@@ -31,7 +31,7 @@ from bollard.host.backup.backup import (
 from bollard.host.backup.content_references import ContentReferences
 from bollard.host.backup.tables import Row, Snapshot
 from bollard.host.clock import Clock
-from bollard.host.errors import NotFound, StorageUnavailable
+from bollard.host.errors import NotFound, StorageUnavailable, os_problem
 from bollard.host.secrets.references import is_chosen, is_reference, referred
 from bollard.host.store.database import build_rows
 from bollard.host.store.rows import RecordRow
@@ -188,6 +188,7 @@ def _copy_skills(
                 hint="check the data directory",
                 skill=label,
                 problem=error.strerror,
+                problem_type=os_problem(error),
             ) from error
         member = f"files/skill-{number:06d}"
         with writer.member(member) as written:

@@ -148,6 +148,7 @@ def not_json(problem: str, fault: str) -> InvalidRequest:
         field="body",
         fault=fault,
         problem=problem,
+        problem_type=f"json.{fault}",
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from bollard.host.errors import InvalidRequest, StorageFull
+from bollard.host.errors import InvalidRequest, StorageFull, os_problem
 from bollard.host.limits import (
     KIB,
     PLUGIN_BYTES,
@@ -315,6 +315,7 @@ def unpack(file: BinaryIO, into: Path) -> None:
                 hint="free disk space",
                 entry=entry.name,
                 problem=error.strerror,
+                problem_type=os_problem(error),
             ) from error
 
 

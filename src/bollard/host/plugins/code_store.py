@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from bollard.host.errors import HostError, InvalidRequest, NotFound, StorageFull
+from bollard.host.errors import HostError, InvalidRequest, NotFound, StorageFull, os_problem
 from bollard.host.limits import PLUGIN_BYTES, PLUGIN_ENTRIES
 from bollard.host.plugins.archive import check_collisions, find_root, split_name, unpack, write_new
 from bollard.host.plugins.description import Description, describe
@@ -118,6 +118,7 @@ class CodeStore:
                 reason="plugin_store",
                 hint="free disk space",
                 problem=error.strerror,
+                problem_type=os_problem(error),
             ) from error
         finally:
             _remove(folder)
@@ -205,6 +206,7 @@ def _copy_file(source: Path, target: Path, limit: int) -> int:
             field="plugin",
             file=source.name,
             problem=error.strerror,
+            problem_type=os_problem(error),
         ) from error
     with os.fdopen(descriptor, "rb") as original, os.fdopen(write_new(target), "wb") as out:
         if not stat.S_ISREG(os.fstat(original.fileno()).st_mode):

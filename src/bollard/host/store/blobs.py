@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Final
 
 from bollard.host.clock import Clock, SystemClock
-from bollard.host.errors import Conflict, HostError, InvalidRequest, NotFound, StorageFull, StorageUnavailable
+from bollard.host.errors import (
+    Conflict,
+    HostError,
+    InvalidRequest,
+    NotFound,
+    StorageFull,
+    StorageUnavailable,
+    os_problem,
+)
 from bollard.trust import make_folder
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -43,6 +51,7 @@ def _host_error(error: OSError) -> HostError:
         hint="check the data directory: its disk, its owner, and unexpected links",
         errno=error.errno,
         problem=error.strerror,
+        problem_type=os_problem(error),
     )
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, NoReturn, cast
 import msgspec
 
 from bollard.host.clock import Clock, SystemClock
-from bollard.host.errors import HostError, StorageUnavailable
+from bollard.host.errors import HostError, StorageUnavailable, os_problem
 from bollard.host.store import statements
 from bollard.host.store.blobs import disk_full
 from bollard.host.store.database import ConnectionPool, Values, row_exists, store_closed
@@ -92,6 +92,7 @@ class SqliteDatabase:
                 hint="make the data directory writable for this user",
                 file=self._path.name,
                 problem=error.strerror,
+                problem_type=os_problem(error),
             ) from error
         try:
             self._writer = self._connect_writer()

@@ -19,7 +19,7 @@ from bollard.confine.probe import Confinement, Findings, choose_confinement, mac
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
-from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed
+from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed, os_problem
 from bollard.host.limits import MIB, PROGRAM_DISK_FREE_BYTES, PROGRAM_OUTPUT_BYTES, PROGRAMS_AT_ONCE
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.tools.calculator import CalculationRefused, calculate
@@ -264,12 +264,14 @@ class BuiltinTools:
                     reason="program_lost",
                     hint="check its files",
                     problem=error.strerror,
+                    problem_type=os_problem(error),
                 ) from error
             raise ToolFailed(
                 f"the files of the run cannot be accessed: {error.strerror}",
                 reason="run_files_inaccessible",
                 hint="check the disk",
                 problem=error.strerror,
+                problem_type=os_problem(error),
             ) from error
 
     def _add(self, name: str, tool: _Tool) -> None:

@@ -262,6 +262,7 @@ async def _body_data(media: str, payload: Payload, payloads: Payloads) -> EventD
                 hint="correct it, or send its Content-Type",
                 field="body",
                 problem=error.detail,
+                problem_type=f"json.{error.fault}",
             ) from error
         return json_data(value)
     if media.startswith("text/") and payload.held is not None and payload.size <= EVENT_DATA_BYTES // 2:

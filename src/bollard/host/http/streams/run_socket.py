@@ -202,6 +202,7 @@ def _frame(text: str | None) -> ClientFrame:
             hint="send one JSON object",
             field="frame",
             problem=error.detail,
+            problem_type=f"json.{error.fault}",
         ) from error
     if not isinstance(value, dict):
         raise InvalidRequest(
