@@ -103,8 +103,11 @@ def ids(answer, name):
 
 def test_a_host_starts_on_a_data_directory_of_an_earlier_revision_and_serves_its_content(data, held):
     with Started(data, held["token"]) as host:
-        runs = {run["run_id"]: run["status"] for run in host.ask("runs", held["key"])["items"]}
+        runs = {run["run_id"]: run["status"] for run in host.ask("runs")["items"]}
         assert runs.keys() == held["runs"].keys()
+        # ADR 0108: a saved agent keeps its audience; a key sees no runs of others with a built-in agent.
+        assert host.ask("agents/helper")["policy"]["audience"]["see"]["who"] == "everyone"
+        assert {run["agent_id"] for run in host.ask("runs", held["key"])["items"]} == {"helper"}
         assert [runs[run_id] for run_id, status in held["runs"].items() if status == "completed"] == ["completed"] * 2
         session = host.ask("session", "", {"user": "ann", "password": held["password"]})
         assert session["user_id"] == "ann"
