@@ -26,7 +26,7 @@ ELSEWHERE = {
     ),
     "The storage does not answer": (
         "tests/chaos/test_stalls.py",
-        "test_requests_to_a_host_with_a_frozen_journal_are_told_and_repeated_return_the_first_outcome",
+        "test_requests_to_a_frozen_journal_get_storage_stalled_and_repeats_return_the_first_outcome",
     ),
     "Commits are slow": (
         "tests/chaos/test_pressure.py",

@@ -32,7 +32,7 @@ def test_what_a_person_saves_is_reached(url: str) -> None:
 def test_what_is_no_address_of_a_server_is_told(url: str) -> None:
     found = address_problem(url)
     assert found is not None
-    assert all(found)
+    assert all((found.reason, found.message, found.hint))
 
 
 @for_each(

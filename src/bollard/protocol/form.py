@@ -1,6 +1,6 @@
 """FormItem: one field of an agent's runner configuration, as the console draws it (§2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
@@ -92,11 +92,16 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
 
 def default_config(form: Sequence[FormItem]) -> JsonObject:
     """The defaults of the form: the configuration of an agent in which nothing is filled in."""
-    shown = ShownFields(form, {})
+    shown = visible_fields(form, {})
     return {item.name: item.default for item in form if item.default is not None and shown(item.name)}
 
 
-class ShownFields:
+def visible_fields(form: Sequence[FormItem], filled: JsonObject) -> Callable[[str], bool]:
+    """A function that says whether a field is visible in a form that is filled in like this."""
+    return _VisibleFields(form, filled)
+
+
+class _VisibleFields:
     """Which fields are visible. A field that depends on a hidden field is hidden. In a cycle only the values decide."""
 
     def __init__(self, form: Sequence[FormItem], filled: JsonObject) -> None:

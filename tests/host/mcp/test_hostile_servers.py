@@ -201,7 +201,7 @@ async def test_a_host_without_the_sdk_says_what_to_install() -> None:
     order = OpenHttp(link=1, url="http://127.0.0.1:9/mcp", headers={}, protocol="auto", start_s=1.0)
     with pytest.raises(SettingsError, match="not installed") as refused:
         await McpBridge("no_sdk_of_this_name").open(order, Unheard())
-    assert "bollard[mcp]" in refused.value.hint
+    assert "make setup" in refused.value.hint
 
 
 class Unheard:

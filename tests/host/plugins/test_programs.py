@@ -113,7 +113,7 @@ async def test_a_program_that_cannot_start_is_named(shelf: CodeStore, command: s
 
 
 async def test_a_program_of_another_plugin_is_refused(yard: Yard) -> None:
-    with pytest.raises(PluginUnusable, match="the worker says it is acme/tiny, but acme/other was started"):
+    with pytest.raises(PluginUnusable, match="the worker reports acme/tiny, but acme/other was started"):
         await yard.prove(program_of(name="other"))
 
 

@@ -15,7 +15,7 @@ from bollard.host.agents.names import ID_CHARACTERS, visible
 from bollard.host.errors import InvalidRequest
 from bollard.host.secrets.references import is_chosen, is_reference, referred
 from bollard.protocol import NOTHING_SELECTED, FormItem, FormType, JsonObject, JsonValue
-from bollard.protocol.form import ShownFields, same_json
+from bollard.protocol.form import same_json, visible_fields
 from bollard.protocol.limits import INTEGER_MAX, KIB
 
 # --- values: a problem never contains the value, which may be a secret ---
@@ -190,7 +190,7 @@ def _is_name(value: JsonValue) -> bool:
 
 def unset_fields(config: JsonObject, form: Sequence[FormItem]) -> list[str]:
     """The required fields without a value. A saved configuration has none; the defaults of a runner may have some."""
-    shown = ShownFields(form, config)
+    shown = visible_fields(form, config)
     return [
         item.name for item in form if item.required and shown(item.name) and is_empty(item.type, config.get(item.name))
     ]
@@ -201,7 +201,7 @@ def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: Jso
     filled = _with_kept_secrets(given, form, before or {})
     config: JsonObject = {}
     problems = _unknown(given, form)
-    shown = ShownFields(form, filled)
+    shown = visible_fields(form, filled)
     for item in form:
         if not shown(item.name):
             continue
