@@ -36,7 +36,7 @@ class AgentSettings(BaseModel):
             "Prompt",
             "提示词",
             "The system prompt. It precedes every conversation.",
-            "系统提示词，放在每次对话的最前面。",
+            "系统提示词，放在每个会话的最前面。",
         ),
     ] = _PROMPT
     model: Annotated[
