@@ -1,6 +1,6 @@
 """Markdown on a terminal: what is given out line by line while it arrives."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.tables import for_each
 
@@ -96,6 +96,7 @@ def test_a_new_width_holds_for_the_lines_to_come() -> None:
     assert stream.finish() == ["three four five six"]
 
 
+@example(source=" -#(`_(-`#_]", piece=6, columns=10)  # a space before a word that is longer than a line
 @given(
     source=st.text(alphabet="ab *_`[]()|#>-\\\n中，。", max_size=120),
     piece=st.integers(1, 9),

@@ -92,13 +92,15 @@ def line_slices(text: str, columns: int, *, split_words: bool = True) -> list[tu
             lines.append((start, end))
             start, width = step, 0
         elif width + size > columns and closing and split_words:
-            before = last if start < last < end == step else step  # the character before it goes along
+            # The word before it goes along or, if both do not fit on a line, its last character.
+            whole = start < last < end == step and width_of(text[last:at]) <= columns
+            before = last if whole else step - 1 if start < step - 1 < end == step else step
             lines.append((start, start + len(text[start:before].rstrip())))
             start, width = before, width_of(text[before:step])
-        while split_words and width == 0 and size > columns:
+        while split_words and end <= start and width + size > columns:
             cut = start + fitting(text[start:at], columns)
             lines.append((start, cut))
-            start, size = cut, width_of(text[cut:at])
+            start, width, size = cut, 0, width_of(text[cut:at])
         last = last if closing else step
         width, end = width + size, at
     return [*lines, (start, end)] if end > start or not lines else lines
