@@ -50,7 +50,7 @@ def help_page(command: Any, ctx: Any, text: Text) -> str:
     if hasattr(command, "summaries"):
         parts += _table(text("help.commands"), command.summaries(ctx), columns)
     for paragraph in (command.epilog or "").split("\n\n"):
-        parts += wrap(paragraph, columns) if paragraph else []
+        parts += wrap(paragraph, columns - 2) if paragraph else []  # room for a closing mark
     return "\n".join(parts).rstrip()
 
 
