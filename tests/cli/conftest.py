@@ -144,6 +144,11 @@ class Terminal:
     def send(self, text: str) -> None:
         os.write(self._fd, text.encode())
 
+    @property
+    def modes(self) -> int:
+        """The local modes of the terminal: echo, whole lines, keys that send signals."""
+        return termios.tcgetattr(self._fd)[3]
+
     def end(self) -> int:
         """Wait for the command to leave by itself; gives its exit code."""
         deadline = time.monotonic() + PATIENCE_S

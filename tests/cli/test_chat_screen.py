@@ -2,7 +2,9 @@
 resized terminals. A real host, and a terminal that draws."""
 
 import json
+import os
 import re
+import signal
 import stat
 from pathlib import Path
 
@@ -174,6 +176,21 @@ def test_ctrl_c_stops_a_run_that_waits_for_an_approval(screen, host, clerk) -> N
     assert "Allow this call?" not in shell.text
     shell.send(CTRL_D)
     assert shell.end() == 0
+
+
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+def test_a_terminated_chat_gives_the_terminal_back(terminal, host, kind: str) -> None:
+    """Also during an answer, when no line is read."""
+    shell = terminal("chat", "--agent", "demo", TERM=kind, **host.variables)
+    before = shell.modes
+    shell.expect("›")
+    shell.send("slow\r")
+    shell.expect("I take" if kind == "xterm" else "working")
+    assert shell.modes != before
+    os.kill(shell.pid, signal.SIGTERM)
+    assert shell.end() == 143
+    assert shell.modes == before
+    assert shell.raw.count("\x1b[?2004h") == shell.raw.count("\x1b[?2004l")  # pasted text
 
 
 def test_typed_text_answers_a_question(screen, host, clerk) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EXIT_UNWITNESSED: Final = 5
 """The log was verified, but no witness covers its end."""
 EXIT_INTERRUPTED: Final = 130
+EXIT_TERMINATED: Final = 143
 
 
 class CliError(Exception):

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import signal
 from collections import deque
 from typing import Protocol
 
-from bollard.cli.errors import EXIT_INTERRUPTED, HostProblem
+from bollard.cli.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, HostProblem
 from bollard.cli.language import Text
 from bollard.cli.runs.play import MESSAGE, RunOver, ScriptTarget
 from bollard.cli.shell import Shell
@@ -57,11 +58,17 @@ class Dialogue:
         self.is_running = False
 
     async def run(self) -> int:
-        """The exit code, when the person has left."""
-        async with self._screen.opened(self):
-            while (message := await self._next()) is not None:
-                await self._answer(message)
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        """The exit code, when the person has left or the process is terminated. The screen gives the terminal back in
+        both cases."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._exit, EXIT_TERMINATED)
+        try:
+            async with self._screen.opened(self):
+                while (message := await self._next()) is not None:
+                    await self._answer(message)
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            loop.remove_signal_handler(signal.SIGTERM)
         return self._code
 
     # --- what the person does ---
