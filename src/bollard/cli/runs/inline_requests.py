@@ -109,8 +109,8 @@ class InlineRequests:
             path = APPROVALS.one(approval_id)
             try:
                 found: dict[str, Any] = await self._client.get(f"{path}?locale={self._text.language}")
-            except HostProblem:
-                self._renderer.note(self._text("chat.waits", name=printable(name), approval=approval_id))
+            except HostProblem as error:
+                self._left_to_others(error, approval_id, name)
                 return
             if found["status"] != "requested":
                 return
@@ -124,10 +124,15 @@ class InlineRequests:
             try:
                 await self._client.post(f"{path}/decide", body)
             except HostProblem as error:
-                note_problem(self._renderer, error, self._text)
-                self._renderer.note(self._text("chat.waits", name=printable(name), approval=approval_id))
+                self._sent.discard(approval_id)
+                self._left_to_others(error, approval_id, name)
             else:
                 self._renderer.note(self._text(f"approvals.decided.{decision}", name=printable(str(found["name"]))))
+
+    def _left_to_others(self, error: HostProblem, approval_id: str, name: str) -> None:
+        """Say why the person cannot decide, and who can."""
+        note_problem(self._renderer, error, self._text)
+        self._renderer.note(self._text("chat.waits_for_approver", name=printable(name), approval=approval_id))
 
     async def _decision(self, found: dict[str, Any]) -> str:
         """What the person decides. Attached content is to be opened first."""
