@@ -141,6 +141,28 @@ def test_a_file_a_zip_and_a_wheel_are_plugins_too(
     assert said(ask, "hi") == "one hi"
 
 
+def test_an_installation_names_the_parts_that_cannot_be_used(ask: Any, write: Any, removed: Any) -> None:
+    code = """
+        from bollard.sdk import RunContext, runner, tool
+
+        @tool(risk="lwo")
+        def count(text: str) -> int:
+            return len(text)
+
+        @runner()
+        async def half(ctx: RunContext):
+            yield ctx.delta("half")
+        """
+    removed("local/half")
+    made = ask("plugin", "install", str(write("half.py", code)), "--yes", "--text")
+    assert made.code == 0
+    assert made.out.splitlines()[-2:] == [
+        "problem: tool count: the worker does not offer it",
+        "hint: `bollard plugin check` explains problems of the files, `bollard plugin logs local/half` those of the "
+        "worker",
+    ]
+
+
 def test_what_cannot_be_installed_is_refused_with_the_reason(ask: Any, write: Any, tmp_path: Path) -> None:
     absent = ask("plugin", "install", "nowhere")
     assert (absent.code, absent.err.splitlines()[0]) == (2, "bollard: nowhere does not exist")

@@ -150,10 +150,7 @@ def plugin_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
     """The details of one plugin."""
     yield text("plugins.head", plugin=plugin["plugin_id"], version=plugin["version"] or "", origin=plugin["origin"])
     yield text("plugins.status", status=plugin["status"], processes=_processes(plugin["processes"], text))
-    if plugin["problem"]:
-        yield text("plugins.problem", problem=printable(plugin["problem"]))
-    for problem in plugin["problems"]:
-        yield text("plugins.problem", problem=printable(problem))
+    yield from problem_lines(plugin, text)
     if plugin["digest"]:
         yield text("plugins.digest", digest=plugin["digest"], source=printable(plugin["source"]))
     if plugin["asks"] is not None:
@@ -163,6 +160,15 @@ def plugin_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("plugins.leaving", count=plugin["leaving_runs"])
     for version in plugin["earlier"]:
         yield text("plugins.earlier", version=version["version"], digest=_short(version["digest"]))
+
+
+def problem_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
+    """The parts of a plugin that cannot be used, and what explains them."""
+    problems = [problem for problem in (plugin["problem"], *plugin["problems"]) if problem]
+    for problem in problems:
+        yield text("plugins.problem", problem=printable(problem))
+    if problems:
+        yield text("hint", hint=text("hint.plugin_problems", plugin=plugin["plugin_id"]))
 
 
 def asked_lines(asks: dict[str, Any], text: Text) -> Iterator[str]:

@@ -129,5 +129,8 @@ def _path(plugin: str, rest: str = "") -> str:
 
 
 def _tell(shell: HostShell, plugin: Any, key: str) -> int:
+    from bollard.cli.plugins.host_plugins import problem_lines
+
     version, digest = plugin["version"] or "", (plugin["digest"] or "")[:12]
-    return shell.tell(plugin, shell.text(key, plugin=plugin["plugin_id"], version=version, digest=digest))
+    done = shell.text(key, plugin=plugin["plugin_id"], version=version, digest=digest)
+    return shell.tell(plugin, done, *problem_lines(plugin, shell.text))
