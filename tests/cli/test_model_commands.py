@@ -150,6 +150,22 @@ def test_a_preset_whose_test_fails_leaves_nothing_behind_unless_it_is_to_be_kept
     assert ask("secrets", "remove", "MODELSCOPE_API_KEY").code == 0
 
 
+def test_a_key_that_fails_its_test_does_not_replace_the_key_of_other_models(ask: Any, provider_url: str) -> None:
+    here = ("models", "add", "first", "--preset", "zhipu", "--model", "tiny", "--base-url", provider_url, "--key-stdin")
+    assert ask(*here, stdin="sk-fine-0123456789\n").code == 0
+    other = (*here[:2], "other", *here[3:])
+    assert ask(*other, stdin="sk-wrong-0123456789\n").code == 1
+    assert [item["secret_name"] for item in ask("secrets").json["items"]] == ["ZHIPUAI_API_KEY"]
+    assert ask("models", "test", "first").code == 0  # with the former key
+    assert ask(*other, stdin="sk-fine-9876543210\n").json["model"]["secret"] == "ZHIPUAI_API_KEY"
+    assert [item["secret_name"] for item in ask("secrets").json["items"]] == ["ZHIPUAI_API_KEY"]
+    assert ask(*other, "--keep", stdin="sk-wrong-0123456789\n").json["kept"] is True
+    assert ask("models", "test", "first").code == 1
+    for name in ("first", "other"):
+        assert ask("models", "remove", name).code == 0
+    assert ask("secrets", "remove", "ZHIPUAI_API_KEY").code == 0
+
+
 def test_a_preset_asks_a_person_for_the_key_without_echo(terminal: Any, steady_host: Any, provider_url: str) -> None:
     there = ("--preset", "groq", "--base-url", provider_url)
     screen = terminal("models", "add", *there, **steady_host.variables)

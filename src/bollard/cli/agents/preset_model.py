@@ -3,6 +3,7 @@
 import getpass
 import sys
 from collections.abc import Iterator
+from secrets import token_hex
 from typing import Any
 
 from bollard.cli.agents.model_lines import MODELS, default_lines, document_of, tried_lines
@@ -30,16 +31,21 @@ class PresetModel:
         secrets = {secret["secret_name"] for secret in shell.all(SECRETS)}
         key = None if "secret" in given else self._key(document, secrets, from_stdin=key_stdin)
         before = next((each for each in shell.all(MODELS) if each["model_id"] == model_id), None)
-        saved = shell.put(MODELS.one(model_id), document)
+        trial = document if key is None else {**document, "secret": _trial_secret(document["secret"], secrets)}
         new_secret: str | None = None
+        saved = shell.put(MODELS.one(model_id), trial)
         try:
             if key is not None:
-                shell.put(SECRETS.one(document["secret"]), {"value": key})
-                new_secret = None if document["secret"] in secrets else document["secret"]
+                shell.put(SECRETS.one(trial["secret"]), {"value": key})
+                new_secret = trial["secret"]
             tried = shell.post(MODELS.one(model_id, "/test"))
             for line in () if shell.for_programs else self._outcome(tried):
                 shell.print(line)
             kept = tried["ok"] or keep or (shell.has_person and shell.confirm("models.question"))
+            if kept and trial != document:
+                shell.put(SECRETS.one(document["secret"]), {"value": key})
+                saved = shell.put(MODELS.one(model_id), document)
+                shell.delete(SECRETS.one(trial["secret"]))
         except (CliError, KeyboardInterrupt):
             self._undo(before, new_secret)
             raise
@@ -90,7 +96,7 @@ class PresetModel:
             yield self._shell.text("models.hint", hint=note)
 
     def _undo(self, before: dict[str, Any] | None, secret: str | None) -> None:
-        """Bring back the model that was there before, or remove the new one. A replaced key cannot be brought back."""
+        """Bring back the model that was there before, or remove the new one, and remove the secret of the test."""
         if before is None:
             self._shell.delete(MODELS.one(self._model_id))
         else:
@@ -98,3 +104,9 @@ class PresetModel:
             self._shell.put(MODELS.one(self._model_id), document)
         if secret is not None:
             self._shell.delete(SECRETS.one(secret))
+
+
+def _trial_secret(secret: str, secrets: set[str]) -> str:
+    """Where a key is saved for the test. A key that is there already stays until the new one is kept: it cannot be read
+    back, and other models may use it."""
+    return f"{secret}_TRIAL_{token_hex(4).upper()}" if secret in secrets else secret
