@@ -166,6 +166,14 @@ def test_a_key_that_fails_its_test_does_not_replace_the_key_of_other_models(ask:
     assert ask("secrets", "remove", "ZHIPUAI_API_KEY").code == 0
 
 
+def test_a_piped_key_is_saved_as_the_secret_that_the_command_names(ask: Any, provider_url: str) -> None:
+    here = ("models", "add", "--preset", "vllm", "--model", "tiny", "--base-url", provider_url, "--secret", "OWN_NAME")
+    added = ask(*here, "--key-stdin", stdin="sk-fine-0123456789\n")
+    assert (added.code, added.json["model"]["secret"]) == (0, "OWN_NAME"), added.out
+    assert ask("models", "remove", "vllm").code == 0
+    assert ask("secrets", "remove", "OWN_NAME").code == 0
+
+
 def test_a_preset_asks_a_person_for_the_key_without_echo(terminal: Any, steady_host: Any, provider_url: str) -> None:
     there = ("--preset", "groq", "--base-url", provider_url)
     screen = terminal("models", "add", *there, **steady_host.variables)

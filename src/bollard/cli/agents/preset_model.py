@@ -29,7 +29,7 @@ class PresetModel:
         shell, model_id = self._shell, self._model_id
         document = self._document(given)
         secrets = {secret["secret_name"] for secret in shell.all(SECRETS)}
-        key = None if "secret" in given else self._key(document, secrets, from_stdin=key_stdin)
+        key = self._key(document, secrets, from_stdin=key_stdin) if key_stdin or "secret" not in given else None
         before = next((each for each in shell.all(MODELS) if each["model_id"] == model_id), None)
         trial = document if key is None else {**document, "secret": _trial_secret(document["secret"], secrets)}
         new_secret: str | None = None
