@@ -102,9 +102,9 @@ def test_an_error_without_a_text_is_shown_after_the_meaning_of_its_code() -> Non
     sentences = ("a new sentence", "do another thing")
     for details in ({}, {"reason": "of_a_newer_host"}, {"reason": "plugin_limit", "other": "details"}):
         said = chinese.host_error("conflict", details, *sentences)
-        assert said == ("与现状冲突 (a new sentence)", "请查看现状后重试 (do another thing)")
+        assert said == ("与现状冲突（原文：a new sentence）", "请查看现状后重试（原文：do another thing）")
     assert chinese.host_error("conflict", {}, "a new sentence", "") == (
-        "与现状冲突 (a new sentence)",
+        "与现状冲突（原文：a new sentence）",
         "请查看现状后重试",
     )
     assert chinese.host_error("no_such_code", {}, *sentences) == sentences

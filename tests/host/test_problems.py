@@ -20,7 +20,8 @@ from bollard.cli.language import load_text, read_texts
 from bollard.host.agents.binding import Binding
 from bollard.host.agents.config_form import config_from_wire
 from bollard.host.agents.policies import policy_from_wire
-from bollard.host.errors import InvalidRequest, os_problem
+from bollard.host.egress.client import EgressClient
+from bollard.host.errors import InvalidRequest, NotFound, SettingsError, StorageUnavailable, caused_by
 from bollard.host.http.bodies import PostEvent, parsed
 from bollard.protocol import FormItem, FormType, JsonObject, Strict
 from bollard.wire.errors import FrameFault
@@ -115,12 +116,14 @@ def test_no_validator_raises_a_sentence_without_a_type() -> None:
 
 
 def test_every_fault_of_json_has_a_chinese_text() -> None:
-    assert {f"json.{fault}" for fault in get_args(FrameFault)} == {key for key in PROBLEMS if key.startswith("json.")}
+    assert {"json.at", *(f"json.{fault}" for fault in get_args(FrameFault))} == {
+        key for key in PROBLEMS if key.startswith("json.")
+    }
 
 
 def test_an_error_of_the_operating_system_is_explained_in_chinese() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    details: JsonObject = {"reason": "blobs_unusable", "problem": full.strerror, "problem_type": os_problem(full)}
+    details: JsonObject = {"reason": "blobs_unusable", **caused_by(full)}
     message, _ = load_text("zh_Hans").host_error("storage_unavailable", details, "the blobs cannot be used: …", "")
     assert message == "无法使用文件存储：磁盘已满"
     named = {key.removeprefix("os.") for key in PROBLEMS if key.startswith("os.")}
@@ -170,7 +173,62 @@ def test_a_wrong_field_is_explained_in_chinese_alone(action: Any, said: str) -> 
 def test_a_problem_that_is_not_known_is_shown_as_the_host_said_it() -> None:
     details: JsonObject = {"reason": "invalid_field", "field": "a.b", "problem": "odd", "problem_type": "of_tomorrow"}
     message, _ = load_text("zh_Hans").host_error("invalid_argument", details, "a.b: odd", "")
-    assert message == "a.b：odd"
+    assert message == "a.b：“odd”（原文）"
+
+
+def test_a_sentence_of_a_library_is_quoted_in_a_chinese_text_and_plain_in_an_english_one() -> None:
+    details: JsonObject = {"reason": "postgres_unusable", **caused_by(ValueError("password authentication failed"))}
+    fault = ("storage_unavailable", details, "PostgreSQL cannot be used: password authentication failed", "")
+    assert load_text("zh_Hans").host_error(*fault)[0] == "无法使用 PostgreSQL：“password authentication failed”（原文）"
+    assert load_text("en_US").host_error(*fault)[0] == fault[2]
+
+
+def test_the_error_that_caused_another_is_explained_by_its_own_code_and_details() -> None:
+    inner = StorageUnavailable(
+        "a.db cannot be opened: Permission denied",
+        reason="file_not_opened",
+        file="a.db",
+        **caused_by(PermissionError(errno.EACCES, "Permission denied")),
+    )
+    details: JsonObject = {"reason": "call_not_recorded", **caused_by(inner)}
+    message, _ = load_text("zh_Hans").host_error("audit_unavailable", details, "…", "")
+    assert message == "无法记录该调用：无法打开 a.db：没有访问权限"
+    assert caused_by(NotFound("there is no such run", reason="no_run"))["problem"] == "there is no such run"
+
+
+def test_a_field_that_is_an_exception_is_explained_in_the_language() -> None:
+    taken = OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+    fields: dict[str, object] = {"host": "192.0.2.1", "port": 1, "detail": taken}
+    assert load_text("zh_Hans")("error.bind", **fields) == "无法在 192.0.2.1:1 上监听：本机没有该地址"
+    assert load_text("en_US")("error.bind", **fields).endswith("Cannot assign requested address")
+
+
+def test_no_error_repeats_the_sentence_of_another_without_its_type() -> None:
+    """`caused_by` keeps the type, the code and the details by which the problem is explained in Chinese."""
+    repeated = re.compile(r"\bproblem=(str\(error\)|error\.(message|strerror))")
+    for path in HOST.rglob("*.py"):
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+            assert "_log." in line or not repeated.search(line), f"{path}:{number}"
+
+
+def test_every_problem_of_a_request_has_a_chinese_text() -> None:
+    used = {
+        word
+        for path in (HOST.parent / "host", HOST.parent / "cli")
+        for file in path.rglob("*.py")
+        for word in re.findall(r'"(net\.[a-z_]+)"', file.read_text("utf-8"))
+    }
+    assert used == {key for key in PROBLEMS if key.startswith("net.")}
+
+
+@pytest.mark.parametrize("entry", ["10.1.0.0/99", "a b", "host:0"])
+def test_an_invalid_entry_of_a_setting_is_named(entry: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        EgressClient.of_setting(["chat.internal", entry])
+    error = caught.value
+    assert repr(entry) in error.message
+    message, _ = load_text("zh_Hans").host_error(error.code, error.details, error.message, error.hint)
+    assert message == f"egress_allow 中的条目 {entry} 无效"
 
 
 def test_the_details_of_a_problem_never_have_the_value() -> None:

@@ -99,4 +99,4 @@ def writing(path: "Path") -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageProblem("error.write", "hint.write", path=path, detail=error.strerror or error) from error
+        raise UsageProblem("error.write", "hint.write", path=path, detail=error) from error

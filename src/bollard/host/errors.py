@@ -44,15 +44,45 @@ HostError
 from __future__ import annotations
 
 from errno import errorcode
-from typing import TYPE_CHECKING, ClassVar
+from json import JSONDecodeError
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bollard.protocol import JsonObject
 
 
-def os_problem(error: OSError) -> str:
-    """The type of a problem of the operating system, such as `os.ENOSPC`, by which its translation is found."""
-    return f"os.{errorcode.get(error.errno or 0, 'unknown')}"
+def caused_by(error: BaseException) -> Mapping[str, Any]:
+    """The details of an error that another error caused. `problem` is its sentence.
+
+    A translation finds the problem of the operating system and of an `ExplainedError` by `problem_type`, such as
+    `os.ENOSPC`, and that of the host by the code and the details of `cause`. It quotes the sentence of any other error,
+    which is not ours.
+    """
+    if isinstance(error, HostError):
+        return {"problem": error.message, "cause": {"code": error.code, "details": error.details}}
+    if isinstance(error, ExplainedError):
+        return {"problem": str(error), **error.details}
+    if isinstance(error, OSError) and error.strerror:
+        name = errorcode.get(error.errno or 0, "unknown")
+        return {"problem": error.strerror, "problem_type": f"os.{name}"}
+    if isinstance(error, JSONDecodeError):
+        return {"problem": str(error), "problem_type": "json.at", "line": error.lineno, "column": error.colno}
+    if isinstance(error, UnicodeDecodeError):
+        return {"problem": str(error), "problem_type": "json.encoding"}
+    return {"problem": str(error) or type(error).__name__}
+
+
+class ExplainedError(Exception):
+    """An error inside the host. A translation of its sentence is found by the type of the problem, and filled with
+    `values`; `inner` holds the details of a problem inside this one."""
+
+    def __init__(
+        self, message: str, problem_type: str = "", /, **values: str | int | float | Mapping[str, Any]
+    ) -> None:
+        super().__init__(message)
+        self.details: Mapping[str, Any] = {"problem_type": problem_type, **values} if problem_type else {}
 
 
 class HostError(Exception):
@@ -66,7 +96,7 @@ class HostError(Exception):
     retryable: bool = False
 
     def __init__(
-        self, message: str, *, reason: str, hint: str = "", **details: str | int | float | bool | None
+        self, message: str, *, reason: str, hint: str = "", **details: str | int | float | bool | JsonObject | None
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -258,7 +288,7 @@ class ModelFailed(HostError):
     code = "model_failed"
 
     def __init__(
-        self, message: str, *, reason: str, hint: str = "", **details: str | int | float | bool | None
+        self, message: str, *, reason: str, hint: str = "", **details: str | int | float | bool | JsonObject | None
     ) -> None:
         super().__init__(message, reason=reason, hint=hint, **details)
         self.provider_words = ""

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from bollard.confine.order import DEMANDS, Demand
-from bollard.host.errors import SettingsError
+from bollard.host.errors import SettingsError, caused_by
 from bollard.host.exposure import check_exposure, is_loopback
 from bollard.host.limits import (
     CONNECTIONS,
@@ -314,7 +314,7 @@ def _from_file(path: Path) -> dict[str, Any]:
             reason="file_unreadable",
             hint="correct it, or move it away",
             file=path.name,
-            problem=str(error),
+            **caused_by(error),
         ) from error
 
 

@@ -55,8 +55,7 @@ def _text_of(key: str, path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        detail = error.strerror if isinstance(error, OSError) else error
-        raise UsageProblem("error.json_file", "hint.assignment", option=key, path=path, detail=detail) from error
+        raise UsageProblem("error.json_file", "hint.assignment", option=key, path=path, detail=error) from error
 
 
 def assigned(document: "Mapping[str, JsonValue]", assignments: Sequence[Assignment]) -> "JsonObject":

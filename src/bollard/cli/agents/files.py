@@ -54,7 +54,7 @@ def _read(path: Path) -> bytes:
             raise UsageProblem("error.file_large", "hint.file_large", path=path, most=FILE_BYTES)
         return path.read_bytes()
     except OSError as error:
-        raise UsageProblem("error.file", "hint.file", path=path, detail=error.strerror or error) from error
+        raise UsageProblem("error.file", "hint.file", path=path, detail=error) from error
 
 
 def _send(shell: HostShell, name: str, media_type: str, content: bytes) -> dict[str, Any]:

@@ -36,7 +36,7 @@ async def log_in(
     try:
         listener = await asyncio.start_server(waiting.answer, _HERE, port, limit=LOGIN_HEAD_BYTES)
     except OSError as error:
-        raise UsageProblem("error.mcp_port", "hint.mcp_port", port=port, detail=error.strerror or error) from error
+        raise UsageProblem("error.mcp_port", "hint.mcp_port", port=port, detail=error) from error
     async with listener:
         redirect = f"http://{_HERE}:{listener.sockets[0].getsockname()[1]}{_PATH}"
         begun = cast("dict[str, Any]", await client.post(f"{server_path}/login", {"redirect_uri": redirect}))

@@ -90,7 +90,7 @@ def pack_skill(folder: Path) -> tuple[str, JsonObject]:
     except ConfineError as error:
         raise UsageProblem("error.skill", "hint.host", path=folder, detail=error.message, advice=error.hint) from error
     except OSError as error:
-        raise UsageProblem("error.plugin_read", "hint.skill_folder", path=folder, detail=error.strerror) from error
+        raise UsageProblem("error.plugin_read", "hint.skill_folder", path=folder, detail=error) from error
     sent: list[JsonValue] = [_sent(path, data) for path, data in sorted(files.items())]
     return content.text.name, {"files": sent}
 

@@ -36,8 +36,7 @@ def read_json_document(given: str) -> JsonObject:
     try:
         source = sys.stdin.read() if given == "-" else Path(given).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        detail = error.strerror if isinstance(error, OSError) else error
-        raise UsageProblem("error.document", "hint.document", path=given, detail=detail) from error
+        raise UsageProblem("error.document", "hint.document", path=given, detail=error) from error
     return parse_document(given, source)
 
 
@@ -51,8 +50,8 @@ def parse_document(name: str, source: str) -> JsonObject:
         value: Any = yaml.safe_load(source)
         json.dumps(value, allow_nan=False)  # dates, sets and not-a-number exist in YAML alone
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        detail = " ".join(str(error).split())
-        raise UsageProblem("error.yaml_text", "hint.yaml", path=name, detail=detail) from error
+        said = ValueError(" ".join(str(error).split()))
+        raise UsageProblem("error.yaml_text", "hint.yaml", path=name, detail=said) from error
     if not isinstance(value, dict):
         raise UsageProblem("error.json_object", "hint.document", option=name)
     return cast("JsonObject", value)

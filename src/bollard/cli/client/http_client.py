@@ -38,7 +38,7 @@ class HttpFailure(Exception):
         └── NeedsTls         it speaks nothing but TLS
     """
 
-    def __init__(self, address: str, detail: str) -> None:
+    def __init__(self, address: str, detail: str | Exception) -> None:
         super().__init__(f"{address}: {detail}")
         self.address = address
         self.detail = detail
@@ -143,10 +143,10 @@ class HttpClient:
             raise _not_sent(where, error) from error
         except NotAnswered as error:
             if not has_head and error.reason != "timeout" and await self._speaks_tls():
-                raise NeedsTls(where, str(error)) from error
+                raise NeedsTls(where, error) from error
             lost = NoAnswer if error.reason == "closed" and not has_head else ConnectionLost
             failure = BadAnswer if error.reason == "invalid" else lost
-            raise failure(where, str(error)) from error
+            raise failure(where, error) from error
 
     async def _speaks_tls(self) -> bool:
         """Whether the port of a plain address completes a TLS handshake. Nothing is sent over it."""
@@ -183,8 +183,8 @@ def _not_sent(address: str, error: NotSent) -> HttpFailure:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return UntrustedServer(address, cause)
     if isinstance(cause, ssl.SSLError) and "ALERT" not in (cause.reason or ""):  # an alert is an answer in TLS
-        return NoTls(address, str(error))
-    return Unreachable(address, str(error))
+        return NoTls(address, error)
+    return Unreachable(address, error)
 
 
 async def pieces_of(answer: HttpAnswer) -> AsyncIterator[bytes]:
@@ -200,7 +200,7 @@ async def _addresses(place: Destination, within_s: float) -> Sequence[IPv4Addres
         async with asyncio.timeout(within_s):
             found = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
     except TimeoutError:
-        raise NotSent(f"no address within {within_s:g} s") from None
+        raise NotSent(f"no address within {within_s:g} s", "net.no_address_in_time", seconds=within_s) from None
     except OSError as error:
-        raise NotSent(error.strerror or str(error)) from error
+        raise NotSent(error.strerror or str(error), "net.no_address") from error
     return list(dict.fromkeys(ip_address(entry[4][0]) for entry in found))

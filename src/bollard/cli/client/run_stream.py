@@ -18,6 +18,7 @@ from bollard.cli.terminal.columns import printable, revocation
 from bollard.cli.terminal.renderers import ApiDone, Renderer, RunEnded
 from bollard.host.egress.connections import HttpAnswer
 from bollard.host.egress.sse import SseEvent
+from bollard.host.errors import ExplainedError
 from bollard.protocol import RESULT_PAYLOADS, AgentRunRecord, AgentRunResult, JsonObject, JsonValue
 
 # --- records as JSON lines, or as calls of the renderer of `plugin run` ---
@@ -325,7 +326,8 @@ class FollowedRun:
             return error
         except BadAnswer as error:
             raise problem_of_failure(error) from error
-        return ConnectionLost(self._client.address, "the stream ended before the run")
+        ended = ExplainedError("the stream ended before the run", "net.stream_ended")
+        return ConnectionLost(self._client.address, ended)
 
     def _opened(self) -> Stream:
         if self._run_id is not None:

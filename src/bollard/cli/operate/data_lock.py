@@ -26,7 +26,7 @@ class DataLock:
             _close_to_others(data)
             descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageProblem("error.write", "hint.data", path=data, detail=error.strerror or error) from error
+            raise UsageProblem("error.write", "hint.data", path=data, detail=error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -38,7 +38,7 @@ class DataLock:
             os.write(descriptor, f"{os.getpid()}\n".encode())
         except OSError as error:  # a full disk: there was room for the file's name, but not for a line in it
             os.close(descriptor)
-            raise UsageProblem("error.write", "hint.data", path=data, detail=error.strerror or error) from error
+            raise UsageProblem("error.write", "hint.data", path=data, detail=error) from error
         return cls(descriptor)
 
     def close(self) -> None:

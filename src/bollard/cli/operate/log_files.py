@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bollard.cli.limits import LOG_FILE_BYTES, LOG_FILES
-from bollard.host.errors import SettingsError
+from bollard.host.errors import SettingsError, caused_by
 
 _NAME: Final = re.compile(r"bollard-(\d{4}-\d\d-\d\d)(?:\.(\d{1,9}))?\.log")
 
@@ -21,7 +21,7 @@ class LogFiles:
     def __init__(
         self,
         folder: Path,
-        report: Callable[[str], object],
+        report: Callable[[OSError], object],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         file_bytes: int = LOG_FILE_BYTES,
@@ -43,14 +43,13 @@ class LogFiles:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._open(self._today())
         except OSError as error:
-            problem = error.strerror or str(error)
             raise SettingsError(
-                f"log_dir {str(folder)!r} cannot be written: {problem}",
+                f"log_dir {str(folder)!r} cannot be written: {error.strerror or error}",
                 reason="log_dir_unwritable",
                 hint="choose a folder that the host may create and write, or leave log_dir empty",
                 field="log_dir",
                 value=str(folder),
-                problem=problem,
+                **caused_by(error),
             ) from error
 
     def write(self, line: str) -> None:
@@ -63,7 +62,7 @@ class LogFiles:
             except OSError as error:
                 if not self._broken:
                     self._broken = True
-                    self._report(error.strerror or str(error))
+                    self._report(error)
 
     def close(self) -> None:
         with self._lock:

@@ -195,8 +195,7 @@ def _host(settings: Settings, redactor: Redactor | None, deadline: StopDeadline)
     try:
         return Host(settings, redactor=redactor, environment=os.environ, on_broken=deadline.arm)
     except OSError as error:
-        detail = error.strerror or error
-        raise UsageProblem("error.write", "hint.data", path=settings.data, detail=detail) from error
+        raise UsageProblem("error.write", "hint.data", path=settings.data, detail=error) from error
 
 
 class _Serving:

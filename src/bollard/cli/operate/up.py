@@ -41,7 +41,7 @@ def up(
     settings = read_settings(os.environ, Path(), asked)
     redactor = Redactor()
 
-    def report(problem: str) -> None:
+    def report(problem: OSError) -> None:
         sys.stderr.write(shell.text("up.log_lost", problem=problem) + "\n")
 
     files = LogFiles(Path(settings.log_dir), report) if settings.log_dir else None

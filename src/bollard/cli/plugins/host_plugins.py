@@ -65,7 +65,7 @@ def pack_plugin(path: Path) -> PackedPlugin:
     except HostError as error:
         raise UsageProblem.of(error, "error.pack", path=path) from error
     except OSError as error:
-        raise UsageProblem("error.plugin_read", "hint.plugin_source", path=path, detail=error.strerror) from error
+        raise UsageProblem("error.plugin_read", "hint.plugin_source", path=path, detail=error) from error
     return PackedPlugin(described=shelved.described, digest=shelved.digest, data=data, source=path.resolve().name)
 
 

@@ -24,6 +24,7 @@ from bollard.host.errors import (
     Revoked,
     StorageFull,
     ToolFailed,
+    caused_by,
 )
 from bollard.host.grants.check import Denied, check
 from bollard.host.limits import ACTION_ARGUMENTS_BYTES, AUDIT_S
@@ -352,7 +353,7 @@ class DetachedLedger:
                 f"the call could not be recorded: {error.message}",
                 reason="call_not_recorded",
                 hint=error.hint,
-                problem=error.message,
+                **caused_by(error),
             ) from error
 
     def note(self, kind: str, data: JsonObject) -> None:

@@ -8,7 +8,7 @@ from bollard.host.agents.saved_body import SavedBody
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connections import NotSent
 from bollard.host.egress.proxy import Proxy
-from bollard.host.errors import EgressDenied, HostError, InvalidRequest
+from bollard.host.errors import EgressDenied, HostError, InvalidRequest, caused_by
 from bollard.host.log.saved_resources import Saved
 from bollard.host.secrets.references import NAME_PATTERN
 from bollard.host.secrets.vault import SecretNote
@@ -73,7 +73,7 @@ class OwnProxy:
         if name is None:
             return Proxy.of(url)
         if self._logins is None:
-            raise NotSent("the login of the proxy is unavailable")
+            raise NotSent("the login of the proxy is unavailable", "net.no_proxy_login")
         found = self._logins.find(self._workspace, name)
         revision = 0 if found is None else found.revision
         if self._opened is None or self._opened[0] != revision:
@@ -81,7 +81,8 @@ class OwnProxy:
                 login = await self._logins.use(self._workspace, name, purpose=self._purpose, by="host")
                 self._opened = (revision, Proxy.of(url, login))
             except HostError as error:
-                raise NotSent(f"the login of the proxy is unavailable: {error.message}") from error
+                message, inner = f"the login of the proxy is unavailable: {error.message}", caused_by(error)
+                raise NotSent(message, "net.proxy_login", inner=inner) from error
             except ValueError as error:
-                raise NotSent(f"the secret {name}: {error}") from error
+                raise NotSent(f"the secret {name}: {error}", "net.proxy_secret", secret=name) from error
         return self._opened[1]

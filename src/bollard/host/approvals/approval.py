@@ -7,7 +7,7 @@ import msgspec
 from bollard.host.agents.policies import ApprovalPolicy
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Effects, Flow, Risk
 from bollard.host.capabilities.sources import CallContext
-from bollard.host.errors import ApprovalDenied, ApprovalExpired, Conflict, InvalidRequest, NotFound
+from bollard.host.errors import ApprovalDenied, ApprovalExpired, Conflict, InvalidRequest, NotFound, caused_by
 from bollard.host.store.action_rows import ApprovalRow
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_sha256
@@ -157,7 +157,7 @@ def approval_of(row: ApprovalRow) -> Approval:
             reason="approval_unreadable",
             hint="another version of the host wrote it; deny it",
             approval_id=row.approval_id,
-            problem=str(error),
+            **caused_by(error),
         ) from error
 
 

@@ -18,7 +18,7 @@ from typing import IO, Final, Self
 import msgspec
 
 from bollard.host.archive.manifest import MANIFEST, SIGNATURE, ArchiveKind, Manifest, signer_of
-from bollard.host.errors import BadArchive, NotFound, os_problem
+from bollard.host.errors import BadArchive, NotFound, caused_by
 from bollard.host.limits import (
     ARCHIVE_BYTES,
     ARCHIVE_DIRECTORY_BYTES,
@@ -241,8 +241,7 @@ class ArchiveReader:
             reason="archive_unreadable",
             hint=hint,
             path=str(self._path),
-            problem=error.strerror,
-            problem_type=os_problem(error),
+            **caused_by(error),
         )
 
     def _bad(self, problem: str) -> BadArchive:

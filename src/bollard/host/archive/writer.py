@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self
 import msgspec
 
 from bollard.host.archive.manifest import MANIFEST, SIGNATURE, Manifest, Member, sign_manifest
-from bollard.host.errors import Conflict, StorageFull, StorageUnavailable, os_problem
+from bollard.host.errors import Conflict, StorageFull, StorageUnavailable, caused_by
 from bollard.trust import sync_folder
 from bollard.trust.keys import SigningKey
 
@@ -186,6 +186,5 @@ class ArchiveWriter:
                 reason="archive_not_written",
                 hint="choose another directory",
                 file=self._path.name,
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error

@@ -20,7 +20,7 @@ from bollard.host.archive.reader import ArchiveReader
 from bollard.host.backup.archived_files import HEADS_KEY, head_key
 from bollard.host.backup.content_references import ContentReferences
 from bollard.host.backup.tables import Row, row_decoder
-from bollard.host.errors import BadArchive, StorageUnavailable
+from bollard.host.errors import BadArchive, StorageUnavailable, caused_by
 from bollard.host.log.chain import chained, signed_head
 from bollard.host.store.database import build_rows
 from bollard.host.store.rows import HeadRow, RecordRow
@@ -108,7 +108,7 @@ def read_rows(reader: ArchiveReader, table: str) -> Iterator[Row]:
             reason="row_unreadable",
             hint="use another copy of the archive",
             table=table,
-            problem=str(error),
+            **caused_by(error),
         ) from error
 
 
@@ -218,7 +218,7 @@ def _suspicion() -> Generator[None]:
             error.message,
             reason="record_unreadable",
             hint="nothing was written; do not trust the archive",
-            problem=error.message,
+            **caused_by(error),
         ) from error
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from bollard.host.archive.manifest import FileNote
 from bollard.host.archive.writer import ArchiveWriter
-from bollard.host.errors import BadArchive, InvalidRequest, StorageUnavailable, os_problem
+from bollard.host.errors import BadArchive, InvalidRequest, StorageUnavailable, caused_by
 from bollard.host.knowledge.incoming import FOLDER, SUFFIX, head_of, read_head
 from bollard.host.knowledge.limits import INCOMING_HEAD_BYTES
 from bollard.host.limits import ARCHIVE_FILES, ARCHIVE_KEY_BYTES
@@ -90,8 +90,7 @@ def read_small(path: Path) -> bytes:
             reason="key_file_unreadable",
             hint="run as the user who owns the data directory",
             file=path.name,
-            problem=error.strerror,
-            problem_type=os_problem(error),
+            **caused_by(error),
         ) from error
     if len(content) > ARCHIVE_KEY_BYTES:
         raise StorageUnavailable(
@@ -218,7 +217,7 @@ def check_documents(first_pieces: Iterator[tuple[str, bytes]], workspace: str) -
                 reason="document_unreadable",
                 hint="export the workspace again",
                 file=path,
-                problem=error.message,
+                **caused_by(error),
             ) from error
         if head.workspace != workspace:
             raise BadArchive(
@@ -246,7 +245,7 @@ def _sqlite(data: Path, workspace: str | None) -> Iterator[tuple[Any, ...]]:
             reason="documents_unreadable",
             hint="check its disk",
             file=_FILE,
-            problem=str(error),
+            **caused_by(error),
         ) from error
 
 

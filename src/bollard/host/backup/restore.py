@@ -23,7 +23,7 @@ from bollard.host.backup.settlement import Settlement, SettlementWriter
 from bollard.host.backup.table_source import open_filling
 from bollard.host.backup.tables import Row, TableLoader
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, SchemaTooNew, StorageUnavailable, os_problem
+from bollard.host.errors import Conflict, SchemaTooNew, StorageUnavailable, caused_by
 from bollard.host.log.rebuild import UNSETTLED, rebuild
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.kept_key import KEPT_KEY
@@ -130,8 +130,7 @@ def _directory_unusable(path: Path, error: OSError) -> StorageUnavailable:
         reason="directory_unusable",
         hint="choose another directory",
         path=str(path),
-        problem=error.strerror,
-        problem_type=os_problem(error),
+        **caused_by(error),
     )
 
 

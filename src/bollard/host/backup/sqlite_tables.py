@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from bollard.host.archive.manifest import Column, ColumnKind, Table
 from bollard.host.backup.tables import Row, condition_of, rows_collide
-from bollard.host.errors import Conflict, StorageFull, StorageUnavailable
+from bollard.host.errors import Conflict, StorageFull, StorageUnavailable, caused_by
 from bollard.host.store.migrations import REVISIONS
 from bollard.host.store.sqlite import BUSY_WAIT_S, SqliteDatabase
 
@@ -204,5 +204,5 @@ def _errors(name: str) -> Generator[None]:
             reason="table_file_unusable",
             hint="check the disk and the file",
             file=name,
-            problem=str(error),
+            **caused_by(error),
         ) from error

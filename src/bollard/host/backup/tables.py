@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from bollard.host.archive.manifest import ColumnKind, Table
-from bollard.host.errors import Conflict
+from bollard.host.errors import Conflict, caused_by
 
 Row = Sequence[object]
 _TYPES: Final[dict[ColumnKind, object]] = {
@@ -26,7 +26,7 @@ def rows_collide(error: Exception) -> Conflict:
         f"two rows have the same key: {error}",
         reason="rows_collide",
         hint="the archive is damaged; use another copy",
-        problem=str(error),
+        **caused_by(error),
     )
 
 

@@ -31,7 +31,7 @@ from bollard.host.backup.backup import (
 from bollard.host.backup.content_references import ContentReferences
 from bollard.host.backup.tables import Row, Snapshot
 from bollard.host.clock import Clock
-from bollard.host.errors import NotFound, StorageUnavailable, os_problem
+from bollard.host.errors import NotFound, StorageUnavailable, caused_by
 from bollard.host.secrets.references import is_chosen, is_reference, referred
 from bollard.host.store.database import build_rows
 from bollard.host.store.rows import RecordRow
@@ -187,8 +187,7 @@ def _copy_skills(
                 reason="skill_file_unreadable",
                 hint="check the data directory",
                 skill=label,
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error
         member = f"files/skill-{number:06d}"
         with writer.member(member) as written:

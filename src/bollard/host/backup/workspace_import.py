@@ -31,7 +31,7 @@ from bollard.host.backup.settlement import Settlement, SettlementWriter
 from bollard.host.backup.tables import Row
 from bollard.host.backup.workspace_export import LOG_TABLES
 from bollard.host.clock import Clock
-from bollard.host.errors import BadArchive, Conflict, HostError, SchemaTooNew, StorageUnavailable, os_problem
+from bollard.host.errors import BadArchive, Conflict, HostError, SchemaTooNew, StorageUnavailable, caused_by
 from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import UNSETTLED, check_settled, project
 from bollard.host.log.records import data_of
@@ -143,8 +143,7 @@ def _write_files(reader: ArchiveReader, data: Path) -> None:
             reason="import_not_written",
             hint="check its disk, then repeat the import",
             path=str(data),
-            problem=error.strerror,
-            problem_type=os_problem(error),
+            **caused_by(error),
         ) from error
 
 
@@ -176,7 +175,7 @@ def _checked(manifest: Manifest) -> str:
                 reason="agent_unreadable",
                 hint="export the workspace again",
                 agent=thing.id,
-                problem=error.message,
+                **caused_by(error),
             ) from error
     return manifest.workspace
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from bollard.host.capabilities.capability import Approval, Capability, CapabilityLimits, Effects, Flow, Kind, Risk
-from bollard.host.errors import CapabilityDenied, InvalidRequest, NotFound
+from bollard.host.errors import CapabilityDenied, InvalidRequest, NotFound, caused_by
 from bollard.protocol import JsonObject
 from bollard.trust import NotCanonical, canonical_json, sha256_of
 
@@ -130,7 +130,7 @@ class CapabilityGraph:
                 reason="graph_unreadable",
                 hint="start the version of the host that wrote it",
                 field="graph",
-                problem=str(error),
+                **caused_by(error),
             ) from error
         if graph.sha256 != sha256:
             raise InvalidRequest(

@@ -23,7 +23,7 @@ from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connections import NotSent
 from bollard.host.egress.destination import Destination, EgressRequest, EgressResponse
-from bollard.host.errors import EgressDenied, InvalidRequest, OutcomeUnknown, ToolFailed, UnknownName
+from bollard.host.errors import EgressDenied, InvalidRequest, OutcomeUnknown, ToolFailed, UnknownName, caused_by
 from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, CHANNELS_OF_WORKSPACE
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.secrets.redactor import Redactor
@@ -230,7 +230,7 @@ class ChannelRepository(Repository[SavedChannel]):
                 reason="channel_url_denied",
                 hint=error.hint,
                 field="channel.url",
-                problem=error.message,
+                **caused_by(error),
             ) from error
 
     def _know(self, workspace: str, channel_id: str, secret: str) -> None:

@@ -109,20 +109,30 @@ class AllowList(msgspec.Struct, frozen=True, kw_only=True):
         return any(found in network and wanted in (None, port) for network, wanted in self.networks)
 
 
+class InvalidEntry(ValueError):
+    """An entry of an allow list is neither a name nor an address nor a network."""
+
+    def __init__(self, entry: str, problem: str) -> None:
+        super().__init__(problem)
+        self.entry = entry
+
+
 def parse_allow(entries: Iterable[str]) -> AllowList:
-    """`name`, `name:port`, `address`, `address:port`, `[v6]:port` and `network/bits`. Raises `ValueError`."""
+    """`name`, `name:port`, `address`, `address:port`, `[v6]:port` and `network/bits`. Raises `InvalidEntry`."""
     names: set[tuple[str, int | None]] = set()
     networks: list[tuple[Network, int | None]] = []
     for entry in entries:
-        if "/" in entry:
-            networks.append((ipaddress.ip_network(entry), None))
-            continue
-        host, port = _host_and_port(entry)
-        address = literal(host)
-        if address is not None:
+        try:
+            if "/" in entry:
+                networks.append((ipaddress.ip_network(entry), None))
+                continue
+            host, port = _host_and_port(entry)
+        except ValueError as error:
+            raise InvalidEntry(entry, str(error)) from error
+        if (address := literal(host)) is not None:
             networks.append((ipaddress.ip_network(address), port))
         elif problem := host_problem(host):
-            raise ValueError(problem)
+            raise InvalidEntry(entry, problem)
         else:
             names.add((host.lower().removesuffix("."), port))
     return AllowList(names=frozenset(names), networks=tuple(networks))

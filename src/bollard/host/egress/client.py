@@ -8,13 +8,13 @@ import functools
 import ipaddress
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import structlog
 
-from bollard.host.egress.addresses import AllowList, address_problem, host_problem, literal, parse_allow
+from bollard.host.egress.addresses import AllowList, InvalidEntry, address_problem, host_problem, literal, parse_allow
 from bollard.host.egress.connections import (
     PIECE_BYTES,
     Connections,
@@ -35,7 +35,7 @@ from bollard.host.egress.destination import (
     sent_on,
 )
 from bollard.host.egress.proxy import Proxy, ProxyRules, Route, Tunnel
-from bollard.host.errors import EgressDenied, OutcomeUnknown, SettingsError, ToolFailed, UnknownName
+from bollard.host.errors import EgressDenied, OutcomeUnknown, SettingsError, ToolFailed, UnknownName, caused_by
 from bollard.host.limits import (
     EGRESS_ADDRESSES,
     EGRESS_ANSWER_S,
@@ -95,13 +95,13 @@ class EgressClient:
         """Build the client from the setting `egress_allow`. Raises `SettingsError`."""
         try:
             return cls(parse_allow(entries), proxies=proxies)
-        except ValueError as error:
+        except InvalidEntry as error:
             raise SettingsError(
-                f"egress_allow: {error}",
+                f"egress_allow: the entry {error.entry!r} is invalid: {error}",
                 reason="egress_allow_invalid",
                 hint="use entries like 127.0.0.1:9000, chat.internal or 10.1.0.0/16",
                 field="egress_allow",
-                problem=str(error),
+                entry=error.entry,
             ) from error
 
     async def fetch(self, request: EgressRequest, proxy: Proxy | None = None) -> EgressResponse:
@@ -119,16 +119,18 @@ class EgressClient:
                 response = await self._hop(hop, most, max(0.0, ends - loop.time()), proxy)
             except EgressDenied as error:
                 if changed:
-                    raise _outcome_unknown(hop.place, error.message) from error
+                    raise _outcome_unknown(hop.place, caused_by(error)) from error
                 raise
             except NotSent as error:
+                inner = caused_by(error)
+                details = {"problem": f"no connection: {error}", "problem_type": "net.no_connection", "inner": inner}
                 if changed:
-                    raise _outcome_unknown(hop.place, f"no connection: {error}") from error
-                raise _request_failed(hop.place, f"no connection: {error}") from error
+                    raise _outcome_unknown(hop.place, details) from error
+                raise _request_failed(hop.place, details) from error
             except NotAnswered as error:
                 if not changed and hop.method in SAFE_METHODS:
-                    raise _request_failed(hop.place, str(error)) from error
-                raise _outcome_unknown(hop.place, str(error)) from error
+                    raise _request_failed(hop.place, caused_by(error)) from error
+                raise _outcome_unknown(hop.place, caused_by(error)) from error
             following = sent_on(hop.place, hop, response) if request.redirects else None
             if following is None:
                 return response
@@ -186,7 +188,7 @@ class EgressClient:
                 return await self._resolver.addresses(proxy.host)
         except (OSError, UnicodeError, ValueError) as error:  # including a timeout
             _log.warning("the proxy has no address", host=proxy.host, problem=str(error))
-            raise NotSent("the name of the proxy has no address") from error
+            raise NotSent("the name of the proxy has no address", "net.proxy_no_address") from error
 
     async def _lookup(self, place: Destination, within_s: float) -> Sequence[Address]:
         if (address := literal(place.host)) is not None:
@@ -233,7 +235,7 @@ class EgressClient:
             async with asyncio.timeout(left_s):
                 await self._places.acquire()
         except TimeoutError:
-            raise NotSent("too many outgoing requests are active") from None
+            raise NotSent("too many outgoing requests are active", "net.too_many") from None
         try:
             left_s = max(0.0, ends - loop.time())
             judge = functools.partial(self.judge, proxy=proxy)
@@ -274,19 +276,23 @@ async def _body(answer: HttpAnswer, most: int) -> bytes:
     return bytes(body)
 
 
-def _outcome_unknown(place: Destination, problem: str) -> OutcomeUnknown:
+def _outcome_unknown(place: Destination, details: Mapping[str, Any]) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"{place.origin}: {problem}",
+        f"{place.origin}: {details['problem']}",
         reason="request_outcome_unknown",
         hint="check there whether the request had an effect",
         origin=place.origin,
-        problem=problem,
+        **details,
     )
 
 
-def _request_failed(place: Destination, problem: str) -> ToolFailed:
+def _request_failed(place: Destination, details: Mapping[str, Any]) -> ToolFailed:
     return ToolFailed(
-        f"{place.origin}: {problem}", reason="request_failed", hint="retry later", origin=place.origin, problem=problem
+        f"{place.origin}: {details['problem']}",
+        reason="request_failed",
+        hint="retry later",
+        origin=place.origin,
+        **details,
     )
 
 

@@ -10,7 +10,7 @@ import functools
 import os
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -19,6 +19,7 @@ import msgspec
 
 from bollard.host.egress.destination import Address, Destination
 from bollard.host.egress.proxy import Route, Tunnel
+from bollard.host.errors import ExplainedError, caused_by
 from bollard.host.limits import EGRESS_FRAMING, EGRESS_KEPT_CONNECTIONS, EGRESS_KEPT_S, EGRESS_SETTLE_S
 
 PIECE_BYTES: Final = 65536
@@ -28,16 +29,23 @@ Judge = Callable[[Destination, float], Awaitable[Sequence[Route]]]
 through a proxy. Raises `EgressDenied`, and `NotSent` if the proxy has no address."""
 
 
-class NotSent(Exception):
+class NotSent(ExplainedError):
     """The connection failed. Nothing of the request can have arrived. The cause is the error of the last attempt."""
 
 
-class NotAnswered(Exception):
+class NotAnswered(ExplainedError):
     """The request was sent and no complete response came. It may have had an effect."""
 
-    def __init__(self, reason: Literal["timeout", "closed", "broken", "invalid"], message: str) -> None:
+    def __init__(
+        self,
+        reason: Literal["timeout", "closed", "broken", "invalid"],
+        message: str,
+        problem_type: str,
+        /,
+        **values: str | int | float | Mapping[str, Any],
+    ) -> None:
         """`closed` is an end in good order before the end of the answer, `broken` any other end."""
-        super().__init__(message)
+        super().__init__(message, problem_type, **values)
         self.reason = reason
 
 
@@ -163,9 +171,10 @@ class HttpAnswer:
         limit = self._request.head_bytes
         while not self._incoming.has_head:
             if not await self._receive():
-                raise NotAnswered("closed", "the connection ended without an answer")
+                raise NotAnswered("closed", "the connection ended without an answer", "net.no_answer")
             if (self._incoming.head_bytes if self._incoming.has_head else self._came) > limit:
-                raise NotAnswered("invalid", f"the head of the answer is larger than {limit} bytes")
+                message = f"the head of the answer is larger than {limit} bytes"
+                raise NotAnswered("invalid", message, "net.head_too_large", limit=limit)
 
     async def read(self) -> bytes:
         """The next received bytes of the body; empty at its end."""
@@ -175,13 +184,14 @@ class HttpAnswer:
             if not await self._receive():
                 if self.header("content-length") is None and self.header("transfer-encoding") is None:
                     return b""
-                raise NotAnswered("closed", "the connection ended in the middle of the answer")
+                raise NotAnswered("closed", "the connection ended in the middle of the answer", "net.cut_short")
         pieces = self._incoming.body
         piece = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self._read += len(piece)
         if self._read > self._request.body_bytes:
-            raise NotAnswered("invalid", f"the answer is larger than {self._request.body_bytes} bytes")
+            limit = self._request.body_bytes
+            raise NotAnswered("invalid", f"the answer is larger than {limit} bytes", "net.too_large", limit=limit)
         return piece
 
     async def whole(self) -> bytes:
@@ -215,26 +225,29 @@ class HttpAnswer:
             async with asyncio.timeout(request.idle_s) if until is None else asyncio.timeout_at(until):
                 piece = await self._connection.reader.read(PIECE_BYTES)
         except TimeoutError:
-            waited = f"no data arrived for {request.idle_s:g} s"
-            raise NotAnswered(
-                "timeout", waited if until is None else f"no answer within {request.first_s:g} s"
-            ) from None
+            if until is None:
+                silent_s = request.idle_s
+                message = f"no data arrived for {silent_s:g} s"
+                raise NotAnswered("timeout", message, "net.silent", seconds=silent_s) from None
+            late_s = request.first_s
+            raise NotAnswered("timeout", f"no answer within {late_s:g} s", "net.late", seconds=late_s) from None
         except OSError as error:
             if self._is_stale():
                 raise _Stale from error
-            raise NotAnswered("broken", f"the connection broke: {_problem_of(error)}") from error
+            raise _broken(error) from error
         if not piece:
             if self._is_stale():
                 raise _Stale
             return False
         self._came += len(piece)
         if self._came > request.head_bytes + EGRESS_FRAMING * request.body_bytes:
-            raise NotAnswered("invalid", "the answer continues without content")
+            raise NotAnswered("invalid", "the answer continues without content", "net.no_content")
         try:
             self._incoming.parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             if not self._incoming.whole:
-                raise NotAnswered("invalid", f"the answer is not valid HTTP: {error}") from error
+                message, inner = f"the answer is not valid HTTP: {error}", caused_by(error)
+                raise NotAnswered("invalid", message, "net.not_http", inner=inner) from error
             self._incoming.keeps = False
         return True
 
@@ -242,11 +255,20 @@ class HttpAnswer:
         return self._connection.kept_at is not None and self._came == 0
 
 
-def _problem_of(error: OSError) -> str:
+def _details_of(error: OSError) -> Mapping[str, Any]:
     """The system's error text: that of asyncio repeats the address. TLS errors have other numbers."""
-    if error.errno is not None and error.errno > 0 and not isinstance(error, ssl.SSLError):
-        return os.strerror(error.errno)
-    return getattr(error, "verify_message", "") or error.strerror or str(error) or "no answer in time"
+    if isinstance(error, ssl.SSLError):
+        return {"problem": getattr(error, "verify_message", "") or error.strerror or str(error)}
+    if error.errno is not None and error.errno > 0:
+        return caused_by(OSError(error.errno, os.strerror(error.errno)))
+    if error.strerror or str(error):
+        return {"problem": error.strerror or str(error)}
+    return {"problem": "no answer in time", "problem_type": "net.too_late"}
+
+
+def _broken(error: OSError) -> NotAnswered:
+    inner = _details_of(error)
+    return NotAnswered("broken", f"the connection broke: {inner['problem']}", "net.broken", inner=inner)
 
 
 @functools.cache
@@ -335,9 +357,10 @@ class Connections:
                     await writer.drain()
                 request.sent(min(at + PIECE_BYTES, len(request.body)))
         except TimeoutError:
-            raise NotAnswered("timeout", f"the other side read nothing for {request.idle_s:g} s") from None
+            message = f"the other side read nothing for {request.idle_s:g} s"
+            raise NotAnswered("timeout", message, "net.not_read", seconds=request.idle_s) from None
         except OSError as error:
-            raise NotAnswered("broken", f"the connection broke: {_problem_of(error)}") from error
+            raise _broken(error) from error
 
     def _head(self, request: HttpRequest) -> bytes:
         head = [f"{request.method} {request.path} HTTP/1.1", f"host: {self._place.authority}"]
@@ -357,15 +380,19 @@ class Connections:
         name = place.host if tls is not None else None
         # An address that drops packets must leave time for the others.
         each_s = (until - loop.time()) / max(1, len(routes))
-        problem, cause = "the name has no address", None
+        failure, cause = NotSent("the name has no address", "net.no_address"), None
         for route in routes:
             try:
                 async with asyncio.timeout(each_s):
                     return await _open(route, place.port, tls, name)
             except OSError as error:  # among them every problem of TLS, and the time that is up
-                problem, cause = _problem_of(error), error
-                problem = f"through the proxy: {problem}" if isinstance(route, Tunnel) else problem
-        raise NotSent(problem) from cause
+                inner, cause = _details_of(error), error
+                problem = inner["problem"]
+                if isinstance(route, Tunnel):
+                    failure = NotSent(f"through the proxy: {problem}", "net.proxy", inner=inner)
+                else:
+                    failure = NotSent(problem, str(inner.get("problem_type", "")))
+        raise failure from cause
 
     def _take(self) -> Connection | None:
         """The connection that was used last: it is the least likely to be closed."""

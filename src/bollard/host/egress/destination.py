@@ -7,7 +7,7 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from bollard.host.errors import EgressDenied
+from bollard.host.errors import EgressDenied, caused_by
 from bollard.host.limits import (
     EGRESS_ANSWER_S,
     EGRESS_BODY_BYTES,
@@ -152,7 +152,7 @@ def place_of(url: str) -> Destination:
         return Destination.of(url)
     except ValueError as error:
         raise EgressDenied(
-            f"the URL {error}", reason="url_invalid", hint="use a URL like https://example.org/page", problem=str(error)
+            f"the URL {error}", reason="url_invalid", hint="use a URL like https://example.org/page", **caused_by(error)
         ) from error
 
 

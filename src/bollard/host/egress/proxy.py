@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bollard.host.egress.addresses import AllowList, host_problem, literal, parse_allow
+from bollard.host.egress.addresses import AllowList, InvalidEntry, host_problem, literal, parse_allow
 from bollard.host.egress.destination import Address, Destination
 from bollard.host.errors import SettingsError
 from bollard.host.limits import EGRESS_PROXY_BYTES
@@ -206,13 +206,13 @@ class ProxyRules(msgspec.Struct, frozen=True, kw_only=True):
         entries = [entry.removeprefix("*") for entry in no_proxy]
         try:
             direct = parse_allow(entry for entry in entries if not entry.startswith("."))
-        except ValueError as error:
+        except InvalidEntry as error:
             raise SettingsError(
-                f"no_proxy: {error}",
+                f"no_proxy: the entry {error.entry!r} is invalid: {error}",
                 reason="no_proxy_invalid",
                 hint="use entries like example.org, .example.org, 10.1.2.3 or 10.1.0.0/16",
                 field="no_proxy",
-                problem=str(error),
+                entry=error.entry,
             ) from error
         suffixes = tuple(entry.lower() for entry in entries if entry.startswith("."))
         return cls(proxy=_proxy_of_setting(proxy, login), direct=direct, suffixes=suffixes, resolves=resolves)

@@ -84,4 +84,5 @@ class SseDecoder:
 
     def _check(self) -> None:
         if self._size + len(self._line) > self._most:
-            raise NotAnswered("invalid", f"one event of the answer is larger than {self._most} bytes")
+            message = f"one event of the answer is larger than {self._most} bytes"
+            raise NotAnswered("invalid", message, "net.event_too_large", limit=self._most)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from bollard.host.agents.agent import Agent
-from bollard.host.errors import InvalidRequest
+from bollard.host.errors import InvalidRequest, caused_by
 from bollard.host.grants.access import Access, Rights, seal
 from bollard.host.log.records import owned_scope_key, owner_of
 from bollard.host.scope import Scope
@@ -87,7 +87,7 @@ class Grant:
                 f"the grant cannot be decoded: {error}",
                 reason="grant_unreadable",
                 hint="use the data of a grant.issued record",
-                problem=str(error),
+                **caused_by(error),
             ) from error
         return Grant(
             run_id=body.run_id,

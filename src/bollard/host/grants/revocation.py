@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from bollard.host.errors import InvalidRequest
+from bollard.host.errors import InvalidRequest, caused_by
 from bollard.host.grants.grant import Grant
 from bollard.protocol import JsonObject
 
@@ -65,7 +65,7 @@ class Revocation(msgspec.Struct, frozen=True, kw_only=True):
                 f"the revocation cannot be decoded: {error}",
                 reason="revocation_unreadable",
                 hint="use the data of a grant.revoked record",
-                problem=str(error),
+                **caused_by(error),
             ) from error
         return Revocation(operations=body.operations, resources=body.resources, all=body.all)
 

@@ -19,7 +19,7 @@ import structlog
 
 from bollard.extras import install_command
 from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
-from bollard.host.errors import HostError, InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge
+from bollard.host.errors import HostError, InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge, caused_by
 from bollard.host.knowledge.bases import SavedKnowledgeBase
 from bollard.host.knowledge.boundary import Document, NewDocument, Question
 from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk
@@ -331,7 +331,7 @@ class ProcessEngine:
             )
         except OSError as error:
             raise KnowledgeUnavailable(
-                f"the knowledge process cannot start: {error}", hint=_AGAIN, reason="cannot_start", problem=str(error)
+                f"the knowledge process cannot start: {error}", hint=_AGAIN, reason="cannot_start", **caused_by(error)
             ) from error
 
     async def _opened(self, helper: _Helper) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import msgspec
 
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, HostError, NotFound, SettingsError, StorageFull
+from bollard.host.errors import Conflict, HostError, NotFound, SettingsError, StorageFull, caused_by
 from bollard.host.log.entries import CommitResult, Committed, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
@@ -110,7 +110,7 @@ def unreadable(kind: PolicyKind, row: PolicyRow, error: HostError) -> SettingsEr
         hint="start the version of Bollard that saved it, and correct or delete it there",
         kind=kind,
         id=row.id,
-        problem=error.message,
+        **caused_by(error),
     )
 
 

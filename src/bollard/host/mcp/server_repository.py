@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from bollard.host.errors import Conflict
+from bollard.host.errors import Conflict, caused_by
 from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.mcp.consent import ToolConsent
 from bollard.host.mcp.limits import CONSENT_BYTES, CONSENT_TOOLS, SERVERS_OF_WORKSPACE
@@ -99,6 +99,6 @@ def _read(body: JsonObject, workspace: str) -> ServerRecord:
         agreed = msgspec.convert(body.get(_AGREED, {}), dict[str, ToolConsent])
     except msgspec.ValidationError as error:
         raise SavedMcpServer.invalid(
-            "invalid_field", _AGREED, str(error), "save the server again", problem=str(error)
+            "invalid_field", _AGREED, str(error), "save the server again", **caused_by(error)
         ) from error
     return ServerRecord(server=server, agreed=agreed)

@@ -12,7 +12,7 @@ from typing import Final
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, NotFound, ToolFailed
+from bollard.host.errors import Conflict, NotFound, ToolFailed, caused_by
 from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.connection import CONNECTING, McpConnection, resolve_address
@@ -224,7 +224,7 @@ class McpSource:
                 f"the MCP bridge process cannot be started: {error}",
                 reason="mcp_bridge_start",
                 hint="check the limits of the system",
-                problem=str(error),
+                **caused_by(error),
             ) from error
 
     async def complete_login(

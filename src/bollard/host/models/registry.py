@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.destination import Destination
-from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, SettingsError
+from bollard.host.errors import Conflict, EgressDenied, InvalidRequest, SettingsError, caused_by
 from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.models.limits import MODELS_OF_WORKSPACE
 from bollard.host.models.presets import presets
@@ -58,7 +58,7 @@ def _address(name: str, url: str) -> str:
         check_url(url)
     except InvalidRequest as error:
         raise SettingsError(
-            f"{name}: {error.message}", reason="model_address", hint=error.hint, field=name, problem=error.message
+            f"{name}: {error.message}", reason="model_address", hint=error.hint, field=name, **caused_by(error)
         ) from error
     return url.rstrip("/")
 
@@ -241,7 +241,7 @@ class ModelRegistry:
                 reason="model_url_denied" if is_inside else "model_base_url_invalid",
                 hint=f"{error.hint}: BOLLARD_EGRESS_ALLOW={place.authority}" if is_inside else error.hint,
                 field="model.base_url",
-                problem=error.message,
+                **caused_by(error),
                 address=place.authority,
             ) from error
 

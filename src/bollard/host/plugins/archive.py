@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from bollard.host.errors import InvalidRequest, StorageFull, os_problem
+from bollard.host.errors import InvalidRequest, StorageFull, caused_by
 from bollard.host.limits import (
     KIB,
     PLUGIN_BYTES,
@@ -314,8 +314,7 @@ def unpack(file: BinaryIO, into: Path) -> None:
                 reason="archive_unpack",
                 hint="free disk space",
                 entry=entry.name,
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error
 
 

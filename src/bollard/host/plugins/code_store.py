@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from bollard.host.errors import HostError, InvalidRequest, NotFound, StorageFull, os_problem
+from bollard.host.errors import HostError, InvalidRequest, NotFound, StorageFull, caused_by
 from bollard.host.limits import PLUGIN_BYTES, PLUGIN_ENTRIES
 from bollard.host.plugins.archive import check_collisions, find_root, split_name, unpack, write_new
 from bollard.host.plugins.description import Description, describe
@@ -89,7 +89,7 @@ class CodeStore:
                 f"the code of the plugin cannot be read: {error}",
                 reason="plugin_code_unreadable",
                 hint=_REINSTALL,
-                problem=str(error),
+                **caused_by(error),
             ) from error
         if not is_intact:
             raise InvalidRequest(
@@ -117,8 +117,7 @@ class CodeStore:
                 f"the plugin cannot be stored: {error.strerror}",
                 reason="plugin_store",
                 hint="free disk space",
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error
         finally:
             _remove(folder)
@@ -134,7 +133,7 @@ class CodeStore:
                 reason="plugin_unreadable",
                 hint="pack it again",
                 field="body",
-                problem=str(error),
+                **caused_by(error),
             ) from error
         target = self._folder / digest
         if not target.is_dir() or not self._is_intact(digest):
@@ -205,8 +204,7 @@ def _copy_file(source: Path, target: Path, limit: int) -> int:
             hint="links are not followed",
             field="plugin",
             file=source.name,
-            problem=error.strerror,
-            problem_type=os_problem(error),
+            **caused_by(error),
         ) from error
     with os.fdopen(descriptor, "rb") as original, os.fdopen(write_new(target), "wb") as out:
         if not stat.S_ISREG(os.fstat(original.fileno()).st_mode):

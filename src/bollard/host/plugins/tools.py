@@ -5,7 +5,7 @@ from typing import Final
 
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult
-from bollard.host.errors import HostError, OutcomeUnknown, ToolFailed, WorkerUnavailable
+from bollard.host.errors import HostError, OutcomeUnknown, ToolFailed, WorkerUnavailable, caused_by
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.plugins.tool_definitions import capability_of, tool_id
@@ -96,7 +96,7 @@ class PluginTools:
                 reason="plugin_tool_arguments",
                 hint="pass an artifact instead of its content",
                 tool=tool.id,
-                problem=str(error),
+                **caused_by(error),
             ) from error
         except WireError as error:
             raise _call_error(tool, error) from error
@@ -128,7 +128,7 @@ class PluginTools:
                 reason="plugin_tool_worker",
                 hint=error.hint or _LOGS,
                 tool=tool.id,
-                problem=error.message,
+                **caused_by(error),
             ) from error
 
 
@@ -211,5 +211,5 @@ def _call_error(tool: Capability, error: WireError) -> HostError:
         reason="plugin_tool_rejected",
         hint=_LOGS,
         tool=tool.id,
-        problem=str(error),
+        **caused_by(error),
     )

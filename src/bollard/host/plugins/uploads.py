@@ -13,15 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from bollard.host.errors import (
-    HostError,
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    PayloadTooLarge,
-    StorageFull,
-    os_problem,
-)
+from bollard.host.errors import HostError, InvalidRequest, NotFound, Overloaded, PayloadTooLarge, StorageFull, caused_by
 from bollard.host.limits import MIB, PLUGIN_ARCHIVE_BYTES, PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
 from bollard.host.plugins.archive import ENTRY_POINTS, plugin_module
 from bollard.host.plugins.code_store import CodeStore, StoredCode
@@ -172,8 +164,7 @@ async def _write(file: BinaryIO, data: bytes) -> None:
             f"the archive cannot be stored: {error.strerror}",
             reason="plugin_archive",
             hint="free disk space",
-            problem=error.strerror,
-            problem_type=os_problem(error),
+            **caused_by(error),
         ) from error
 
 

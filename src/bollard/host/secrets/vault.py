@@ -12,7 +12,16 @@ import msgspec
 import structlog
 
 from bollard.host.clock import Clock
-from bollard.host.errors import AuditUnavailable, Conflict, HostError, InvalidRequest, NotFound, Overloaded, StorageFull
+from bollard.host.errors import (
+    AuditUnavailable,
+    Conflict,
+    HostError,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    StorageFull,
+    caused_by,
+)
 from bollard.host.limits import AUDIT_S, SECRET_CHARACTERS, SECRET_LEAST_CHARACTERS, SECRETS_BYTES, SECRETS_OF_WORKSPACE
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
@@ -223,7 +232,7 @@ class Vault(Repository[SecretNote]):
                 f"the secret {name} cannot be read: {error}",
                 reason="secret_unreadable",
                 secret=name,
-                problem=str(error),
+                **caused_by(error),
                 hint="bring back keys/secrets.key from a backup with keys, or set the secret again",
             ) from None
 

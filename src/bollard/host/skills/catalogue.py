@@ -13,7 +13,7 @@ import structlog
 
 from bollard.confine.errors import ConfineError
 from bollard.confine.folder import Folder
-from bollard.host.errors import HostError, InvalidRequest, StorageUnavailable
+from bollard.host.errors import HostError, InvalidRequest, StorageUnavailable, caused_by
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILLS_OF_PLUGIN
 from bollard.host.skills.repository import SkillRepository
 from bollard.host.skills.skill import FileEntry, OfferedSkill, Unusable, read_content
@@ -94,7 +94,7 @@ def read_file(plugin: PluginSkillFolder, name: str, path: str, sha256: str) -> b
             hint=_REINSTALL,
             skill=name,
             file=path,
-            problem=str(error),
+            **caused_by(error),
         ) from error
     if hashlib.sha256(content).hexdigest() != sha256:
         raise StorageUnavailable(

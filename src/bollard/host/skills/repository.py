@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, StorageFull, StorageUnavailable, os_problem
+from bollard.host.errors import Conflict, StorageFull, StorageUnavailable, caused_by
 from bollard.host.limits import SKILL_VERSIONS, SKILLS_OF_WORKSPACE
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.skills.skill import KeptSkill, KeptVersion, SkillContent, kept_from_store, read_content
@@ -45,8 +45,7 @@ class ContentFiles:
                 f"the skill cannot be saved: {error.strerror}",
                 reason="skill_not_saved",
                 hint="free some space",
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error
 
     def read(self, workspace: str, sha256: str) -> bytes:
@@ -58,8 +57,7 @@ class ContentFiles:
                 f"a file of the skill cannot be read: {error.strerror}",
                 reason="skill_file_unreadable",
                 hint=_AGAIN,
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error
         if hashlib.sha256(content).hexdigest() != sha256:
             raise StorageUnavailable(

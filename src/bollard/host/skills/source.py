@@ -15,7 +15,7 @@ import msgspec
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Flow
 from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
-from bollard.host.errors import HostError, InvalidRequest, NotFound, Revoked, ToolFailed
+from bollard.host.errors import HostError, InvalidRequest, NotFound, Revoked, ToolFailed, caused_by
 from bollard.host.limits import SKILL_READ_BYTES
 from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import SavedChanges
@@ -112,7 +112,7 @@ class Skills:
         except HostError as error:
             if isinstance(error, InvalidRequest | NotFound | Revoked):
                 return _result(f"{error.message}. {error.hint}", is_error=True)
-            raise ToolFailed(error.message, reason="skill", hint=error.hint, problem=error.message) from error
+            raise ToolFailed(error.message, reason="skill", hint=error.hint, **caused_by(error)) from error
 
     async def _execute(self, order: CallOrder) -> CallResult:
         capability = order.capability

@@ -24,7 +24,7 @@ from bollard.host.errors import (
     NotFound,
     StorageFull,
     StorageUnavailable,
-    os_problem,
+    caused_by,
 )
 from bollard.trust import make_folder
 
@@ -50,8 +50,7 @@ def _host_error(error: OSError) -> HostError:
         reason="blobs_unusable",
         hint="check the data directory: its disk, its owner, and unexpected links",
         errno=error.errno,
-        problem=error.strerror,
-        problem_type=os_problem(error),
+        **caused_by(error),
     )
 
 

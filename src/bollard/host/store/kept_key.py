@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from bollard.host.errors import StorageUnavailable, os_problem
+from bollard.host.errors import StorageUnavailable, caused_by
 from bollard.host.store.rows import KeptRow
 from bollard.trust import KeyFileError, sync_folder
 from bollard.trust.key_files import load_or_make_secret
@@ -59,8 +59,7 @@ class KeptKey:
                 reason="key_not_writable",
                 hint="make the data directory writable for this user",
                 file=KEPT_KEY,
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error
         self.is_final = True
 

@@ -21,7 +21,7 @@ from psycopg.errors import (
 )
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from bollard.host.errors import HostError, InvalidRequest, SettingsError, StorageFull, StorageUnavailable
+from bollard.host.errors import HostError, InvalidRequest, SettingsError, StorageFull, StorageUnavailable, caused_by
 from bollard.host.store import statements
 from bollard.host.store.database import ConnectionPool, Values, row_exists, store_closed
 from bollard.host.store.kept_key import KeptKey
@@ -405,7 +405,7 @@ def _host_error(error: psycopg.Error) -> HostError:
             reason="value_too_large",
             hint="shorten its names and ids",
             sqlstate=code,
-            problem=str(error),
+            **caused_by(error),
         )
     if isinstance(error, IntegrityError):
         return row_exists(str(error), sqlstate=code)
@@ -419,6 +419,6 @@ def postgres_unusable(error: psycopg.Error, **details: str | None) -> StorageUna
         f"PostgreSQL cannot be used: {error}",
         reason="postgres_unusable",
         hint="check that the server is running",
-        problem=str(error),
+        **caused_by(error),
         **details,
     )

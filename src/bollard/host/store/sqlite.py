@@ -15,7 +15,7 @@ from typing import ClassVar, Final, NoReturn, cast
 import msgspec
 
 from bollard.host.clock import Clock, SystemClock
-from bollard.host.errors import HostError, StorageUnavailable, os_problem
+from bollard.host.errors import HostError, StorageUnavailable, caused_by
 from bollard.host.store import statements
 from bollard.host.store.blobs import disk_full
 from bollard.host.store.database import ConnectionPool, Values, row_exists, store_closed
@@ -91,8 +91,7 @@ class SqliteDatabase:
                 reason="file_not_opened",
                 hint="make the data directory writable for this user",
                 file=self._path.name,
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error
         try:
             self._writer = self._connect_writer()
@@ -330,7 +329,7 @@ class SqliteDatabase:
             hint="check the disk and the data directory; `bollard doctor` verifies the newest records",
             sqlite=name,
             file=self._path.name,
-            problem=str(error),
+            **caused_by(error),
         )
 
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from bollard.host.errors import SettingsError
+from bollard.host.errors import SettingsError, caused_by
 from bollard.host.limits import SPAN_RETRY_S, SPAN_SEND_S
 from bollard.host.telemetry.tracer import Attribute, Span
 
@@ -85,7 +85,7 @@ def _tls(environment: Mapping[str, str]) -> ssl.SSLContext:
             reason="otel_certificates_unusable",
             hint=f"check {names}",
             field="otel_endpoint",
-            problem=str(error),
+            **caused_by(error),
             names=names,
         ) from error
     return context

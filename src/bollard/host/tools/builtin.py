@@ -19,7 +19,7 @@ from bollard.confine.probe import Confinement, Findings, choose_confinement, mac
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
-from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed, os_problem
+from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed, caused_by
 from bollard.host.limits import MIB, PROGRAM_DISK_FREE_BYTES, PROGRAM_OUTPUT_BYTES, PROGRAMS_AT_ONCE
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.tools.calculator import CalculationRefused, calculate
@@ -251,10 +251,10 @@ class BuiltinTools:
             return await tool(order)
         except LevelMissing as error:
             raise SandboxUnavailable(
-                error.message, reason="confinement_unavailable", hint=error.hint, problem=error.message
+                error.message, reason="confinement_unavailable", hint=error.hint, **caused_by(error)
             ) from None
         except JailBroken as error:
-            raise ToolFailed(error.message, reason="jail_failed", hint=error.hint, problem=error.message) from None
+            raise ToolFailed(error.message, reason="jail_failed", hint=error.hint, **caused_by(error)) from None
         except ConfineError as error:
             return problem(error.message, error.hint)
         except OSError as error:
@@ -263,15 +263,13 @@ class BuiltinTools:
                     f"the program was lost: {error.strerror}",
                     reason="program_lost",
                     hint="check its files",
-                    problem=error.strerror,
-                    problem_type=os_problem(error),
+                    **caused_by(error),
                 ) from error
             raise ToolFailed(
                 f"the files of the run cannot be accessed: {error.strerror}",
                 reason="run_files_inaccessible",
                 hint="check the disk",
-                problem=error.strerror,
-                problem_type=os_problem(error),
+                **caused_by(error),
             ) from error
 
     def _add(self, name: str, tool: _Tool) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from pydantic import Field
 
 from bollard.host.channels.channel import SavedChannel
-from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge
+from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge, caused_by
 from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.bodies import EventFields, Id, PostEvent, chosen_id, parsed
 from bollard.host.http.errors import UnsupportedMedia
@@ -136,7 +136,7 @@ async def read_batch(payload: Payload, payloads: Payloads, sender: Sender) -> li
             reason="not_an_array",
             hint="send a JSON array",
             field="body",
-            problem=str(error),
+            **caused_by(error),
         ) from error
     if len(items) > EVENTS_IN_BATCH:
         raise PayloadTooLarge(

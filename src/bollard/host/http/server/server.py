@@ -15,7 +15,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from bollard.host.errors import SettingsError
+from bollard.host.errors import SettingsError, caused_by
 from bollard.host.http.edge import TrustedProxies
 from bollard.host.http.server.connection_table import ConnectionTable, ConnectionTimeouts
 from bollard.host.http.server.protocol import HttpProtocol
@@ -150,7 +150,7 @@ def tls_of(settings: Settings) -> ssl.SSLContext | None:
             reason="tls_unusable",
             hint="tls_cert and tls_key must be matching PEM files, and the key must have no password",
             field="tls_cert",
-            problem=str(error),
+            **caused_by(error),
         ) from error
     return context
 
