@@ -32,7 +32,8 @@ def test_it_passes_the_check(bollard, examples, path: str, usable: list[str], ru
     assert [offer["label"] for offer in done.json["usable"]] == usable
 
 
-@pytest.mark.parametrize("name", ["steering", pytest.param("support_desk", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["steering", "support_desk"])
 def test_the_commands_of_its_readme_work(bollard, examples, name: str) -> None:
     readme = (examples / name / "README.md").read_text(encoding="utf-8")
     commands = [line.strip().rpartition("| ")[2] for line in readme.splitlines() if line.startswith("    ")]

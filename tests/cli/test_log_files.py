@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_failing_disk_stops_nothing_and_is_reported_once(tmp_path: Path, calendar: Calendar) -> None:
-    problems: list[str] = []
+    problems: list[OSError] = []
     files = LogFiles(tmp_path / "logs", problems.append, now=calendar)
     os.rename(tmp_path / "logs", tmp_path / "away")
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_a_failing_disk_stops_nothing_and_is_reported_once(tmp_path: Path, calen
     os.rename(tmp_path / "away", tmp_path / "logs")
     files.write("back")
     files.close()
-    assert problems == ["No such file or directory"]
+    assert [problem.strerror for problem in problems] == ["No such file or directory"]
     assert (tmp_path / "logs/bollard-2026-03-03.log").read_text() == "back\n"
 
 
@@ -104,6 +104,7 @@ def test_a_host_logs_to_the_console_and_to_its_folder(new_host: Any, bollard: An
     assert host.token not in written
 
 
+@pytest.mark.full
 def test_a_folder_that_the_host_cannot_write_ends_its_start_with_a_hint(bollard: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused = bollard("up", "--data", str(tmp_path / "data"), BOLLARD_LOG_DIR=str(tmp_path / "file"))

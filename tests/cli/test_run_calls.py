@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from tests.tables import for_each
 
 from bollard.cli.runs.calls import calls_of
@@ -54,6 +55,7 @@ def test_a_call_that_was_not_made_has_the_state_of_its_approval(types, status, a
     assert (call["status"], call["approval"], call["approval_id"]) == (status, approval, "apr_1")
 
 
+@pytest.mark.full
 def test_a_run_is_shown_with_a_call_that_waits_and_then_with_its_outcome(host, bollard, started, tmp_path) -> None:
     agent = {
         "agent_id": "watchmaker",

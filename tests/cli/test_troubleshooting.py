@@ -85,6 +85,7 @@ def test_every_entry_has_a_message_and_a_test_that_brings_it_about() -> None:
         assert f"def {name}(" in (ROOT / module).read_text(encoding="utf-8"), name
 
 
+@pytest.mark.full
 def test_a_host_that_cannot_start_says_why(bollard: Any, host: Any, tmp_path: Path) -> None:
     def up(*arguments: str, **variables: str) -> str:
         return bollard("up", *arguments, **variables).err
@@ -103,6 +104,7 @@ def test_a_host_that_cannot_start_says_why(bollard: Any, host: Any, tmp_path: Pa
     assert shows("A setting is not known", up())
 
 
+@pytest.mark.full
 def test_a_request_that_is_refused_says_why(ask: Any, host: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -119,6 +121,7 @@ def test_a_request_that_is_refused_says_why(ask: Any, host: Any) -> None:
         assert shows("Prometheus cannot read the host", answer.read().decode())
 
 
+@pytest.mark.full
 def test_an_agent_that_does_not_act_says_why(ask: Any, bollard: Any, host: Any, tmp_path: Path) -> None:
     assert shows("A message started no run", ask("events", "post", "--type", "webhook.received"))
     failed = bollard("chat", "--agent", "demo", "--message", "fail", "--json", **host.variables).lines[0]["run_id"]
@@ -131,6 +134,7 @@ def test_an_agent_that_does_not_act_says_why(ask: Any, bollard: Any, host: Any, 
     assert shows("A model or a tool may not reach an address", ask(*add))
 
 
+@pytest.mark.full
 def test_a_run_that_waits_for_an_approval_says_so(ask: Any, host: Any, started: Any, tmp_path: Path) -> None:
     agent = {
         "agent_id": "asking",

@@ -90,6 +90,7 @@ def test_every_problem_of_the_validator_has_a_chinese_text() -> None:
     assert reported - set(PROBLEMS) == set()
 
 
+@pytest.mark.full
 def test_every_problem_that_the_host_names_has_a_chinese_text() -> None:
     named: set[str] = set()
     for path in HOST.rglob("*.py"):
