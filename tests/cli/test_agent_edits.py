@@ -108,6 +108,13 @@ def test_set_changes_fields_and_says_from_what_to_what(ask, slowly: str) -> None
     assert (shown["config"]["steps"], shown["label"]["zh_Hans"], shown["revision"]) == (3, "慢", 2)
     refused = ask("agents", "set", slowly, "config.nothing=1")
     assert (refused.code, "the form has steps, pause_s" in refused.err) == (4, True)
+    outside = ask("agents", "set", slowly, "steps=3")
+    assert (outside.code, outside.err) == (
+        2,
+        "bollard: an agent has no field steps\n"
+        "hint: a field of its form begins with config., for example config.steps=…; `bollard agents show slowly` lists the "
+        "others\n",
+    )
 
 
 @pytest.mark.full

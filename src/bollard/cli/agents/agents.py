@@ -11,7 +11,7 @@ import typer
 from bollard.cli.agents.document_edits import FORMATS, EditedFile, EditFormat, assigned, read_assignment, value_at
 from bollard.cli.client.documents import AGENTS, RUNNERS
 from bollard.cli.command import CommandGroup
-from bollard.cli.errors import CliError, UsageProblem
+from bollard.cli.errors import CliError, HostRefusal, UsageProblem
 from bollard.cli.language import Text
 from bollard.cli.options import one_of
 from bollard.cli.shell import HostShell
@@ -105,7 +105,13 @@ def set_fields(
     after = assigned(before, assignments)
     if after == before:
         return shell.tell(shell.get(AGENTS.one(agent)), shell.text("agents.unchanged", agent=agent))
-    saved = shell.put(AGENTS.one(agent), after)
+    try:
+        saved = shell.put(AGENTS.one(agent), after)
+    except HostRefusal as refusal:
+        field = str(refusal.details.get("field")).removeprefix("agent.")
+        if refusal.details.get("problem_type") == "extra_forbidden" and field in [each.key for each in assignments]:
+            raise UsageProblem("error.assignment_field", "hint.assignment_field", field=field, agent=agent) from refusal
+        raise
     changes = (
         shell.text("agents.changed", key=each.key, before=_shown(before, each.path), after=_shown(saved, each.path))
         for each in assignments
