@@ -112,8 +112,8 @@ def test_set_changes_fields_and_says_from_what_to_what(ask, slowly: str) -> None
     assert (outside.code, outside.err) == (
         2,
         "bollard: an agent has no field steps\n"
-        "hint: a field of its form begins with config., for example config.steps=…; `bollard agents show slowly` lists the "
-        "others\n",
+        "hint: a field of its form begins with config., for example config.steps=…; `bollard agents show slowly` lists "
+        "the others\n",
     )
 
 

@@ -1,4 +1,4 @@
-"""Changes of a saved document on the command line: assignments such as `config.model.primary=gpt`, and a file in an editor."""
+"""Changes of a saved document on the command line: assignments such as `config.prompt=hi`, and a file in an editor."""
 
 import difflib
 import json
