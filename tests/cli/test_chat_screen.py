@@ -152,6 +152,40 @@ def test_a_message_that_is_being_typed_does_not_decide(screen, bollard, host, cl
     shell.expect(r"^› yy$")
 
 
+def test_a_key_that_is_pressed_twice_decides_one_approval(screen, bollard, host, write) -> None:
+    """The second question waits for a pause, so that its call is read before a key decides it."""
+    both = write(
+        "both.py",
+        """
+        import asyncio
+        from bollard.sdk import RunContext, runner
+        @runner(permissions={"tools": ["call"]})
+        async def both(ctx: RunContext):
+            calls = (ctx.api.tools.call("tool:builtin/calculate", {"expression": f"{n} + {n}"}) for n in (1, 2))
+            await asyncio.gather(*calls)
+            yield ctx.delta("both done")
+        """,
+    )
+    assert bollard("plugin", "install", str(both), "--yes", **host.variables).code == 0
+    agent = {"agent_id": "twice", "runner_id": "plugin:local/both/default"}
+    agent |= {"policy": {"access": TOOLS, "approval": {"mode": "always"}}}
+    assert bollard("agents", "save", "-", stdin=json.dumps(agent), **host.variables).code == 0
+    shell = screen("chat", "--agent", "twice", **host.variables)
+    shell.expect("^›")
+    shell.send("go\n")
+    shell.expect(r"^Allow this call\?")
+    shell.send("y")
+    shown = shell.expect(r"(?s)^  allowed once: calculate$.*^apr_\w+: waiting$")
+    shell.send("y")
+    shell.expect(r"^› y$")
+    second = shown.rpartition("\n")[2].partition(":")[0]
+    assert bollard("approvals", "show", second, **host.variables).json["status"] == "requested"
+    shell.expect(r"^Allow this call\? y once, n no, d details:$")
+    shell.send("y")
+    shell.expect(r"^both done$")
+    assert bollard("agents", "delete", "twice", **host.variables).code == 0
+
+
 def test_an_approval_that_is_decided_elsewhere_takes_its_question_away(screen, bollard, host, clerk) -> None:
     shell = screen("chat", "--agent", clerk("elsewhere", "always"), **host.variables)
     shell.expect("^›")

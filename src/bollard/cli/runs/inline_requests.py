@@ -116,6 +116,7 @@ class InlineRequests:
                 return
             for line in approval_lines(found, self._text):
                 self._screen.write(line)
+            await self._screen.pause()
             decision = await self._decision(found)
             body: JsonObject = {"decision": decision, "digest": found["digest"]}
             if found["display"]["attached"] and decision == "allow_once":

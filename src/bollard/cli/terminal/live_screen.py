@@ -159,9 +159,11 @@ class LiveScreen:
     def busy(self, running: bool) -> None:
         self._running = running
 
-    async def ask_key(self, question: str, keys: Sequence[str]) -> str:
+    async def pause(self) -> None:
         while (pause := self._typed_at + _QUIET_S - time.monotonic()) > 0:  # noqa: ASYNC110 -- typing prolongs it
             await asyncio.sleep(pause)
+
+    async def ask_key(self, question: str, keys: Sequence[str]) -> str:
         asked = _Question(question, keys, asyncio.get_running_loop().create_future())
         self._question = asked
         self._app.invalidate()
@@ -248,6 +250,7 @@ class LiveScreen:
         @bindings.add(Keys.Any, eager=True, filter=asking)
         def _key(event: KeyPressEvent) -> None:
             asked, key = self._question, event.data.lower()
+            self._typed_at = time.monotonic()
             if asked is not None and key in asked.keys and not asked.answer.done():
                 asked.answer.set_result(key)
 

@@ -98,6 +98,9 @@ class PlainScreen:
         termios.tcsetattr(self._stdin, termios.TCSADRAIN, mode)
         self._mark()
 
+    async def pause(self) -> None:
+        """An answer is a whole line here, so no key of a message is taken for one."""
+
     async def ask_key(self, question: str, keys: Sequence[str]) -> str:
         """Where no single key can be read, the answer is a line with the key alone."""
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()

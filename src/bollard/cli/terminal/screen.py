@@ -47,12 +47,14 @@ class Screen(Surface, Protocol):
         """Whether a run is active."""
         ...
 
-    async def ask_key(self, question: str, keys: Sequence[str]) -> str:
-        """Show a question in place of the input line, and wait for one of the keys. Cancelling takes it away.
+    async def pause(self) -> None:
+        """Wait for a pause in typing, so that neither a letter of a message nor a key for the question before is taken
+        for an answer to the next question."""
+        ...
 
-        It appears after a pause in typing, so that a letter of a message is not taken for an answer. Pasted text is
-        none. The draft comes back afterwards.
-        """
+    async def ask_key(self, question: str, keys: Sequence[str]) -> str:
+        """Show a question in place of the input line, and wait for one of the keys. Cancelling takes it away. Pasted
+        text is no answer. The draft comes back afterwards."""
         ...
 
 
