@@ -264,6 +264,33 @@ def test_typed_text_answers_a_question(screen, host, clerk) -> None:
     shell.expect(r"^ask_user answered: Ada$")
 
 
+def test_two_lines_answer_two_questions(screen, bollard, host, write) -> None:
+    pair = write(
+        "pair.py",
+        """
+        import asyncio
+        from bollard.sdk import RunContext, runner
+        @runner(permissions={"tools": ["call"]})
+        async def pair(ctx: RunContext):
+            calls = (ctx.api.tools.call("tool:builtin/ask_user", {"question": f"Name {n}?"}) for n in (1, 2))
+            await asyncio.gather(*calls)
+            yield ctx.delta("thank you")
+        """,
+    )
+    assert bollard("plugin", "install", str(pair), "--yes", **host.variables).code == 0
+    agent = {"agent_id": "pair-asks", "runner_id": "plugin:local/pair/default", "policy": {"access": TOOLS}}
+    assert bollard("agents", "save", "-", stdin=json.dumps(agent), **host.variables).code == 0
+    shell = screen("chat", "--agent", "pair-asks", **host.variables)
+    shell.expect("^›")
+    shell.send("go\n")
+    shell.expect(r"(?s)question: Name \d\?.*question: Name \d\?")
+    shell.send("Ada\nBob\n")
+    shell.expect(r"^thank you$")
+    assert "→ Ada" in shell.text
+    assert "→ Bob" in shell.text
+    assert bollard("agents", "delete", "pair-asks", **host.variables).code == 0
+
+
 def test_commands(screen, bollard, host) -> None:
     shell = screen("chat", "--agent", "echo", **host.variables)
     shell.expect("^›")

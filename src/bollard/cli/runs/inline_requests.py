@@ -43,6 +43,8 @@ class InlineRequests:
         self._answers: set[asyncio.Task[None]] = set()
         self._questions: dict[str, list[str]] = {}
         """The choices of each open question."""
+        self._answered: set[str] = set()
+        """Questions whose answer is on its way. The next line is not for them."""
 
     # --- what the stream reports ---
 
@@ -81,23 +83,26 @@ class InlineRequests:
 
     @property
     def has_question(self) -> bool:
-        return bool(self._questions)
+        return not self._answered.issuperset(self._questions)
 
     def answer(self, run_id: str, typed: str) -> None:
         """Answer the oldest question with a typed line."""
-        task = asyncio.create_task(self._answer(run_id, typed))
+        question_id = next(each for each in self._questions if each not in self._answered)
+        self._answered.add(question_id)
+        task = asyncio.create_task(self._answer(run_id, question_id, choice_of(typed, self._questions[question_id])))
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
-    async def _answer(self, run_id: str, typed: str) -> None:
-        question_id, choices = next(iter(self._questions.items()))
+    async def _answer(self, run_id: str, question_id: str, answer: str) -> None:
         path = f"/api/v1/runs/{run_id}/questions/{quote(question_id, safe='')}/answer"
         try:
-            await self._client.post(path, {"answer": choice_of(typed, choices)})
+            await self._client.post(path, {"answer": answer})
         except HostProblem as error:
             note_problem(self._renderer, error, self._text)
         else:
             self._questions.pop(question_id, None)
+        finally:
+            self._answered.discard(question_id)
 
     async def close(self) -> None:
         tasks = list(self._approvals.values())
