@@ -1,4 +1,4 @@
-"""Markdown on a terminal: what is given out line by line while it arrives."""
+"""Markdown on a terminal, rendered line by line while it arrives."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st

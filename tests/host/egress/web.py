@@ -1,4 +1,4 @@
-"""A server on loopback that remembers what came, and answers what it is told."""
+"""A loopback server that records requests and returns scripted answers."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Web:
-    """A server that remembers what came, and answers what it is told."""
+    """Records requests and returns scripted answers."""
 
     answers: list[bytes] = field(default_factory=list[bytes])
     came: list[str] = field(default_factory=list[str])

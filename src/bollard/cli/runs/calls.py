@@ -68,7 +68,7 @@ def _state(call: dict[str, Any], text: Text) -> Styled:
 
 
 def _approval(call: dict[str, Any], text: Text) -> str:
-    """The state of the approval, and its id while somebody must decide it."""
+    """The state of the approval, and its id until it is decided."""
     status = call.get("approval")
     if status is None:
         return str(call.get("approval_id") or "")
