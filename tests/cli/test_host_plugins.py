@@ -300,6 +300,19 @@ def test_a_program_is_installed_with_its_command_shown_and_restarted_after_a_cra
     assert "a worker was lost" in logs
 
 
+def test_a_program_that_does_not_start_is_refused_with_its_own_error(ask: Any, tiny: Any) -> None:
+    """Also where the program prints its stack and its version after the error."""
+    folder = tiny()
+    code = "printf '%s\\n' 'ReferenceError: serv is not defined' '    at greeter.mjs:4:1' '' 'Node.js v20' >&2; exit 1"
+    (folder / "bin" / "worker").write_text(f"#!/bin/sh\n{code}\n")
+    (folder / "bin" / "worker").chmod(0o755)
+    error = "ReferenceError: serv is not defined (at greeter.mjs:4:1)"
+    finding = ask("plugin", "check", str(folder)).json["findings"][0]
+    assert (finding["rule"], error in finding["problem"]) == ("PC12", True)
+    assert finding["hint"] == "correct the program; started by hand in its folder, it prints the whole error"
+    assert f"it could not start: {error}\n" in ask("plugin", "install", str(folder), "--yes").err
+
+
 def test_an_update_with_another_command_asks_again(ask: Any, tiny: Any, removed: Any) -> None:
     removed("acme/tiny")
     assert ask("plugin", "install", str(tiny()), "--yes").code == 0

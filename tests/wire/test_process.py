@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 
 from bollard.protocol import CHANNEL_FD_VARIABLE
-from bollard.wire import HostEnd, WorkerProcess, spawn_worker, worker_environment
+from bollard.wire import HostEnd, WorkerProcess, fault_in, spawn_worker, worker_environment
 from bollard.wire.limits import OUTPUT_LAST_LINES, OUTPUT_LINE_BYTES
 
 PATIENCE_S = 120.0
@@ -454,3 +454,36 @@ async def test_a_worker_that_has_ended_leaves_nothing_open(spawn: Spawn) -> None
         process, _ = await spawn("print('x')")
         await process.stop()
     assert descriptors() <= before  # the first one's last descriptor may be closed in a later turn of the loop
+
+
+NODE = [
+    "file:///srv/greeter/greeter.mjs:4",
+    "serv({",
+    "^",
+    "",
+    "ReferenceError: serv is not defined",
+    "    at file:///srv/greeter/greeter.mjs:4:1",
+    "    at ModuleJob.run (node:internal/modules/esm/module_job:325:25)",
+    "",
+    "Node.js v20.20.2",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (NODE, "ReferenceError: serv is not defined (at file:///srv/greeter/greeter.mjs:4:1)"),
+        (["Error [ERR_MODULE_NOT_FOUND]: no module", "  code: 1"], "Error [ERR_MODULE_NOT_FOUND]: no module"),
+        (
+            ["java.lang.IllegalStateException: closed", "\tat Main.main(Main.java:5)"],
+            "java.lang.IllegalStateException: closed (at Main.main(Main.java:5))",
+        ),
+        (["panic: no port", "", "goroutine 1 [running]:"], "panic: no port"),
+        (["Traceback (most recent call last):", "ValueError: 3"], "ValueError: 3"),
+        (["bollard: PL11 a.py: module: ImportError: no b", "hint: fix the error it names"], None),
+        (["usage: worker --port PORT"], None),
+        ([], None),
+    ],
+)
+def test_the_error_of_a_program_is_found_in_its_output(lines: list[str], fault: str | None) -> None:
+    assert fault_in(lines) == fault

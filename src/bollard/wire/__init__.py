@@ -19,7 +19,7 @@ from bollard.wire.host_calls import RunCall
 from bollard.wire.host_end import HostEnd
 from bollard.wire.host_run import HostRun, RunEnd, RunSink, Strike, WorkerResult
 from bollard.wire.peer import IncomingCall, Peer
-from bollard.wire.process import ProgramNotFound, WorkerProcess, spawn_worker, worker_argv, worker_environment
+from bollard.wire.process import ProgramNotFound, WorkerProcess, fault_in, spawn_worker, worker_argv, worker_environment
 from bollard.wire.stream import StreamTransport, connect_socket
 from bollard.wire.strict_json import decode, encode
 from bollard.wire.transport import Receiver, Transport
@@ -59,6 +59,7 @@ __all__ = [
     "connect_socket",
     "decode",
     "encode",
+    "fault_in",
     "spawn_worker",
     "watch_heartbeat",
     "worker_argv",

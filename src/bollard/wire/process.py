@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,6 +27,18 @@ from bollard.wire.stream import StreamTransport, connect_socket
 
 PipeName = Literal["stdout", "stderr"]
 LineCallback = Callable[[PipeName, str], None]
+_FAULT: Final = re.compile(r"(?:Uncaught )?[\w.:]*(?:Error|Exception|panic)\b")
+_FRAME: Final = re.compile(r"\s+at ")
+
+
+def fault_in(lines: Sequence[str]) -> str | None:
+    """The line of a program's output that names the error it ended with, and its place. Many languages print the stack
+    after it, so it is seldom the last line. `None` if no line looks like one."""
+    for index, line in reversed([*enumerate(lines)]):
+        if _FAULT.match(line):
+            place = lines[index + 1] if index + 1 < len(lines) else ""
+            return f"{line} ({place.strip()})" if _FRAME.match(place) else line
+    return None
 
 
 class LineSplitter:

@@ -32,6 +32,7 @@ from bollard.wire import (
     Strike,
     WireError,
     WorkerProcess,
+    fault_in,
     spawn_worker,
     worker_argv,
     worker_environment,
@@ -185,5 +186,5 @@ def _did_not_start(
     rule, _, problem = reason.partition(" ")
     if code == _EXIT_PLUGIN and rule in RULES:
         return _unusable(path, rule, shorten(problem, LINE_CHARACTERS), text)
-    detail = shorten(output[-1] if output else str(error), LINE_CHARACTERS)
-    return WorkerProblem("error.worker", "hint.check", path=path, code=code, detail=detail)
+    detail = shorten(fault_in(output) or (output[-1] if output else str(error)), LINE_CHARACTERS)
+    return WorkerProblem("error.worker", "hint.worker", path=path, code=code, detail=detail)

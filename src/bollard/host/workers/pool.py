@@ -12,7 +12,7 @@ from bollard.host.errors import WorkerUnavailable
 from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES, WORKER_RESTART_S, WORKER_START_S
 from bollard.host.workers.boundary import Discovered, PluginSource, PoolStatus, WorkerLog, WorkerView
 from bollard.host.workers.worker_slot import WorkerSlot
-from bollard.wire import RunnerCatalogue, ToolCatalogue, WireError
+from bollard.wire import RunnerCatalogue, ToolCatalogue, WireError, fault_in
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 
 
@@ -276,7 +276,9 @@ class PluginPool:
         try:
             catalogue, tools = await slot.start()
         except (WireError, TimeoutError, OSError) as error:
-            reason = " | ".join(slot.stderr_tail[-3:]) or str(error) or type(error).__name__
+            reason = (
+                fault_in(slot.stderr_tail) or " | ".join(slot.stderr_tail[-3:]) or str(error) or type(error).__name__
+            )
             return f"it could not start: {reason}"
         slot.on_answer = self._ready.set
         self._identified = f"{slot.identity.author}/{slot.identity.name}"
