@@ -107,3 +107,18 @@ def test_a_bug_is_a_sentence_and_shows_its_trace_only_when_asked(debug: str) -> 
     assert done.stderr.splitlines()[-1].startswith("hint: this is a bug; report it")
     assert ("Traceback" in done.stderr) is bool(debug)
     assert "no_such_module" in done.stderr.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("models delete", "models remove"),  # not `models default`
+        ("agents rm", "agents delete"),
+        ("plugin uninstall", "plugin remove"),
+        ("keys create", "keys add"),
+        ("runs stop", "runs cancel"),
+        ("plugin chek", "plugin check"),
+    ],
+)
+def test_another_word_for_a_command_is_answered_with_the_right_one(bollard, typed: str, meant: str) -> None:
+    assert bollard(*typed.split(), "x").err.endswith(f"hint: did you mean `bollard {meant}`?\n")

@@ -36,6 +36,15 @@ _LEFT_COLUMNS = 26
 
 Rows = list[tuple[str, str]]
 
+_SYNONYMS = (
+    {"delete", "remove", "rm", "uninstall"},
+    {"add", "create", "save", "new", "install"},
+    {"list", "ls"},
+    {"show", "get", "describe", "info"},
+    {"cancel", "stop", "kill"},
+)
+"""Words that people type for the same thing. The hint names the one that the group has, before a similar spelling."""
+
 
 def help_page(command: Any, ctx: Any, text: Text) -> str:
     """The whole page. `command` and `ctx` are typer's, whose own types are private to it."""
@@ -131,7 +140,8 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         known = self.list_commands(ctx)
         if args[0] not in known and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], known, n=1)
+            synonyms = [name for words in _SYNONYMS if args[0] in words for name in known if name in words]
+            near = synonyms or difflib.get_close_matches(args[0], known, n=1)
             hint = "hint.command_near" if near else "hint.help"
             path = ctx.command_path
             raise UsageProblem("error.command", hint, word=args[0], path=path, near=near[0] if near else "")
