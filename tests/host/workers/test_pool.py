@@ -253,7 +253,7 @@ async def test_a_plugin_that_hangs_in_its_import_is_ended_by_the_time_limit(pool
         time.sleep(600)
     """
     pool = pools.open("sleepy", code, start_s=1.0)
-    with pytest.raises(WorkerUnavailable):
+    with pytest.raises(WorkerUnavailable, match="it could not start: the worker did not answer within 1 s"):
         await pool.wait_ready(READY_S)
     assert pool.status == "quarantined"
     for pid in pids.read_text().split():

@@ -276,9 +276,8 @@ class PluginPool:
         try:
             catalogue, tools = await slot.start()
         except (WireError, TimeoutError, OSError) as error:
-            reason = (
-                fault_in(slot.stderr_tail) or " | ".join(slot.stderr_tail[-3:]) or str(error) or type(error).__name__
-            )
+            silent = f"the worker did not answer within {self._start_s:g} s"  # a timeout has no text
+            reason = fault_in(slot.stderr_tail) or " | ".join(slot.stderr_tail[-3:]) or str(error) or silent
             return f"it could not start: {reason}"
         slot.on_answer = self._ready.set
         self._identified = f"{slot.identity.author}/{slot.identity.name}"
