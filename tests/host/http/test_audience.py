@@ -217,6 +217,16 @@ def test_a_caller_cannot_join_a_conversation_by_steering(shop: Any, people: dict
     stream.close()
 
 
+def test_the_payload_of_an_event_without_a_run_is_for_who_sees_the_event(shop: Any, people: dict[str, Any]) -> None:
+    event = {"source": "mail", "id": "big", "type": "mail.received", "conversation": "mail-room"}
+    sent = shop.post("/api/v1/events", {**event, "data": {"x": "y" * 300_000}, "actor": {"type": "user", "id": "ann"}})
+    assert (sent.status, sent.json["run_id"]) == (202, None)
+    raw = shop.get(f"/api/v1/events/{sent.json['event_id']}").json["content"]["raw"]
+    for path in (f"/api/v1/events/{sent.json['event_id']}", f"/api/v1/artifacts/{raw['artifact_id']}"):
+        assert [people[name].get(path).status for name in ("ann", "olga", "bob", "vic")] == [200, 200, 404, 404]
+    assert people["bob"].get(f"/api/v1/artifacts/{raw['artifact_id']}/content").status == 404
+
+
 @pytest.fixture
 def hidden_run(shop: Any, people: dict[str, Any], agent: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A run that bob may see until it is hidden from him and goes on; and the hiding."""

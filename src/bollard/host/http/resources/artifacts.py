@@ -21,7 +21,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.removal import remove_artifact
 from bollard.host.run_api.artifacts import metadata_of
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.rows import ArtifactRow
+from bollard.host.store.rows import ArtifactRow, EventRow
 from bollard.host.store.store import Store
 from bollard.protocol import ArtifactMetadata
 
@@ -106,22 +106,23 @@ class Artifacts(DeclaredResource):
 
     async def _found(self, request: Request) -> ArtifactRow:
         artifact_id: str = request.path_params["artifact_id"]
-        row, run_id = None, None
+        caller, row = caller_of(request), None
         if len(artifact_id) <= _ID_CHARACTERS:
-            row, run_id = await asyncio.to_thread(self._look_up, caller_of(request).workspace, artifact_id)
-        if row is not None and not await self._audience.sees_run(caller_of(request), run_id):
-            row = None
+            row, event = await asyncio.to_thread(self._look_up, caller.workspace, artifact_id)
+            if event is not None:
+                row = row if await self._audience.sees_event(caller, event) else None
+            elif row is not None and not await self._audience.sees_run(caller, row.run_id):
+                row = None
         if row is None or (row.expires_ms is not None and row.expires_ms <= self._clock.now_ms()):
             raise _absent()
         return row
 
-    def _look_up(self, workspace: str, artifact_id: str) -> tuple[ArtifactRow | None, str | None]:
-        """The artifact and its run. The payload of an event belongs to the run of that event."""
+    def _look_up(self, workspace: str, artifact_id: str) -> tuple[ArtifactRow | None, EventRow | None]:
+        """The artifact, and the event whose payload it is. Callers that see the event see its payload."""
         row = self._store.artifact(workspace, artifact_id)
         if row is None or row.run_id is not None or row.source != "event":
-            return row, None if row is None else row.run_id
-        event = self._store.event(workspace, row.name or "")
-        return row, None if event is None else event.run_id
+            return row, None
+        return row, self._store.event(workspace, row.name or "")
 
 
 def _absent() -> NotFound:
