@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.tables import for_each
 
-from bollard.cli.agents.document_edits import Assignment, assigned, read_assignment, written
+from bollard.cli.agents.document_edits import Assignment, EditedFile, assigned, read_assignment, written
 from bollard.cli.client.documents import parse_document
 from bollard.cli.errors import UsageProblem
 
@@ -30,6 +30,14 @@ from bollard.cli.errors import UsageProblem
 )
 def test_a_value_is_json_where_it_parses_and_text_otherwise(given: str, path: tuple[str, ...], value: Any) -> None:
     assert read_assignment(given) == Assignment(path=path, value=value)
+
+
+def test_the_backup_of_an_editor_goes_with_its_file(tmp_path: Path) -> None:
+    file = EditedFile("polly", {"label": {"en_US": "A"}}, "yaml")
+    file.edit({"EDITOR": editor(tmp_path, 'cp "$1" "$1~"', 'echo "label: {}" > "$1"')})
+    assert file.document() == {"label": {}}
+    file.remove()
+    assert not file.path.parent.exists()
 
 
 @for_each("given", ["a", "=1", "a..b=1", ".a=1", "a=@/nowhere/at/all"])

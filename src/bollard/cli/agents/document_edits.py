@@ -3,6 +3,7 @@
 import difflib
 import json
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,8 +121,8 @@ class EditedFile:
         return parse_document(str(self.path), self._text())
 
     def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
-        self.path.parent.rmdir()
+        """Remove the file and its folder, with the backups that an editor left beside it."""
+        shutil.rmtree(self.path.parent, ignore_errors=True)
 
     def _text(self) -> str:
         try:
