@@ -26,6 +26,9 @@ from bollard.cli.errors import UsageProblem
         ("a=b=c", ("a",), "b=c"),
         ("a=", ("a",), ""),
         ("a=null", ("a",), None),
+        ("a=NaN", ("a",), "NaN"),
+        ("a=-Infinity", ("a",), "-Infinity"),
+        (f"a={'[' * 9000}", ("a",), "[" * 9000),
     ],
 )
 def test_a_value_is_json_where_it_parses_and_text_otherwise(given: str, path: tuple[str, ...], value: Any) -> None:

@@ -47,9 +47,13 @@ def read_assignment(given: str) -> Assignment:
     if value.startswith("@"):
         return Assignment(path=path, value=_text_of(key, Path(value[1:])))
     try:
-        return Assignment(path=path, value=json.loads(value))
-    except ValueError:
+        return Assignment(path=path, value=json.loads(value, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
         return Assignment(path=path, value=value)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")  # Python reads NaN and Infinity, which are words here
 
 
 def _text_of(key: str, path: Path) -> str:
