@@ -14,16 +14,28 @@ from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
+from tests.tables import for_each
 
 import bollard.host
 from bollard.cli.language import load_text, read_texts
+from bollard.cli.plugins.check import finding_of
 from bollard.host.agents.binding import Binding
 from bollard.host.agents.config_form import config_from_wire
 from bollard.host.agents.policies import policy_from_wire
 from bollard.host.egress.client import EgressClient
 from bollard.host.errors import InvalidRequest, NotFound, SettingsError, StorageUnavailable, caused_by
 from bollard.host.http.bodies import PostEvent, parsed
-from bollard.protocol import FormItem, FormType, JsonObject, Strict
+from bollard.manifest import PluginLoadError, read_manifest
+from bollard.protocol import (
+    FormItem,
+    FormType,
+    JsonObject,
+    PluginIdentity,
+    PluginManifest,
+    PluginRunner,
+    PluginTool,
+    Strict,
+)
 from bollard.wire.errors import FrameFault
 
 PROBLEMS = read_texts("zh_Hans/problems")
@@ -210,6 +222,43 @@ def test_no_error_repeats_the_sentence_of_another_without_its_type() -> None:
     for path in HOST.rglob("*.py"):
         for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
             assert "_log." in line or not repeated.search(line), f"{path}:{number}"
+
+
+def test_every_problem_of_a_plugin_has_a_chinese_text() -> None:
+    """The problems that the manifest's own shapes report, and those that the loader names."""
+    shapes = (PluginManifest, PluginRunner, PluginTool, PluginIdentity)
+    schemas = [schema for shape in shapes for schema in _schemas(shape.__pydantic_core_schema__)]
+    assert not (unknown := {schema["type"] for schema in schemas} - set(TYPES)), f"add what they report: {unknown}"
+    assert {problem for schema in schemas for problem in TYPES[schema["type"]]} - set(PROBLEMS) == set()
+    used: set[str] = set()
+    sources = [*(HOST.parent / "manifest").rglob("*.py"), *(HOST.parent / "runtime").rglob("*.py")]
+    for path in [*sources, HOST / "plugins" / "description.py"]:
+        used |= set(re.findall(r'"((?:plugin|yaml)\.[a-z_]+)"', path.read_text("utf-8")))
+    used |= {"plugin.other_permissions", "plugin.other_capabilities"}
+    assert used == {key for key in PROBLEMS if key.startswith(("plugin.", "yaml."))}
+    source = (HOST.parent / "protocol" / "manifest.py").read_text("utf-8")
+    assert set(re.findall(r'PydanticCustomError\(\s*"(\w+)"', source)) - set(PROBLEMS) == set()
+
+
+BROKEN_PLUGINS: Mapping[str, tuple[str, str]] = {
+    "spec: [1, 2": ("PL03", ""),
+    "a: &x 1\nb: *x": ("PL03", "不能使用别名"),
+    "a: 1\na: 2": ("PL03", "键 a 重复"),
+    "- 1": ("PL03", "应为映射"),
+    "apiVersion: bollard/v2": ("PL04", "可选的值：'bollard/v1'"),
+}
+
+
+@for_each(("manifest", "found"), list(BROKEN_PLUGINS.items()))
+def test_a_broken_manifest_is_explained_in_chinese(manifest: str, found: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "manifest.yaml").write_text(manifest)
+    with pytest.raises(PluginLoadError) as caught:
+        read_manifest(tmp_path)
+    problem = caught.value.problem
+    said = finding_of(problem, load_text("zh_Hans")).problem
+    assert problem.rule == found[0]
+    assert found[1] in said
+    assert ("（原文）" in said) == (found[1] == ""), "only PyYAML's own sentence is quoted"
 
 
 def test_every_problem_of_a_request_has_a_chinese_text() -> None:

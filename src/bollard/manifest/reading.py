@@ -1,7 +1,9 @@
 """Validates `manifest.yaml`: its own fields as a whole, each runner and tool separately. Runs no plugin code."""
 
+import dataclasses
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,6 +22,7 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
+from bollard.protocol.shape import problem_details
 
 S = TypeVar("S", PluginRunner, PluginTool)
 
@@ -33,6 +36,9 @@ class Problem:
     field: str
     problem: str
     hint: str
+    details: JsonObject = dataclasses.field(default_factory=dict[str, JsonValue])
+    """The type of the problem (`problem_type`) and its values, by which a translation is found. Empty if the sentence
+    is not ours."""
 
     def __str__(self) -> str:
         return f"{self.rule} {self.where}: {self.field}: {self.problem}"
@@ -59,15 +65,16 @@ class ManifestReading:
     problems: tuple[Problem, ...]
 
 
-def _load_error(rule: str, field: str, problem: str, hint: str) -> PluginLoadError:
-    return PluginLoadError(Problem(rule, MANIFEST_NAME, field, problem, hint))
+def _load_error(rule: str, field: str, problem: str, hint: str, details: JsonObject) -> PluginLoadError:
+    return PluginLoadError(Problem(rule, MANIFEST_NAME, field, problem, hint, details))
 
 
 def _load(folder: Path) -> JsonObject:
     try:
         return load_manifest(folder)
     except ManifestError as error:
-        raise _load_error("PL03" if error.was_read else "PL02", error.place, error.problem, error.hint) from error
+        rule = "PL03" if error.was_read else "PL02"
+        raise _load_error(rule, error.place, error.problem, error.hint, error.details) from error
 
 
 def read_manifest(folder: Path) -> ManifestReading:
@@ -83,11 +90,13 @@ def read_manifest(folder: Path) -> ManifestReading:
         plugin = PluginManifest.from_wire(frame)
     except ValidationError as error:
         field, problem = first_problem(error)
-        raise _load_error("PL04", field, problem, "see docs/reference/plugin-manifest.md") from error
+        hint = "see docs/reference/plugin-manifest.md"
+        raise _load_error("PL04", field, problem, hint, {**problem_details(error)}) from error
     if plugin.spec.python is not None and not admits_python(plugin.spec.python, sys.version_info[:3]):
         hint = "run it on that Python; a range is written as in >=3.11,<4"
         running = ".".join(str(part) for part in sys.version_info[:3])
-        raise _load_error("PL05", "spec.python", f"wants {plugin.spec.python}, this is {running}", hint)
+        details: JsonObject = {"problem_type": "plugin.python", "wanted": plugin.spec.python, "running": running}
+        raise _load_error("PL05", "spec.python", f"wants {plugin.spec.python}, this is {running}", hint, details)
     problems: list[Problem] = []
     runners = _read_entries(lists["runners"], ("runners", "PL10"), PluginRunner, plugin.spec, problems)
     tools = _read_entries(lists["tools"], ("tools", "PL20"), PluginTool, plugin.spec, problems)
@@ -111,15 +120,16 @@ def _read_entries(
     key, rule = kind
     most = _MOST[key]
 
-    def broken(where: str, field: str, problem: str) -> None:
+    def broken(where: str, field: str, problem: str, details: Mapping[str, JsonValue]) -> None:
         hint = "see docs/reference/plugin-manifest.md"
-        problems.append(Problem(rule, where, field, problem, hint))
+        problems.append(Problem(rule, where, field, problem, hint, dict(details)))
 
     if not isinstance(value, list):
-        broken(MANIFEST_NAME, f"spec.{key}", "is not a list")
+        broken(MANIFEST_NAME, f"spec.{key}", "is not a list", {"problem_type": "list_type"})
         return []
     if len(value) > most:
-        broken(MANIFEST_NAME, f"spec.{key}", f"{len(value)} entries, only the first {most} are used")
+        details: JsonObject = {"problem_type": "plugin.too_many_entries", "count": len(value), "most": most}
+        broken(MANIFEST_NAME, f"spec.{key}", f"{len(value)} entries, only the first {most} are used", details)
     found: list[S] = []
     for index, entry in enumerate(value[:most]):
         try:
@@ -127,10 +137,12 @@ def _read_entries(
         except ValidationError as error:
             field, problem = first_problem(error)
             name = entry.get("name") if isinstance(entry, dict) else None
-            broken(name if isinstance(name, str) else f"spec.{key}[{index}]", field, problem)
+            where = name if isinstance(name, str) else f"spec.{key}[{index}]"
+            broken(where, field, problem, problem_details(error))
             continue
         if (problem := spec.entry_problem(read.entry)) is not None:
-            broken(read.name, "entry", problem)
+            missing = read.entry is None
+            broken(read.name, "entry", problem, {"problem_type": "missing" if missing else "plugin.entry_of_program"})
         else:
             found.append(read)
     return found
@@ -141,7 +153,8 @@ def _drop_duplicates(entries: list[Any], key: str, problems: list[Problem]) -> t
     for entry in entries:
         if entry.name in unique:
             problem = f"a second entry of spec.{key} has this name"
-            problems.append(Problem("PL14", entry.name, "name", problem, "rename one of them"))
+            details: JsonObject = {"problem_type": "plugin.second_entry", "list": f"spec.{key}"}
+            problems.append(Problem("PL14", entry.name, "name", problem, "rename one of them", details))
         else:
             unique[entry.name] = entry
     return tuple(unique.values())

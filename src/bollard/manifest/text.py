@@ -4,6 +4,7 @@ The host reads only how the worker is started: its environment variables and its
 """
 
 from dataclasses import dataclass
+from errno import errorcode
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -19,12 +20,21 @@ from bollard.protocol.limits import KIB
 
 
 class YamlError(Exception):
-    """The text is not plain YAML. Carries the place and the problem."""
+    """The text is not plain YAML. Carries the place and the problem, and its type unless it is PyYAML's."""
 
-    def __init__(self, place: str, problem: str) -> None:
+    def __init__(self, place: str, problem: str, details: JsonObject) -> None:
         super().__init__(f"{place}: {problem}")
         self.place = place
         self.problem = problem
+        self.details = details
+
+
+class _NotPlain(ConstructorError):
+    """YAML that a plain text must not have."""
+
+    def __init__(self, problem: str, mark: Any, problem_type: str, **values: str) -> None:
+        super().__init__(None, None, problem, mark)
+        self.details: JsonObject = {"problem_type": problem_type, **values}
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -35,9 +45,9 @@ class _PlainLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise ConstructorError(None, None, "aliases are not allowed", self.peek_event().start_mark)
+            raise _NotPlain("aliases are not allowed", self.peek_event().start_mark, "yaml.alias")
         if self.peek_event().tag is not None:  # tags construct bytes, dates and other objects
-            raise ConstructorError(None, None, "tags are not allowed", self.peek_event().start_mark)
+            raise _NotPlain("tags are not allowed", self.peek_event().start_mark, "yaml.tag")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -45,9 +55,9 @@ class _PlainLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
-                raise ConstructorError(None, None, "a key must be text", key_node.start_mark)
+                raise _NotPlain("a key must be text", key_node.start_mark, "yaml.key")
             if key in seen:
-                raise ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+                raise _NotPlain(f"the key {key!r} stands twice", key_node.start_mark, "yaml.twice", key=key)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -63,14 +73,15 @@ def load_plain_yaml(data: bytes) -> object:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise YamlError(f"byte {error.start}", "not UTF-8") from error
+        raise YamlError(f"byte {error.start}", "not UTF-8", {"problem_type": "json.encoding"}) from error
     try:
         return cast("object", yaml.load(text, Loader=_PlainLoader))  # noqa: S506 -- a SafeLoader with fewer features
     except yaml.MarkedYAMLError as error:
         place = f"line {error.problem_mark.line + 1}" if error.problem_mark else "the file"
-        raise YamlError(place, error.problem or "not YAML") from error
+        details = error.details if isinstance(error, _NotPlain) else {}
+        raise YamlError(place, error.problem or "not YAML", details) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise YamlError("the file", f"not YAML: {type(error).__name__}") from error
+        raise YamlError("the file", f"not YAML: {type(error).__name__}", {"problem_type": "yaml.syntax"}) from error
 
 
 MANIFEST_NAME: Final = "manifest.yaml"
@@ -80,11 +91,13 @@ MANIFEST_BYTES: Final = 256 * KIB
 class ManifestError(Exception):
     """The manifest is missing or unusable. Carries the place, the problem and a hint."""
 
-    def __init__(self, place: str, problem: str, hint: str, *, was_read: bool) -> None:
+    def __init__(self, place: str, problem: str, hint: str, details: JsonObject, *, was_read: bool) -> None:
         super().__init__(f"{place}: {problem}")
         self.place = place
         self.problem = problem
         self.hint = hint
+        self.details = details
+        """The type of the problem and its values, by which a translation is found."""
         self.was_read = was_read
         """Whether the file exists and was read."""
 
@@ -94,15 +107,17 @@ def load_manifest(folder: Path) -> JsonObject:
     data = _read(folder / MANIFEST_NAME)
     if len(data) > MANIFEST_BYTES:
         problem = f"is larger than {MANIFEST_BYTES} bytes"
-        raise ManifestError(MANIFEST_NAME, problem, "make it smaller", was_read=True)
+        details: JsonObject = {"problem_type": "yaml.too_large", "limit": MANIFEST_BYTES}
+        raise ManifestError(MANIFEST_NAME, problem, "make it smaller", details, was_read=True)
     try:
         value = load_plain_yaml(data)
     except YamlError as error:
         hint = "correct it; write plain YAML in UTF-8"
-        raise ManifestError(error.place, error.problem, hint, was_read=True) from error
+        raise ManifestError(error.place, error.problem, hint, error.details, was_read=True) from error
     if not isinstance(value, dict):
         hint = "start with apiVersion: bollard/v1"
-        raise ManifestError(MANIFEST_NAME, "is not a mapping", hint, was_read=True)
+        details = {"problem_type": "yaml.not_a_mapping"}
+        raise ManifestError(MANIFEST_NAME, "is not a mapping", hint, details, was_read=True)
     return cast("JsonObject", value)
 
 
@@ -139,10 +154,12 @@ def _read(path: Path) -> bytes:
     """Read the file up to one byte more than the limit."""
     hint = "write one, or let `bollard plugin new` make one"
     if path.exists() and not path.is_file():  # opening a pipe would block
-        raise ManifestError(MANIFEST_NAME, "is not a file", hint, was_read=False)
+        details: JsonObject = {"problem_type": "plugin.not_a_file"}
+        raise ManifestError(MANIFEST_NAME, "is not a file", hint, details, was_read=False)
     try:
         with path.open("rb") as file:
             return file.read(MANIFEST_BYTES + 1)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-        raise ManifestError(MANIFEST_NAME, problem, hint, was_read=False) from error
+        details = {"problem_type": f"os.{errorcode.get(error.errno or 0, 'unknown')}"}
+        raise ManifestError(MANIFEST_NAME, problem, hint, details, was_read=False) from error

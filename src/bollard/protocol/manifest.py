@@ -3,6 +3,7 @@
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from bollard.protocol import limits
 from bollard.protocol.form import FormItem
@@ -35,7 +36,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=limits
 
 def _has_default_locale(text: dict[str, str]) -> dict[str, str]:
     if not text.get(DEFAULT_LOCALE, "").strip():
-        raise ValueError(f"needs a text for {DEFAULT_LOCALE}")
+        raise PydanticCustomError("no_default_text", "needs a text for {locale}", {"locale": DEFAULT_LOCALE})
     return text
 
 
@@ -91,7 +92,7 @@ class AgentRunnerManifest(Strict):
         names = [item.name for item in self.config_schema]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"config_schema names {', '.join(twice)} twice")
+            raise PydanticCustomError("fields_twice", "config_schema names {names} twice", {"names": ", ".join(twice)})
         return self
 
 
@@ -134,7 +135,9 @@ _CommandWord = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=l
 
 def _check_program(command: tuple[str, ...]) -> tuple[str, ...]:
     if command[0].startswith("/") or ".." in command[0].split("/"):
-        raise ValueError("the program is neither a name on the PATH nor a path inside the plugin's folder")
+        raise PydanticCustomError(
+            "program_outside", "the program is neither a name on the PATH nor a path inside the plugin's folder"
+        )
     return command
 
 

@@ -8,7 +8,7 @@ required field whose value is JSON `null` stays.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Final, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -106,6 +106,26 @@ class Tolerant(Shape):
 def english(text: Mapping[str, str]) -> str:
     """The `en_US` text, or any text there is."""
     return text.get("en_US") or next(iter(text.values()), "")
+
+
+_OF_THE_VALUE: Final = frozenset({"actual_length", "error", "tag"})
+"""Parameters of a problem that describe the value."""
+
+
+def problem_details(error: ValidationError) -> dict[str, str | int | float]:
+    """The type of the first problem and its parameters, never the value. Translations of the problem are found by the
+    type."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return {"problem_type": first["type"], **problem_parameters(first.get("ctx", {}))}
+
+
+def problem_parameters(context: Mapping[str, object]) -> dict[str, str | int | float]:
+    """The parameters of a problem of the validator that do not describe the value."""
+    known = {name: value for name, value in context.items() if name not in _OF_THE_VALUE}
+    scalars = {name: value for name, value in known.items() if isinstance(value, str | int | float)}
+    if "expected" in scalars:  # the validator joins the choices in English
+        scalars["expected"] = str(scalars["expected"]).replace(" or ", ", ")
+    return scalars
 
 
 def first_problem(error: ValidationError, *, whole: str = "(whole)") -> tuple[str, str]:

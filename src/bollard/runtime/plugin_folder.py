@@ -14,7 +14,9 @@ def digest_of(path: Path) -> str:
         return digest_of_plugin(path)
     except PluginFileError as error:
         hint = "make it readable, or take it out of the plugin"
-        raise PluginLoadError(Problem("PL01", path.name, error.name, error.problem, hint)) from error
+        raise PluginLoadError(
+            Problem("PL01", path.name, error.name, error.problem, hint, {"problem_type": "plugin.unreadable"})
+        ) from error
 
 
 def make_importable(folder: Path) -> None:

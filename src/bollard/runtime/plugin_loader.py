@@ -28,6 +28,7 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
+from bollard.protocol.shape import problem_details
 from bollard.runtime.plugin_folder import digest_of, is_from, make_importable
 from bollard.runtime.problems import explain_unsendable, make_sendable
 from bollard.sdk import (
@@ -73,20 +74,27 @@ def load_plugin(path: Path) -> LoadedPlugin:
     try:
         path = path.resolve()
     except (OSError, RuntimeError) as error:  # a link loop
-        problem = Problem("PL01", path.name, "path", "cannot be followed", "name a plugin folder or a .py file")
-        raise PluginLoadError(problem) from error
+        hint, details = "name a plugin folder or a .py file", _typed("os.ELOOP")
+        raise PluginLoadError(Problem("PL01", path.name, "path", "cannot be followed", hint, details)) from error
     if path.is_dir():
         plugin = _load_folder(path)
     elif path.is_file() and path.suffix == ".py":
         plugin = _load_file(path)
     else:
-        problem = "is not a folder and not a Python file" if path.exists() else "does not exist"
-        raise PluginLoadError(Problem("PL01", path.name, "path", problem, "name a plugin folder or a .py file"))
+        problem, kind = "does not exist", "os.ENOENT"
+        if path.exists():
+            problem, kind = "is not a folder and not a Python file", "plugin.not_a_plugin"
+        hint = "name a plugin folder or a .py file"
+        raise PluginLoadError(Problem("PL01", path.name, "path", problem, hint, _typed(kind)))
     if not plugin.runners and not plugin.tools:
         hint = "decorate a function with @runner, or name it in manifest.yaml"
-        nothing = Problem("PL06", path.name, "spec", "no usable runner or tool", hint)
+        nothing = Problem("PL06", path.name, "spec", "no usable runner or tool", hint, _typed("plugin.nothing"))
         return dataclasses.replace(plugin, problems=(*plugin.problems, nothing))
     return plugin
+
+
+def _typed(problem_type: str, **values: JsonValue) -> JsonObject:
+    return {"problem_type": problem_type, **values}
 
 
 # --- a folder with a manifest ---
@@ -97,7 +105,8 @@ def _load_folder(folder: Path) -> LoadedPlugin:
     if reading.command:
         hint = "start this program with the connection in BOLLARD_CHANNEL_FD, as `bollard plugin run` does"
         problem = f"the worker is {shlex.join(reading.command)}, not a plugin in Python"
-        raise PluginLoadError(Problem("PL04", "manifest.yaml", "spec.command", problem, hint))
+        details = _typed("plugin.program", command=shlex.join(reading.command))
+        raise PluginLoadError(Problem("PL04", "manifest.yaml", "spec.command", problem, hint, details))
     make_importable(folder)
     problems = list(reading.problems)
     identity = PluginIdentity(
@@ -123,8 +132,8 @@ def _folder_tools(folder: Path, reading: ManifestReading, problems: list[Problem
 
 
 def _resolve(folder: Path, where: str, entry: str | None, problems: list[Problem]) -> object | None:
-    def broken(rule: str, problem: str, hint: str) -> None:
-        problems.append(Problem(rule, where, "entry", problem, hint))
+    def broken(rule: str, problem: str, hint: str, details: JsonObject) -> None:
+        problems.append(Problem(rule, where, "entry", problem, hint, details))
 
     module_name, _, attribute = (entry or "").partition(":")
     try:
@@ -133,15 +142,18 @@ def _resolve(folder: Path, where: str, entry: str | None, problems: list[Problem
         ours = is_from(folder, module)
         found = getattr(module, attribute, None)
     except BaseException as error:  # noqa: BLE001 -- plugin code runs here; its errors become problems of the plugin
-        problem = f"{module_name} cannot be imported: {describe_error(error)}"
-        broken("PL11", problem, "fix the module; entries of other modules are still offered")
+        raised = describe_error(error)
+        details = _typed("plugin.import", module=module_name, inner={"problem": raised})
+        hint = "fix the module; entries of other modules are still offered"
+        broken("PL11", f"{module_name} cannot be imported: {raised}", hint, details)
         return None
     if not ours:
         problem = f"{module_name} is a module of Python or of a package, not of this plugin"
-        broken("PL11", problem, "give the plugin's module another name")
+        broken("PL11", problem, "give the plugin's module another name", _typed("plugin.module", module=module_name))
         return None
     if found is None:
-        broken("PL12", f"{module_name} has no {attribute}", f"define it, or correct the entry {entry!r}")
+        details = _typed("plugin.no_attribute", module=module_name, attribute=attribute)
+        broken("PL12", f"{module_name} has no {attribute}", f"define it, or correct the entry {entry!r}", details)
     return found
 
 
@@ -162,7 +174,9 @@ def _read_runner(folder: Path, entry: PluginRunner, problems: list[Problem]) -> 
     if declaration is None:
         return None
     hint = "the manifest's hold; write them once, in manifest.yaml"
-    problems += [Problem("PL15", entry.name, field, problem, hint) for field, problem in declaration.conflicts(entry)]
+    for field, problem, claimed in declaration.conflicts(entry):
+        details = _typed(f"plugin.other_{field}", name=claimed)
+        problems.append(Problem("PL15", entry.name, field, problem, hint, details))
     return declaration.under(entry)
 
 
@@ -210,7 +224,7 @@ def _load_file(file: Path) -> LoadedPlugin:
     except ValidationError as error:
         _, problem = first_problem(error)
         hint = "name the file with letters a-z, digits, '.', '_' or '-'"
-        raise PluginLoadError(Problem("PL04", file.name, "name", problem, hint)) from error
+        raise PluginLoadError(Problem("PL04", file.name, "name", problem, hint, {**problem_details(error)})) from error
     module = _import_file(file)
     runners: dict[str, LoadedRunner] = {}
     tools: dict[str, LoadedTool] = {}
@@ -241,7 +255,8 @@ def _read_declarations(
 def _import_file(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"bollard_plugin_{file.stem}", file)
     if spec is None or spec.loader is None:
-        problem = Problem("PL11", file.name, "path", "cannot be imported", "rename it")
+        details = _typed("plugin.not_importable")
+        problem = Problem("PL11", file.name, "path", "cannot be imported", "rename it", details)
         raise PluginLoadError(problem)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -250,8 +265,10 @@ def _import_file(file: Path) -> ModuleType:
         with defer_declaration_errors():
             spec.loader.exec_module(module)
     except BaseException as error:
-        text = f"cannot be imported: {describe_error(error)}"
-        raise PluginLoadError(Problem("PL11", file.name, "module", text, "fix the error it names")) from error
+        raised, hint = describe_error(error), "fix the error it names"
+        details = _typed("plugin.import", module=file.name, inner={"problem": raised})
+        problem = Problem("PL11", file.name, "module", f"cannot be imported: {raised}", hint, details)
+        raise PluginLoadError(problem) from error
     return module
 
 
@@ -262,7 +279,8 @@ def _offer_runner(
         if runners[declaration.name].declaration is declaration:
             return  # the same runner under a second name
         hint = "give each @runner its own name"
-        problems.append(Problem("PL14", declaration.name, "name", "a second runner has this name", hint))
+        details = _typed("plugin.second_runner")
+        problems.append(Problem("PL14", declaration.name, "name", "a second runner has this name", hint, details))
         return
     discovery = AgentRunnerDiscovery(
         plugin_author=identity.author,
@@ -278,7 +296,8 @@ def _offer_tool(tools: dict[str, LoadedTool], declaration: ToolDeclaration, prob
     known = tools.setdefault(declaration.name, LoadedTool(definition=declaration.definition(), declaration=declaration))
     if known.declaration is not declaration:
         hint = "give each @tool its own name"
-        problems.append(Problem("PL14", declaration.name, "name", "a second tool has this name", hint))
+        details = _typed("plugin.second_tool")
+        problems.append(Problem("PL14", declaration.name, "name", "a second tool has this name", hint, details))
 
 
 # --- defaults that select the plugin's own tools ---
@@ -335,5 +354,6 @@ def _select_listable(
         else:
             problem = f"cannot be listed: {refusal}"
             hint = "describe it with less, or move it to a plugin of its own"
-            problems.append(Problem(rule, name, "(whole)", problem, hint))
+            details = _typed("plugin.not_listable", limit=most)
+            problems.append(Problem(rule, name, "(whole)", problem, hint, details))
     return listed

@@ -12,6 +12,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from errno import errorcode
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -40,12 +41,19 @@ def code_of(command: Sequence[str], folder: Path) -> Path:
         return file.resolve().parent
     program = shutil.which(command[0])
     if program is None:
-        raise _unusable(shlex.join(command), f"{command[0]} is neither a file nor on the PATH")
+        details: JsonObject = {"problem_type": "plugin.no_program", "program": command[0]}
+        raise _unusable(shlex.join(command), f"{command[0]} is neither a file nor on the PATH", details)
     return Path(program).resolve()
 
 
-def _unusable(where: str, problem: str, hint: str = "name a program on the PATH, or an executable file") -> Exception:
-    return PluginLoadError(Problem("PL01", where, "command", problem, hint))
+def _unusable(
+    where: str, problem: str, details: JsonObject, hint: str = "name a program on the PATH, or an executable file"
+) -> Exception:
+    return PluginLoadError(Problem("PL01", where, "command", problem, hint, details))
+
+
+def _os_problem(error: OSError) -> JsonObject:
+    return {"problem_type": f"os.{errorcode.get(error.errno or 0, 'unknown')}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +84,7 @@ class Program:
         try:
             argv = worker_argv(command, folder, environment)
         except OSError as error:
-            raise _unusable(shlex.join(command), str(error)) from error
+            raise _unusable(shlex.join(command), str(error), _os_problem(error)) from error
         return cls(argv=tuple(argv), folder=folder, environment=environment, digest=digest)
 
 
@@ -87,11 +95,14 @@ def _digest_of(path: Path) -> str:
         size += file.stat().st_size
         if files > PROGRAM_FILES or size > PROGRAM_BYTES:
             problem = f"{path} has more than {PROGRAM_FILES} files or {PROGRAM_BYTES} bytes"
-            raise _unusable(path.name, problem, "put the program into a folder of its own")
+            details: JsonObject = {"problem_type": "plugin.too_large", "files": PROGRAM_FILES, "limit": PROGRAM_BYTES}
+            raise _unusable(path.name, problem, details, "put the program into a folder of its own")
     try:
         return digest_of_plugin(path)
     except PluginFileError as error:
-        raise _unusable(path.name, str(error), "make the file readable") from error
+        raise _unusable(
+            path.name, str(error), {"problem_type": "plugin.unreadable"}, "make the file readable"
+        ) from error
 
 
 class ProgramRelay:
@@ -129,7 +140,7 @@ class ProgramRelay:
             )
         except OSError as error:
             self._host.close("the program cannot be started")
-            raise _unusable(shlex.join(self._program.argv), str(error)) from error
+            raise _unusable(shlex.join(self._program.argv), str(error), _os_problem(error)) from error
         self._process = process
         watching = self._spawn(self._watch_exit(process))
         self._host.start(_Side(self._from_host, self._host_lost))

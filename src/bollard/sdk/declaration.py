@@ -73,17 +73,17 @@ class RunnerDeclaration:
             config_schema=entry.config_schema or self.config_schema,
         )
 
-    def conflicts(self, entry: PluginRunner) -> Iterator[tuple[str, str]]:
-        """Yield the field and the problem of each claim of the decorator that the manifest overrides."""
+    def conflicts(self, entry: PluginRunner) -> Iterator[tuple[str, str, str]]:
+        """Yield the field, the problem and the claim of the decorator, for each claim that the manifest overrides."""
         if self.permissions.model_fields_set and self.permissions != entry.permissions:
-            yield "permissions", "the decorator declares other permissions than the manifest"
+            yield "permissions", "the decorator declares other permissions than the manifest", ""
         added = {
             name
             for name in self.capabilities.model_fields_set - {"streaming"}  # derived from yielding
             if getattr(self.capabilities, name) and not getattr(entry.capabilities, name)
         }
         if added and "capabilities" in entry.model_fields_set:
-            yield "capabilities", f"the decorator declares {min(added)}, the manifest does not"
+            yield "capabilities", f"the decorator declares {min(added)}, the manifest does not", min(added)
 
     def read_config(self, raw: JsonObject) -> Any:
         """Return the configuration as the runner's model, or unchanged without one. Raises `ConfigError`."""

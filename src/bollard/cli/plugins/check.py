@@ -40,8 +40,13 @@ class _Inspection:
     failure: Finding | None = None
 
 
+def explained(problem: Problem, text: Text) -> str:
+    """The sentence of a problem of the loader."""
+    return text.problem({"problem": problem.problem, **problem.details})
+
+
 def finding_of(problem: Problem, text: Text) -> Finding:
-    """A problem of the loader as a finding. Rule and hint are in the person's language, the details are English."""
+    """A problem of the loader as a finding, in the person's language."""
     if text.language == "en_US":
         return Finding(
             rule=problem.rule,
@@ -50,7 +55,7 @@ def finding_of(problem: Problem, text: Text) -> Finding:
             problem=problem.problem,
             hint=problem.hint or text(f"fix.{problem.rule}"),
         )
-    sentence = text("rule.detail", rule=text(f"rule.{problem.rule}"), detail=problem.problem)
+    sentence = text("rule.detail", rule=text(f"rule.{problem.rule}"), detail=explained(problem, text))
     return Finding(
         rule=problem.rule, where=problem.where, field=problem.field, problem=sentence, hint=text(f"fix.{problem.rule}")
     )
@@ -152,7 +157,7 @@ def _inspect(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s:
         printed.seek(0)
         lines = printable(printed.read().decode("utf-8", "replace")).split("\n")
         last = next((line for line in reversed(lines) if line.strip()), text("PC09.silent"))
-    failure = _failed("PC09", path, text, code=code, detail=shorten(last, LINE_CHARACTERS))
+    failure = _failed("PC09", path, text, code=code, detail=text.quote(shorten(last, LINE_CHARACTERS)))
     return _Inspection(answer=None, failure=failure)
 
 
@@ -324,7 +329,7 @@ def check_defaults(
     for each in refused:
         at = (each["runner"], each["field"])
         if at in items:
-            detail = shorten(each["problem"], LINE_CHARACTERS)
+            detail = shorten(text.problem(each), LINE_CHARACTERS)
             problems.setdefault(at, text("PC10.model", value=_shown(items[at]), detail=detail))
     return [
         Finding(

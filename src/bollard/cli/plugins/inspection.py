@@ -6,6 +6,7 @@ The report goes to the inherited descriptor FD, because the plugin's code may pr
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from bollard.protocol.form import default_config
+from bollard.protocol.shape import problem_parameters
 from bollard.runtime import LoadedPlugin, PluginLoadError, Problem, load_plugin
 from bollard.sdk import ConfigError
 
@@ -24,13 +26,7 @@ if TYPE_CHECKING:
 
 
 def _problem(problem: Problem) -> JsonObject:
-    return {
-        "rule": problem.rule,
-        "where": problem.where,
-        "field": problem.field,
-        "problem": problem.problem,
-        "hint": problem.hint,
-    }
+    return dataclasses.asdict(problem)
 
 
 def _refused_defaults(loaded: LoadedRunner) -> list[JsonValue]:
@@ -42,7 +38,13 @@ def _refused_defaults(loaded: LoadedRunner) -> list[JsonValue]:
         cause = error.__cause__
         found = cause.errors(include_url=False) if isinstance(cause, ValidationError) else []
         return [
-            {"runner": loaded.declaration.name, "field": str(each["loc"][0]), "problem": each["msg"]}
+            {
+                "runner": loaded.declaration.name,
+                "field": str(each["loc"][0]),
+                "problem": each["msg"],
+                "problem_type": each["type"],
+                **problem_parameters(each.get("ctx", {})),
+            }
             for each in found
             if each["loc"] and each["loc"][0] in defaults  # the owner of an agent fills in the others
         ]

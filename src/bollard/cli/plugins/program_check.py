@@ -53,7 +53,7 @@ def _differences(link: WorkerLink, declared: ManifestReading, text: Text) -> Ite
     if found != wanted:
         yield "manifest.yaml", "metadata", text("PC12.identity", found=found, wanted=wanted)
     for each in link.problems:
-        yield each.entry, each.field, text("PC12.invalid", problem=each.problem)
+        yield each.entry, each.field, text("PC12.invalid", problem=text.quote(each.problem))
     offered = {each.runner_name: each.manifest.permissions for each in link.runners}
     named = {each.name: each.permissions for each in declared.runners}
     yield from _names("runner", set(offered), set(named), text)

@@ -99,7 +99,7 @@ class Session:
         where, _, problem = record.message.partition(": ")
         rule, field, hint = (str(record.fields.get(name, "")) for name in ("rule", "field", "hint"))
         if self._text.language != "en_US" and f"rule.{rule}" in self._text:
-            problem = self._text("rule.detail", rule=self._text(f"rule.{rule}"), detail=problem)
+            problem = self._text("rule.detail", rule=self._text(f"rule.{rule}"), detail=self._text.quote(problem))
             hint = self._text(f"fix.{rule}")
         self._renderer.problem(rule, where, field, problem, hint)
 

@@ -125,7 +125,8 @@ async def start_worker(path: Path, events: LinkEvents, text: Text, *, timeout_s:
         declared = read_declaration(path)
     except PluginLoadError as error:
         problem = error.problem
-        raise _unusable(path, problem.rule, f"{problem.where}: {problem.field}: {problem.problem}", text) from error
+        sentence = text.problem({"problem": problem.problem, **problem.details})
+        raise _unusable(path, problem.rule, f"{problem.where}: {problem.field}: {sentence}", text) from error
     printed: deque[str] = deque(maxlen=_LAST_LINES)
     ready = asyncio.Event()  # until then, what the worker writes says why it does not start
 
@@ -146,7 +147,7 @@ async def start_worker(path: Path, events: LinkEvents, text: Text, *, timeout_s:
         key = "error.program_file" if error.is_file else "error.program_path"
         raise WorkerProblem(key, "hint.program", path=path, program=error.program) from error
     except OSError as error:
-        raise WorkerProblem("error.program", "hint.program", path=path, detail=str(error)) from error
+        raise WorkerProblem("error.program", "hint.program", path=path, detail=error) from error
     end = HostEnd(process.transport, events)
     try:
         async with asyncio.timeout(timeout_s):
@@ -185,6 +186,6 @@ def _did_not_start(
     reason = next((line for line in output if line.startswith("bollard: ")), "").removeprefix("bollard: ")
     rule, _, problem = reason.partition(" ")
     if code == _EXIT_PLUGIN and rule in RULES:
-        return _unusable(path, rule, shorten(problem, LINE_CHARACTERS), text)
-    detail = shorten(fault_in(output) or (output[-1] if output else str(error)), LINE_CHARACTERS)
+        return _unusable(path, rule, text.quote(shorten(problem, LINE_CHARACTERS)), text)
+    detail = text.quote(shorten(fault_in(output) or (output[-1] if output else str(error)), LINE_CHARACTERS))
     return WorkerProblem("error.worker", "hint.worker", path=path, code=code, detail=detail)

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import Int, JsonObject, Strict
+from bollard.protocol.shape import problem_details
 
 _MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -21,8 +22,6 @@ _MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
 """Replacements for messages of the validator that describe the program instead of the body."""
 _KEY: Final = "[key]"
 """The suffix that the validator appends to the path of an invalid object key."""
-_OF_THE_VALUE: Final = frozenset({"actual_length", "error", "tag"})
-"""Parameters of a problem that describe the value."""
 
 
 class SavedBody(Strict):
@@ -58,14 +57,3 @@ def refusal(error: ValidationError, whole: str) -> InvalidRequest:
     return InvalidRequest(
         message, reason="invalid_field", hint=hint, field=where, problem=problem, **problem_details(error)
     )
-
-
-def problem_details(error: ValidationError) -> dict[str, str | int | float]:
-    """The type of the first problem and its parameters, never the value. Translations of the problem are found by the
-    type."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    context = {name: value for name, value in first.get("ctx", {}).items() if name not in _OF_THE_VALUE}
-    scalars = {name: value for name, value in context.items() if isinstance(value, str | int | float)}
-    if "expected" in scalars:  # the validator joins the choices in English
-        scalars["expected"] = str(scalars["expected"]).replace(" or ", ", ")
-    return {"problem_type": first["type"], **scalars}

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from bollard.host.actions.call import Call
 from bollard.host.agents.agent import Agent, AgentRegistry
-from bollard.host.agents.saved_body import problem_details
 from bollard.host.capabilities.capability import NO_FLOW, Capability, CapabilityLimits
 from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.errors import InvalidRequest, ToolFailed
@@ -33,6 +32,7 @@ from bollard.host.runs.live_run import LiveRun
 from bollard.host.scope import Scope
 from bollard.host.store.store import Store
 from bollard.protocol import AgentInput, AgentsCall, ChildRunResult, JsonObject, JsonValue, first_problem
+from bollard.protocol.shape import problem_details
 
 
 class ChildCalls:

@@ -4,7 +4,6 @@ from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
-from bollard.host.agents.saved_body import problem_details
 from bollard.host.errors import InvalidRequest
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_TIME_MAX_S
@@ -13,6 +12,7 @@ from bollard.host.scope import Actor as EventActor
 from bollard.host.scope import Scope
 from bollard.host.texts import Locale
 from bollard.protocol import AgentInput, Flag, Int, JsonObject, Strict, Timestamp, TriggerSource, first_problem, limits
+from bollard.protocol.shape import problem_details
 
 S = TypeVar("S", bound=Strict)
 Id = Annotated[str, Field(min_length=1, max_length=256)]

@@ -5,13 +5,14 @@ decorators. Anything else that the worker declares later has no consent and is n
 """
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 from pydantic import ValidationError
 
-from bollard.host.errors import InvalidRequest
+from bollard.host.errors import InvalidRequest, caused_by
 from bollard.host.limits import MIB
 from bollard.host.plugins.tool_definitions import claims_of
 from bollard.manifest.text import ManifestError, load_manifest
@@ -28,6 +29,7 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
+from bollard.protocol.shape import problem_details
 
 S = TypeVar("S", PluginRunner, PluginTool)
 _SOURCE_BYTES: Final = 1 * MIB
@@ -96,7 +98,7 @@ def describe(path: Path) -> Description:
 
 
 def _invalid(
-    file: str, problem: str, hint: str = _HINT, *, reason: str = "plugin_invalid", **details: str
+    file: str, problem: str, hint: str = _HINT, *, reason: str = "plugin_invalid", **details: Any
 ) -> InvalidRequest:
     return InvalidRequest(
         f"the plugin is invalid: {file}: {problem}",
@@ -113,7 +115,7 @@ def _describe_folder(folder: Path) -> Description:
     try:
         raw = load_manifest(folder)
     except ManifestError as error:
-        raise _invalid(error.place, error.problem, error.hint) from error
+        raise _invalid(error.place, error.problem, error.hint, **dict[str, Any](error.details)) from error
     spec = raw.get("spec")
     entries: JsonObject = spec if isinstance(spec, dict) else {}
     try:
@@ -122,7 +124,8 @@ def _describe_folder(folder: Path) -> Description:
         manifest = PluginManifest.from_wire(frame)
     except ValidationError as error:
         field, problem = first_problem(error)
-        raise _invalid("manifest.yaml", f"{field}: {problem}") from error
+        wrong: JsonObject = {"field": field, "problem": problem, **problem_details(error)}
+        raise _invalid("manifest.yaml", f"{field}: {problem}", problems=[wrong]) from error
     runners = _entries(entries.get("runners"), PluginRunner, limits.RUNNERS_PER_PLUGIN, manifest.spec)
     tools = _entries(entries.get("tools"), PluginTool, limits.TOOLS_PER_PLUGIN, manifest.spec)
     access = RequestedAccess(
@@ -178,7 +181,9 @@ def _describe_file(file: Path) -> Description:
         tree = ast.parse(file.read_bytes())
         metadata = PluginMetadata(author=_LOCAL, name=name, version=_FILE_VERSION, label={"en_US": name})
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise _invalid(file.name, f"it cannot be read: {_message(error)}") from error
+        inner = _details(error)
+        problem = f"it cannot be read: {inner['problem']}"
+        raise _invalid(file.name, problem, problem_type="plugin.source", inner=inner) from error
     runners: dict[str, tuple[str, ...]] = {}
     tools: dict[str, str] = {}
     for function in tree.body:
@@ -189,8 +194,10 @@ def _describe_file(file: Path) -> Description:
     return _build(metadata, access)
 
 
-def _message(error: Exception) -> str:
-    return first_problem(error)[1] if isinstance(error, ValidationError) else str(error) or type(error).__name__
+def _details(error: Exception) -> Mapping[str, Any]:
+    if isinstance(error, ValidationError):
+        return {"problem": first_problem(error)[1], **problem_details(error)}
+    return caused_by(error)
 
 
 def _read_decorator(
@@ -250,4 +257,7 @@ def _permissions(file: str, function: str, value: Any) -> tuple[str, ...]:
         permissions: JsonObject = {family: [*names] for family, names in dict(value or {}).items()}
         return permission_names(AgentRunnerPermissions.from_wire(permissions))
     except (TypeError, ValueError) as error:
-        raise _invalid(file, f"permissions of {function}: {_message(error)}") from error
+        inner = _details(error)
+        problem = f"permissions of {function}: {inner['problem']}"
+        values: Mapping[str, Any] = {"problem_type": "plugin.permissions", "function": function, "inner": inner}
+        raise _invalid(file, problem, **values) from error

@@ -54,7 +54,8 @@ def read_skill_text(data: bytes, called: str | None = None) -> SkillText:
         body = data[match.end() :].decode("utf-8")
     except YamlError as error:
         problem = f"{error.place} of its front matter: {error.problem}"
-        raise _invalid_text("front_matter", problem, _HINT, at=error.place, problem=error.problem) from error
+        details: JsonObject = {"at": error.place, "problem": error.problem, **error.details}
+        raise _invalid_text("front_matter", problem, _HINT, details) from error
     except UnicodeDecodeError as error:
         raise _invalid_text("not_utf8", "it is not UTF-8", "save it as UTF-8") from error
     if not isinstance(front, dict):
@@ -110,10 +111,14 @@ def _wishes(value: object) -> tuple[str, ...]:
     return tuple(word[:_OTHER_CHARACTERS] for word in words if isinstance(word, str))[:_WISHES]
 
 
-def _invalid_text(reason: str, problem: str, hint: str, /, **details: str | int) -> InvalidRequest:
-    return InvalidRequest(
+def _invalid_text(
+    reason: str, problem: str, hint: str, values: JsonObject | None = None, /, **details: str | int
+) -> InvalidRequest:
+    error = InvalidRequest(
         f"{SKILL_FILE} is invalid: {problem}", reason=f"skill_text_{reason}", hint=hint, field=SKILL_FILE, **details
     )
+    error.details |= values or {}
+    return error
 
 
 # --- files ---
