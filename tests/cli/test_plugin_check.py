@@ -57,8 +57,9 @@ def test_a_sound_plugin_passes(bollard, sample) -> None:
 
 
 def test_a_path_that_is_not_there_is_named(bollard) -> None:
-    done = bollard("plugin", "check", "nowhere")
-    assert (done.code, rules(done)) == (3, ["PL01"])
+    for path in "nowhere", "nowhere.py":
+        done = bollard("plugin", "check", path)
+        assert (done.code, rules(done)) == (3, ["PL01"])
 
 
 @pytest.mark.parametrize(

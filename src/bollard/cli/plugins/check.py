@@ -78,7 +78,7 @@ def check_plugin(path: Path, text: Text, *, timeout_s: float) -> tuple[CheckRepo
     if path.is_dir():
         has_program = declared is not None and bool(declared.command)
         findings += check_folder(path, text, tests=not has_program)
-    elif answer:
+    elif answer and path.exists():
         findings += check_literals(path, text)
     if answer:
         findings += check_labels(metadata, runners, text)
