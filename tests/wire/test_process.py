@@ -445,6 +445,22 @@ async def test_a_command_that_cannot_be_started_is_an_os_error_and_leaves_nothin
     assert descriptors() <= before  # those of earlier tests may close meanwhile
 
 
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [
+        ("#!/nowhere/node\n", "worker names an interpreter in its first line that does not exist"),
+        ("#!/bin/sh\r\n", "ends that line like Windows"),
+        ("exit 0\n", "worker has no first line that names an interpreter"),
+    ],
+)
+async def test_a_program_without_an_interpreter_says_so(tmp_path: Path, first: str, told: str) -> None:
+    program = tmp_path / "worker"
+    program.write_text(first, encoding="utf-8", newline="")
+    program.chmod(0o755)
+    with pytest.raises(OSError, match=told):
+        await spawn_worker([str(program)], environment={}, output=lambda _, __: None)
+
+
 async def test_a_worker_that_has_ended_leaves_nothing_open(spawn: Spawn) -> None:
     process, _ = await spawn("pass")
     await process.wait()

@@ -5,6 +5,7 @@ Starts and stops one process. The supervisor decides when to start one, and what
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -190,6 +191,24 @@ class ProgramNotFound(OSError):
         super().__init__(f"{program} is not {place}")
 
 
+class ProgramUnusable(OSError):
+    """The system does not execute the file of a program: the interpreter in its first line is missing."""
+
+    def __init__(self, program: str, code: int) -> None:
+        missing = "has no first line that names an interpreter, such as #!/bin/sh"
+        if code == errno.ENOENT:
+            missing = "names an interpreter in its first line that does not exist, or ends that line like Windows"
+        super().__init__(f"{program} {missing}")
+
+
+def _unusable(program: str, error: BaseException) -> ProgramUnusable | None:
+    """The cause, if the file of a program is there and cannot be executed. The error of a missing working folder names
+    that folder."""
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOENT, errno.ENOEXEC):
+        return None
+    return ProgramUnusable(program, error.errno) if error.filename == program and Path(program).is_file() else None
+
+
 def worker_argv(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> list[str]:
     """The arguments of a process for the command of a plugin. A program with a slash is a file of the plugin's folder;
     another one is searched on the PATH of the worker. Raises `ProgramNotFound`."""
@@ -354,7 +373,8 @@ class WorkerProcess:
 async def spawn_worker(
     argv: Sequence[str], *, environment: Mapping[str, str], output: LineCallback, cwd: Path | None = None
 ) -> WorkerProcess:
-    """Start a worker that inherits only its connection; `output` gets its stdout and stderr as lines."""
+    """Start a worker that inherits only its connection; `output` gets its stdout and stderr as lines. Raises
+    `OSError`."""
     ours, theirs = socket.socketpair()
     try:
         child = ChildProcess(
@@ -364,9 +384,11 @@ async def spawn_worker(
             output=output,
             cwd=cwd,
         )
-    except BaseException:
+    except BaseException as error:
         ours.close()
         theirs.close()
+        if (unusable := _unusable(argv[0], error)) is not None:
+            raise unusable from error
         raise
     try:
         transport = await connect_socket(ours)
