@@ -288,7 +288,7 @@ def test_a_program_is_installed_with_its_command_shown_and_restarted_after_a_cra
     assert installed.code == 0, installed.err
     assert "program: bin/worker --loud" in installed.out
     assert said(ask, "hello", "tiny") == "tiny: hello"
-    crashed = ask("chat", "--agent", "tiny", "--message", "crash")
+    crashed = ask("chat", "--agent", "tiny", "--message", "crash", "--json")
     assert next(line for line in crashed.lines if line["type"] == "run.ended")["data"]["code"] == "runner.crashed"
     assert said(ask, "again", "tiny") == "tiny: again"
     shown = ask("plugin", "show", "acme/tiny", "--json").json

@@ -210,7 +210,7 @@ def test_a_program_serves_a_host_from_another_machine(
     assert f"arguments {argument} in {tiny} with" in logs
     assert "MINE" in logs
     assert "BOLLARD_" not in logs
-    crashed = ask("chat", "--agent", "tiny", "--message", "crash")
+    crashed = ask("chat", "--agent", "tiny", "--message", "crash", "--json")
     assert "runner.crashed" in crashed.out
     assert process.wait(PATIENCE_S) == 3, "a supervisor starts it again"
     assert "the program ended with code 7" in (tmp_path / "said").read_text()
