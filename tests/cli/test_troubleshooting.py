@@ -135,6 +135,14 @@ def test_an_agent_that_does_not_act_says_why(ask: Any, bollard: Any, host: Any, 
 
 
 @pytest.mark.full
+def test_a_model_that_does_not_answer_says_why(bollard: Any, steady_host: Any) -> None:
+    add = ("models", "add", "silent", "--style", "openai-chat", "--base-url", "http://127.0.0.1:1/v1", "--model", "m")
+    assert bollard(*add, **steady_host.variables).code == 0
+    assert shows("A model does not answer", bollard("models", "test", "silent", "--text", **steady_host.variables).out)
+    assert bollard("models", "remove", "silent", **steady_host.variables).code == 0
+
+
+@pytest.mark.full
 def test_a_run_that_waits_for_an_approval_says_so(ask: Any, host: Any, started: Any, tmp_path: Path) -> None:
     agent = {
         "agent_id": "asking",
