@@ -1,5 +1,3 @@
-"""An agent with a tool of its own, in one file."""
-
 from bollard.sdk import Prompt, RunContext, Tools, agent, runner, tool
 
 
@@ -20,5 +18,6 @@ class Settings(agent.AgentSettings):
     permissions={"models": ["invoke", "stream"], "tools": ["detail", "call"], "history": ["page"]},
 )
 async def writing_aid(ctx: RunContext[Settings]):
+    """Helps people who write, and counts their words."""
     async for result in agent.Agent().run(ctx):
         yield result

@@ -21,7 +21,7 @@ def examples(tmp_path) -> Path:
     ("path", "usable", "rules"),
     [
         ("steering/steady.py", ["Steady"], []),
-        ("single_file/tool_agent.py", ["Writing aid", "Counts the words of a text."], ["PC06"]),
+        ("single_file/tool_agent.py", ["Writing aid", "Counts the words of a text."], []),
         ("support_desk/support_desk.py", ["Support desk", "Refunds money for an order."], ["PC06"]),
     ],
 )

@@ -323,3 +323,30 @@ def test_while_a_plugin_is_loaded_a_fault_is_kept_and_told_when_the_declaration_
         runner(name="x")(3)
     with pytest.raises(DeclarationError):
         runner(name="x")(Broken)
+
+
+def test_the_docstring_of_a_runner_is_its_description() -> None:
+    @runner()
+    async def told(ctx: RunContext):
+        """Helps people
+        who write.
+
+        Not part of it.
+        """
+        yield ctx.delta("hi")
+
+    @runner(description="Said.")
+    async def said(ctx: RunContext):
+        """Not used."""
+        yield ctx.delta("hi")
+
+    @runner()
+    async def silent(ctx: RunContext):
+        yield ctx.delta("hi")
+
+    found = [declaration_of(each) for each in (told, said, silent)]
+    assert [each and each.description for each in found] == [
+        {"en_US": "Helps people who write."},
+        {"en_US": "Said."},
+        None,
+    ]

@@ -18,6 +18,7 @@ from bollard.protocol import (
     JsonObject,
     PluginRunner,
     first_problem,
+    limits,
     runner_id,
 )
 from bollard.sdk.context import RunContext
@@ -94,6 +95,13 @@ class RunnerDeclaration:
         return ClassRunner(self.target()) if isinstance(self.target, type) else FunctionRunner(self.target)
 
 
+def _read_description(given: Text | None, target: object) -> Mapping[str, str] | None:
+    if given is not None:
+        return localize(given)
+    paragraph = inspect.cleandoc(target.__doc__ or "").partition("\n\n")[0]
+    return localize(" ".join(paragraph.split())) if 0 < len(paragraph) <= limits.TEXT_CHARACTERS else None
+
+
 def declaration_of(candidate: object) -> RunnerDeclaration | None:
     """Return the declaration of a decorated function or class. A subclass does not inherit it."""
     found = read_declaration(candidate, _MARK, RunnerDeclaration)
@@ -111,8 +119,9 @@ def runner(
 ) -> Callable[[F], F]:
     """Make an async generator function, an async function, or a class with `async def run(self, ctx)` a runner.
 
-    Capabilities are declared by name; `streaming` follows from yielding. Permissions are the most the runner may ever
-    be granted. The configuration model comes from `config`, or from the annotation `ctx: RunContext[MyConfig]`.
+    The first paragraph of its docstring is the description, if `description` is absent. Capabilities are declared by
+    name; `streaming` follows from yielding. Permissions are the most the runner may ever be granted. The configuration
+    model comes from `config`, or from the annotation `ctx: RunContext[MyConfig]`.
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- @runner without parentheses
         error = DeclarationError(_describe(name), "@runner was used without arguments", 'write @runner(label="…")')
@@ -126,7 +135,7 @@ def runner(
         declaration = RunnerDeclaration(
             name=name,
             label=localize(label or humanize(cast("Callable[..., Any]", target).__name__)),
-            description=None if description is None else localize(description),
+            description=_read_description(description, target),
             capabilities=_read_capabilities(subject, capabilities, streaming=kind == "generator"),
             permissions=_read_permissions(subject, permissions),
             config_model=model,
