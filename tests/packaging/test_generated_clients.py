@@ -1,5 +1,6 @@
 """Common generators make clients of the API from its description, without a warning, and the clients work."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -33,9 +34,11 @@ def test_a_python_client_is_generated_and_works(
     generators: Environment, description: Path, client_host: RunningHost, tmp_path: Path
 ) -> None:
     tools = generators.site / "bin"
+    page = description.with_name("http.md").read_text(encoding="utf-8")
+    (tmp_path / "client.yaml").write_text(re.search(r"```yaml\n(# client\.yaml\n.*?)```", page, re.DOTALL)[1])
     said = run(
         tools / "openapi-python-client",
-        *("generate", "--path", description, "--config", HERE / "openapi-python-client.yaml"),
+        *("generate", "--path", description, "--config", tmp_path / "client.yaml"),
         *("--meta", "none", "--output-path", tmp_path / "bollard_client"),
         cwd=tmp_path,
         PATH=f"{tools}:{clean_variables()['PATH']}",
