@@ -351,6 +351,7 @@ def test_a_running_host_is_asked_and_is_well(host, bollard):
     assert {finding["check"] for finding in done.json["findings"]} <= NOTES | {"disk_low"}
     told = bollard("doctor", "--data", str(host.data), "--text", **{**host.variables, "BOLLARD_LANG": "zh_Hans"})
     assert "没有问题" in told.out
+    assert told.out.startswith("说明：")
 
 
 def test_a_host_at_another_port_and_one_with_other_data_are_distinguished(host, bollard, tmp_path):

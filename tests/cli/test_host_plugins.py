@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from bollard.cli.language import load_text
+from bollard.cli.plugins.host_plugins import asked_lines
+
 pytestmark = pytest.mark.full
 
 
@@ -325,3 +328,10 @@ def test_an_update_with_another_command_asks_again(ask: Any, tiny: Any, removed:
     assert "- command bin/worker --loud" in agreed.out
     assert said(ask, "hello", "tiny") == "tiny: hello"
     assert "arguments --quiet in" in ask("plugin", "logs", "acme/tiny", "--text").out
+
+
+def test_the_claims_of_a_tool_are_shown_in_the_readers_language() -> None:
+    asks = {"runners": {}, "env": [], "tools": {"count": "low, never sends_out", "other": "unknown"}}
+    english, chinese = ([*asked_lines(asks, load_text(language))] for language in ("en_US", "zh_Hans"))
+    assert english == ["tool count, risk low, never sends_out", "tool other, risk unknown"]
+    assert chinese == ["工具 count，风险 low, 从不 sends_out", "工具 other，风险 unknown"]

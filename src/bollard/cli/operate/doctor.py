@@ -38,7 +38,8 @@ def doctor(
     console = shell.console()
     for finding in findings:
         sentences, word = _described(shell, finding), shell.text(f"doctor.{finding.severity}")
-        console.print(printable(f"{word}: {sentences['what']}"), style=_STYLES[finding.severity])
+        line = shell.text("doctor.line", severity=word, what=sentences["what"])
+        console.print(printable(line), style=_STYLES[finding.severity])
         console.print(printable(f"  {sentences['why']}"))
         console.print(printable(f"  {shell.text('hint', hint=sentences['fix'])}"))
     verdict = shell.text("doctor.sick" if errors else "doctor.well", errors=errors, warnings=warnings)

@@ -179,8 +179,15 @@ def asked_lines(asks: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("plugins.command", command=printable(shlex.join(command)))
     if asks["env"]:
         yield text("plugins.env", names=", ".join(asks["env"]))
-    for name, risk in asks["tools"].items():
-        yield text("plugins.tool", name=name, risk=risk)
+    for name, claims in asks["tools"].items():
+        yield text("plugins.tool", name=name, risk=", ".join(_claims(claims, text)))
+
+
+def _claims(claims: str, text: Text) -> Iterator[str]:
+    """The claims of a tool, such as `low, never sends_out`, in the reader's language."""
+    for claim in claims.split(", "):
+        never, _, bit = claim.partition("never ")
+        yield claim if never or not bit else text("plugins.never", bit=bit)
 
 
 def change_lines(change: dict[str, Any]) -> Iterator[str]:
