@@ -122,3 +122,10 @@ def test_a_bug_is_a_sentence_and_shows_its_trace_only_when_asked(debug: str) -> 
 )
 def test_another_word_for_a_command_is_answered_with_the_right_one(bollard, typed: str, meant: str) -> None:
     assert bollard(*typed.split(), "x").err.endswith(f"hint: did you mean `bollard {meant}`?\n")
+
+
+def test_a_wrong_value_of_an_option_is_explained_in_chinese(bollard) -> None:
+    done = bollard("plugin", "run", ".", "--timeout", "soon", BOLLARD_LANG="zh_Hans")
+    assert "--timeout 的值无效：应为数字" in done.err
+    done = bollard("plugin", "check", "a", "b", BOLLARD_LANG="zh_Hans")
+    assert "（原文）" in done.err

@@ -19,9 +19,11 @@ from tests.tables import for_each
 import bollard.host
 from bollard.cli.language import load_text, read_texts
 from bollard.cli.plugins.check import finding_of
+from bollard.confine.probe import Demand, Findings, choose_confinement
 from bollard.host.agents.binding import Binding
 from bollard.host.agents.config_form import config_from_wire
 from bollard.host.agents.policies import policy_from_wire
+from bollard.host.audit.verification import ProblemKind
 from bollard.host.egress.client import EgressClient
 from bollard.host.errors import InvalidRequest, NotFound, SettingsError, StorageUnavailable, caused_by
 from bollard.host.http.bodies import PostEvent, parsed
@@ -36,6 +38,7 @@ from bollard.protocol import (
     PluginTool,
     Strict,
 )
+from bollard.trust.chain import FaultKind
 from bollard.wire.errors import FrameFault
 
 PROBLEMS = read_texts("zh_Hans/problems")
@@ -259,6 +262,36 @@ def test_a_broken_manifest_is_explained_in_chinese(manifest: str, found: tuple[s
     assert problem.rule == found[0]
     assert found[1] in said
     assert ("（原文）" in said) == (found[1] == ""), "only PyYAML's own sentence is quoted"
+
+
+def test_every_fault_of_the_log_has_a_chinese_text() -> None:
+    kinds = {f"log.{kind}" for kind in (*get_args(FaultKind), *get_args(ProblemKind))}
+    assert kinds | {"log.at", "log.row"} == {key for key in PROBLEMS if key.startswith("log.")}
+
+
+def test_a_broken_end_of_the_log_is_explained_in_chinese() -> None:
+    details: JsonObject = {"reason": "tail_changed", "problem": "its data was changed"}
+    details |= {"problem_type": "log.data_edited", "chain": "c1", "position": 7, "name": "c1:7"}
+    message, _ = load_text("zh_Hans").host_error("log_broken", details, "…", "")
+    assert message == "链 c1 的第 7 条记录被改动或丢失：它的数据被改动"
+
+
+@for_each(
+    ("demand", "findings"),
+    [
+        ("off", Findings()),
+        ("any", Findings()),
+        ("any", Findings(tried=True)),
+        ("bubblewrap", Findings(tried=True, processes="user")),
+        ("any", Findings(tried=True, processes="user")),
+        ("any", Findings(tried=True, processes="user", landlock=1)),
+        ("any", Findings(tried=True, processes="user", landlock=1, seccomp=True)),
+    ],
+)
+def test_a_missing_confinement_is_explained_in_chinese(demand: Demand, findings: Findings) -> None:
+    confinement = choose_confinement(demand, findings)
+    assert confinement.level is None
+    assert {f"sandbox.{confinement.missing}", f"sandbox.{confinement.missing}.hint"} <= set(PROBLEMS)
 
 
 def test_every_problem_of_a_request_has_a_chinese_text() -> None:

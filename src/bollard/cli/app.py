@@ -24,6 +24,7 @@ from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
 from bollard.cli.shell import read_invocation
 from bollard.cli.terminal.columns import escaped, printable
 from bollard.extras import install_command
+from bollard.host.errors import ExplainedError
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -269,8 +270,19 @@ def _usage_error(error: Any, text: Text) -> int:
         case "BadOptionUsage":
             problem = UsageProblem("error.option_value", "hint.help", word=error.option_name, path=path)
         case "BadParameter":
-            problem = UsageProblem("error.value", "hint.help", word=named, detail=error.message.rstrip("."), path=path)
+            problem = UsageProblem("error.value", "hint.help", word=named, detail=_value_problem(error), path=path)
         case _:
-            detail = error.format_message().rstrip(".")
+            detail = ValueError(error.format_message().rstrip("."))
             problem = UsageProblem("error.usage", "hint.help", detail=detail, path=path)
     return _tell_problem(problem, text)
+
+
+def _value_problem(error: Any) -> Exception:
+    """The problem of a value by its type, because the validator's message is English only."""
+    message, cause = error.message.rstrip("."), error.__cause__
+    if type(cause).__name__ != "ValidationError":
+        return ValueError(message)
+    from bollard.protocol.shape import problem_details
+
+    details = problem_details(cause)
+    return ExplainedError(message, str(details.pop("problem_type")), **details)

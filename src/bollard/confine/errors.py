@@ -42,7 +42,11 @@ class OverLimit(ConfineError):
 
 
 class LevelMissing(ConfineError):
-    """The required confinement is unavailable."""
+    """The required confinement is unavailable. `missing` is the type of the problem."""
+
+    def __init__(self, message: str, *, hint: str = "", missing: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.missing = missing
 
 
 class JailBroken(ConfineError):

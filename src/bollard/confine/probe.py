@@ -47,12 +47,14 @@ class Confinement:
     problem: str = ""
     """Why there is no level."""
     hint: str = ""
+    missing: str = ""
+    """The type of the problem, by which a translation is found."""
     findings: Findings = Findings()
 
     def demanded(self) -> Level:
         """Return the level. Raises `LevelMissing` instead of falling back to less than was demanded."""
         if self.level is None:
-            raise LevelMissing(self.problem, hint=self.hint)
+            raise LevelMissing(self.problem, hint=self.hint, missing=self.missing)
         return self.level
 
     @property
@@ -64,7 +66,8 @@ def choose_confinement(demand: Demand, findings: Findings) -> Confinement:
     """Choose the confinement for a demand on a machine with these findings. Pure."""
     problem = _explain_missing(findings, demand)
     if problem is not None:
-        return Confinement(demand=demand, level=None, problem=problem[0], hint=problem[1], findings=findings)
+        missing, sentence, hint = problem
+        return Confinement(demand=demand, level=None, problem=sentence, hint=hint, missing=missing, findings=findings)
     if findings.bubblewrap and demand != "landlock+seccomp":
         return Confinement(demand=demand, level="bubblewrap", bubblewrap=findings.bubblewrap, findings=findings)
     return Confinement(demand=demand, level="landlock+seccomp", namespaces=findings.namespaces, findings=findings)
@@ -90,32 +93,46 @@ def probe(*, wrapper: tuple[str, ...] = ()) -> Findings:
     )
 
 
-def _explain_missing(findings: Findings, demand: Demand) -> tuple[str, str] | None:
-    """Return the problem and the hint if no level fulfils the demand."""
+def _explain_missing(findings: Findings, demand: Demand) -> tuple[str, str, str] | None:
+    """Return the type of the problem, the problem and the hint if no level fulfils the demand."""
     if demand == "off":
-        return "programs are not run on this host", "the setting sandbox is off; set it to any"
+        return "off", "programs are not run on this host", "the setting sandbox is off; set it to any"
     if not findings.tried:
-        return "the confinement of this machine could not be probed", "check that the host can start its own Python"
+        return (
+            "not_probed",
+            "the confinement of this machine could not be probed",
+            "check that the host can start its own Python",
+        )
     if findings.processes == "none":
         return (
+            "processes",
             "nothing on this machine bounds the number of processes of a program",
             "run the host as a user of its own instead of the superuser, or let it make control groups (pids)",
         )
     if demand in ("any", "bubblewrap") and findings.bubblewrap:
         return None
     if demand == "bubblewrap":
-        return "the setting sandbox needs bubblewrap, which does not work here", "install it, or set sandbox to any"
+        return (
+            "bubblewrap",
+            "the setting sandbox needs bubblewrap, which does not work here",
+            "install it, or set sandbox to any",
+        )
     return _explain_missing_landlock(findings)
 
 
-def _explain_missing_landlock(findings: Findings) -> tuple[str, str] | None:
+def _explain_missing_landlock(findings: Findings) -> tuple[str, str, str] | None:
     advice = "use a newer kernel, install bubblewrap, or set sandbox to off"
     if not findings.landlock:
-        return "this kernel does not confine files (no Landlock)", advice
+        return "landlock", "this kernel does not confine files (no Landlock)", advice
     if not findings.seccomp:
-        return "this kernel does not filter system calls (no seccomp, or not on this machine's architecture)", advice
+        return (
+            "seccomp",
+            "this kernel does not filter system calls (no seccomp, or not on this machine's architecture)",
+            advice,
+        )
     if findings.landlock < _SCOPED_FROM and not findings.namespaces:
         return (
+            "signals",
             f"nothing here keeps a program from signalling others (Landlock {findings.landlock}, no user namespaces)",
             "allow user namespaces, install bubblewrap, or use a kernel with Landlock 6",
         )

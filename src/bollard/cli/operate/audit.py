@@ -275,7 +275,8 @@ def _checked_lines(
     report = checked.report
     for each in report.problems:
         place = f"{each.workspace}/{each.chain}" if each.chain else "-"
-        detail = printable(each.detail)
+        details = {"problem": each.detail, "problem_type": f"log.{each.kind}", "position": each.position}
+        detail = printable(text.problem(details))
         yield text("audit.problem", kind=each.kind, place=place, position=each.position, detail=detail)
         if each.record_id is not None:
             yield text("audit.problem_record", id=each.record_id)

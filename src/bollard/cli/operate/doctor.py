@@ -10,6 +10,7 @@ from bollard.cli.operate.doctor_checks import AgentFacts, Finding, examine
 from bollard.cli.operate.store_options import DatabaseOption, DataOption
 from bollard.cli.shell import Shell
 from bollard.cli.terminal.columns import printable
+from bollard.host.errors import HostError, caused_by
 
 _STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
@@ -53,6 +54,17 @@ def _described(shell: Shell, finding: Finding) -> dict[str, object]:
     if isinstance(warning := fields.pop("warning", None), AgentFacts):
         details = {**warning.details, "reason": warning.reason}
         fields["problem"], fields["advice"] = text.host_error("agent_warning", details, warning.message, warning.hint)
+    match fields.get("problem"):
+        case HostError() as error:
+            fields["problem"], fields["advice"] = text.host_error(error.code, error.details, error.message, error.hint)
+        case Exception() as error:
+            fields["problem"] = text.problem(caused_by(error))
+        case _:
+            pass
+    if missing := fields.get("missing"):
+        kind = f"sandbox.{missing}"
+        fields["problem"] = text.problem({"problem": fields["problem"], "problem_type": kind})
+        fields["advice"] = text.problem({"problem": fields["advice"], "problem_type": f"{kind}.hint"})
     filled = {name: text.yes_or_no(value) if isinstance(value, bool) else value for name, value in fields.items()}
     what, why, fix = (text(f"{key}{part}", **filled) for part in ("", ".why", ".fix"))
     described = {"check": finding.check, "severity": finding.severity, "what": what, "why": why, "fix": fix}

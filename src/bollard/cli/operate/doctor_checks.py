@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from bollard.cli.operate.store_options import size_text
+from bollard.host.errors import ExplainedError, HostError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,8 +15,7 @@ class SettingsFacts:
     host: str
     port: int
     connections: int
-    problem: str | None = None
-    hint: str = ""
+    problem: HostError | None = None
     field: str | None = None
 
 
@@ -48,7 +48,7 @@ class PortFacts:
     pid: int | None = None
     is_host: bool
     """Whether a Bollard host answers there."""
-    refused: str | None = None
+    refused: OSError | None = None
     """Another error of listening there: not permitted, or not an address of this machine."""
 
 
@@ -91,13 +91,13 @@ class StoreFacts:
     """The database."""
 
     name: str
-    problem: str | None = None
+    problem: HostError | None = None
     """Why it cannot be read."""
     revision: str | None = None
     known: tuple[str, ...] = ()
     newest_ms: int | None = None
     """Time of the newest record."""
-    fault: str | None = None
+    fault: ExplainedError | None = None
     """The fault in the newest records."""
 
 
@@ -110,6 +110,8 @@ class SandboxFacts:
     problem: str = ""
     """Why programs are refused."""
     hint: str = ""
+    missing: str = ""
+    """The type of the problem."""
 
     landlock: int
     """The version of Landlock; 0 without Landlock."""
@@ -184,7 +186,7 @@ def settings(facts: Facts) -> Iterator[Finding]:
     if read.field == "host":
         yield _error("public_bind", host=read.host)
     else:
-        yield _error("settings", problem=read.problem, advice=read.hint)
+        yield _error("settings", problem=read.problem)
 
 
 def data(facts: Facts) -> Iterator[Finding]:
@@ -288,7 +290,7 @@ def sandbox(facts: Facts) -> Iterator[Finding]:
         "bubblewrap": tried.bubblewrap,
     }
     if tried.level is None:
-        yield _note("sandbox_missing", **fields, problem=tried.problem, advice=tried.hint)
+        yield _note("sandbox_missing", **fields, problem=tried.problem, advice=tried.hint, missing=tried.missing)
     else:
         yield _note("sandbox", **fields, level=tried.level)
 

@@ -65,7 +65,7 @@ def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str |
             by=name,
             pid=pid,
             is_host=host is not None,
-            refused=None if taken or refused is None else os.strerror(refused),
+            refused=None if taken or refused is None else OSError(refused, os.strerror(refused)),
         ),
         store=_store(settings),
         sandbox=sandbox_facts(settings.sandbox),
@@ -88,13 +88,7 @@ def _settings(environment: Mapping[str, str], asked: Mapping[str, Any]) -> tuple
         return settings, facts
     configured = str(_configured(environment, asked, "host") or settings.host)
     field = problem.details.get("field")
-    return settings, replace(
-        facts,
-        host=configured,
-        problem=problem.message,
-        hint=problem.hint,
-        field=field if isinstance(field, str) else None,
-    )
+    return settings, replace(facts, host=configured, problem=problem, field=field if isinstance(field, str) else None)
 
 
 def _store_settings(environment: Mapping[str, str], asked: Mapping[str, Any]) -> Settings:
@@ -174,7 +168,7 @@ def _store(settings: Settings) -> StoreFacts:
         finally:
             snapshot.close()
     except HostError as error:
-        return StoreFacts(name=name, problem=error.message, known=REVISIONS.known)
+        return StoreFacts(name=name, problem=error, known=REVISIONS.known)
     return StoreFacts(name=name, revision=revision, known=REVISIONS.known, newest_ms=tail.newest_ms, fault=tail.fault)
 
 
@@ -332,6 +326,7 @@ def sandbox_facts(demand: Demand) -> SandboxFacts:
         level=confinement.level,
         problem=confinement.problem,
         hint=confinement.hint,
+        missing=confinement.missing,
         landlock=confinement.findings.landlock,
         user_namespaces=confinement.findings.namespaces,
         bubblewrap=bool(confinement.findings.bubblewrap),

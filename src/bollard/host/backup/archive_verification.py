@@ -132,7 +132,7 @@ def _is_signed(row: HeadRow, manifest: Manifest) -> bool:
     try:
         verify_head(signed_head(row), VerifyKey(bytes.fromhex(known)))
     except (BadSignature, ValueError) as error:
-        raise _broken(row.chain, row.position, "its signed head is not signed by that key") from error
+        raise _broken(row.chain, row.position, "head_signature", "its signed head is not signed by that key") from error
     return True
 
 
@@ -146,7 +146,7 @@ def _follow(rows: list[RecordRow], walk: _Walk) -> None:
             workspace, chain, map(chained, records), after_position=position, after_hash=hash_, heads=here
         )
         if report.fault is not None:
-            raise _broken(chain, report.fault.position, report.fault.detail)
+            raise _broken(chain, report.fault.position, report.fault.kind, report.fault.detail)
         walk.tips[workspace, chain] = (report.position, report.hash)
         walk.records += report.records
         walk.dropped += report.data_dropped
@@ -157,7 +157,7 @@ def _follow(rows: list[RecordRow], walk: _Walk) -> None:
 def _check_ends(walk: _Walk) -> None:
     for (_, chain), left in walk.wanted.items():
         if left:
-            raise _broken(chain, max(left), "a signed head names a missing record")
+            raise _broken(chain, max(left), "missing", "a signed head names a missing record")
 
 
 def _missing(references: ContentReferences, reader: ArchiveReader, *, incomplete: bool) -> tuple[str, ...]:
@@ -222,7 +222,7 @@ def _suspicion() -> Generator[None]:
         ) from error
 
 
-def _broken(chain: str, position: int, detail: str) -> BadArchive:
+def _broken(chain: str, position: int, kind: str, detail: str) -> BadArchive:
     return BadArchive(
         f"the chain {chain} is broken at {position}: {detail}",
         reason="chain_broken",
@@ -230,6 +230,7 @@ def _broken(chain: str, position: int, detail: str) -> BadArchive:
         position=position,
         chain=chain,
         problem=detail,
+        problem_type=f"log.{kind}",
     )
 
 

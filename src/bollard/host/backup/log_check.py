@@ -15,11 +15,12 @@ from bollard.host.audit.verification import RECORD_COLUMNS, LogReport, LogWalk, 
 from bollard.host.audit.witness import WitnessPlace
 from bollard.host.backup.archive_verification import Progress, no_progress
 from bollard.host.backup.tables import Snapshot
-from bollard.host.errors import InvalidRequest, StorageUnavailable
+from bollard.host.errors import ExplainedError, InvalidRequest, StorageUnavailable, caused_by
 from bollard.host.limits import TAIL_RECORDS
 from bollard.host.log.tail import chain_fault
 from bollard.host.store.database import build_rows
 from bollard.host.store.rows import HeadRow, RecordRow
+from bollard.trust.chain import Fault
 from bollard.trust.keys import VerifyKey
 
 _TOLD_EVERY: Final = 10_000
@@ -99,13 +100,12 @@ def _read_witness(walk: LogWalk, witness: WitnessPlace) -> None:
         for line in read_heads_of(witness.lines()):
             walk.add_witnessed(line)
     except OSError as error:
-        problem = error.strerror or str(error)
         raise StorageUnavailable(
-            f"the witness {witness} cannot be read: {problem}",
+            f"the witness {witness} cannot be read: {error.strerror or error}",
             reason="witness_unreadable",
             hint="name it with --witness",
             witness=str(witness),
-            problem=problem,
+            **caused_by(error),
         ) from error
     except UnreadableHead as error:
         detail = f"line {error.line} of {witness}: {error.problem}"
@@ -159,7 +159,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     newest_ms: int | None
     """The time of the newest record, if any."""
-    fault: str | None
+    fault: ExplainedError | None
     """The first fault."""
 
 
@@ -179,7 +179,14 @@ def look_at_tail(snapshot: Snapshot, keys: dict[str, str]) -> Tail:
     newest_ms = max(row.created_ms for row in rows)
     try:
         found = chain_fault(chain, heads, {name: VerifyKey(bytes.fromhex(key)) for name, key in keys.items()})
-        fault = None if found is None else f"record {found.position} of chain {last.chain}: {found.detail}"
+        fault = None if found is None else _tail_fault(last.chain, found)
     except (TypeError, ValueError) as error:  # a value of another type than any host writes
-        fault = f"a row of chain {last.chain} cannot be read: {error}"
+        message = f"a row of chain {last.chain} cannot be read: {error}"
+        fault = ExplainedError(message, "log.row", chain=last.chain, inner=caused_by(error))
     return Tail(records=len(chain), newest_ms=newest_ms, fault=fault)
+
+
+def _tail_fault(chain: str, found: Fault) -> ExplainedError:
+    inner = {"problem": found.detail, "problem_type": f"log.{found.kind}", "position": found.position}
+    message = f"record {found.position} of chain {chain}: {found.detail}"
+    return ExplainedError(message, "log.at", chain=chain, position=found.position, inner=inner)

@@ -135,14 +135,15 @@ def _saved_by_records(store: Store, accepted: str) -> dict[_Resource, PolicyRow]
         fault, name = _fault_of(record, hash_before), f"{record.chain}:{record.position}"
         if fault is not None and name != accepted and _names_resource(record.data):
             raise LogBroken(
-                f"record {record.position} of chain {record.chain} holds a saved resource and was changed: {fault}",
+                f"record {record.position} of chain {record.chain} holds a saved resource and was changed: {fault[1]}",
                 reason="saved_record_changed",
                 hint="keep a copy, run `bollard audit verify`, and restore a backup; or set broken_log to "
                 f"{name} to accept the record, and save the resource again",
                 name=name,
                 chain=record.chain,
                 position=record.position,
-                problem=fault,
+                problem=fault[1],
+                problem_type=f"log.{fault[0]}",
             )
         try:
             changes = projector.feed(record)
@@ -176,8 +177,8 @@ def _names_resource(data: object) -> bool:
     return _RESOURCE_END in data if isinstance(data, bytes) else data is not None
 
 
-def _fault_of(record: RecordRow, hash_before: str | None) -> str | None:
-    """The fault of one record, or of its link to the record before it."""
+def _fault_of(record: RecordRow, hash_before: str | None) -> tuple[str, str] | None:
+    """The kind and the sentence of the fault of one record, or of its link to the record before it."""
     try:
         report = verify_chain(
             record.workspace,
@@ -187,5 +188,5 @@ def _fault_of(record: RecordRow, hash_before: str | None) -> str | None:
             after_hash=hash_before,
         )
     except (TypeError, ValueError):  # a column of a type that no host writes
-        return "it cannot be read"
-    return None if report.fault is None else report.fault.detail
+        return "unreadable", "it cannot be read"
+    return None if report.fault is None else (report.fault.kind, report.fault.detail)

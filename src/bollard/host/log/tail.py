@@ -24,6 +24,7 @@ class BrokenTail(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str
     chain: str
     position: int
+    kind: str
     detail: str
 
     @property
@@ -48,6 +49,7 @@ def check_tail(store: Store, key: HeadSigner, accepted: str, now_ms: int) -> Ent
             chain=tail.chain,
             position=tail.position,
             problem=tail.detail,
+            problem_type=f"log.{tail.kind}",
         )
     data = encode_data({"reason": "broken_log", "chain": tail.chain, "position": tail.position, "detail": tail.detail})
     return Entry(records=[NewRecord(workspace=tail.workspace, type="audit.gap", data=data, created_ms=now_ms)])
@@ -65,7 +67,8 @@ def broken_tail(store: Store, keys: Mapping[str, HeadVerifier]) -> BrokenTail | 
         newest |= {heads[0].chain} if heads else set()
         return _first_fault(store, newest, rows, heads, keys)
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        return BrokenTail(workspace="default", chain="unreadable", position=0, detail=f"a row cannot be read: {error}")
+        detail = f"a row cannot be read: {error}"
+        return BrokenTail(workspace="default", chain="unreadable", position=0, kind="unreadable", detail=detail)
 
 
 def _first_fault(
@@ -82,11 +85,14 @@ def _first_fault(
         named = store.chain(*place, head.position - 1, 1)  # it lies before the records that were read
         if not named or (named[0].position, named[0].hash) != (head.position, head.hash):
             detail = f"a signed head names record {head.position}, which is missing or has another hash"
-            return BrokenTail(workspace=place[0], chain=place[1], position=head.position, detail=detail)
+            return BrokenTail(
+                workspace=place[0], chain=place[1], position=head.position, kind="truncated", detail=detail
+            )
     for (workspace, chain), group in chains.items():
         own = [head for head in heads if (head.workspace, head.chain) == (workspace, chain)]
         if (fault := chain_fault(group, own, keys)) is not None:
-            return BrokenTail(workspace=workspace, chain=chain, position=fault.position, detail=fault.detail)
+            place = {"workspace": workspace, "chain": chain}
+            return BrokenTail(**place, position=fault.position, kind=fault.kind, detail=fault.detail)
     return None
 
 

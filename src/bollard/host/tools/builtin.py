@@ -163,7 +163,7 @@ def _describe_end(result: ProgramResult, timeout_s: float) -> str:
 
 _Tool = Callable[[CallOrder], Awaitable[CallResult]]
 _NOT_PROBED: Final = Confinement(
-    demand="any", level=None, problem="the confinement of this machine has not been probed yet"
+    demand="any", level=None, problem="the confinement of this machine has not been probed yet", missing="not_probed"
 )
 _NO_ARTIFACTS: Final = "this host stores no artifacts for tools"
 
@@ -251,7 +251,11 @@ class BuiltinTools:
             return await tool(order)
         except LevelMissing as error:
             raise SandboxUnavailable(
-                error.message, reason="confinement_unavailable", hint=error.hint, **caused_by(error)
+                error.message,
+                reason="confinement_unavailable",
+                hint=error.hint,
+                **caused_by(error),
+                problem_type=f"sandbox.{error.missing}",
             ) from None
         except JailBroken as error:
             raise ToolFailed(error.message, reason="jail_failed", hint=error.hint, **caused_by(error)) from None
@@ -304,5 +308,6 @@ def probe_sandbox(demand: Demand, root: Path) -> Confinement:
     folder = readable_above(str(root))
     if folder is not None and confinement.level is not None:
         problem = f"the data directory is in {folder}, which programs can read"
-        confinement = replace(confinement, level=None, problem=problem, hint="move the data directory elsewhere")
+        hint = "move the data directory elsewhere"
+        confinement = replace(confinement, level=None, problem=problem, hint=hint, missing="data_readable")
     return confinement
