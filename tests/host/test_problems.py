@@ -264,6 +264,19 @@ def test_a_broken_manifest_is_explained_in_chinese(manifest: str, found: tuple[s
     assert ("（原文）" in said) == (found[1] == ""), "only PyYAML's own sentence is quoted"
 
 
+def test_the_end_of_a_run_is_told_in_chinese_and_quotes_only_the_runner_and_the_worker() -> None:
+    chinese, ends = load_text("zh_Hans"), [key for key in read_texts("zh_Hans/reasons") if key.startswith("run_ended.")]
+    said = {
+        key: chinese.host_error("run_ended", {"reason": key[10:], "error": "it broke"}, "it broke", "")[0]
+        for key in ends
+    }
+    assert {key for key, sentence in said.items() if "it broke" in sentence} == {
+        "run_ended.runner.error",
+        "run_ended.runner.protocol",
+    }
+    assert said["run_ended.runner.protocol"].endswith("（原文：it broke）")
+
+
 def test_every_fault_of_the_log_has_a_chinese_text() -> None:
     kinds = {f"log.{kind}" for kind in (*get_args(FaultKind), *get_args(ProblemKind))}
     assert kinds | {"log.at", "log.row"} == {key for key in PROBLEMS if key.startswith("log.")}

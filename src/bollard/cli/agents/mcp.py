@@ -104,9 +104,9 @@ def server_lines(server: dict[str, Any], text: Text) -> Iterator[str]:
     """The details of one server."""
     yield text("mcp.head", name=server["server_id"], status=text(f"mcp.status.{server['status']}"))
     if server["problem"]:
-        yield text("mcp.problem", problem=printable(server["problem"]))
+        yield text("mcp.problem", problem=printable(text.quote(server["problem"])))
     if server["hint"]:
-        yield text("mcp.hint", hint=printable(server["hint"]))
+        yield text("mcp.hint", hint=printable(text.quote(server["hint"])))
     if "url" in server:
         yield text("mcp.url", url=printable(server["url"]))
     else:
@@ -158,7 +158,7 @@ app.add_list(
         Column("status", lambda server, text: text(f"mcp.status.{server['status']}")),
         Column("offered", "offered"),
         Column("waiting", "waiting"),
-        Column("problem", "problem"),
+        Column("problem", lambda server, text: text.quote(server["problem"])),
     ),
     none="mcp.none",
 )

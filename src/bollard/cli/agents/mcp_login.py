@@ -50,7 +50,7 @@ async def log_in(
             raise UsageProblem("error.mcp_login_late", "hint.mcp_login", name=name, minutes=minutes) from None
     if "code" not in back:
         problem = printable(back.get("error_description") or back.get("error") or "?")[:300]
-        raise UsageProblem("error.mcp_login_refused", "hint.mcp_login", name=name, problem=problem)
+        raise UsageProblem("error.mcp_login_refused", "hint.mcp_login", name=name, problem=ValueError(problem))
     given: JsonObject = {field: back[field] for field in ("code", "state", "iss") if field in back}
     return await client.post(f"{server_path}/login/complete", given)
 

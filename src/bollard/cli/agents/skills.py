@@ -40,7 +40,7 @@ def skill_lines(skill: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def _about(skill: dict[str, Any], text: Text) -> str:
-    return skill["description"] if skill["usable"] else text("skills.unusable", reason=skill["problem"])
+    return skill["description"] if skill["usable"] else text("skills.unusable", reason=text.quote(skill["problem"]))
 
 
 app = CommandGroup("skills")

@@ -59,6 +59,8 @@ def _described(shell: Shell, finding: Finding) -> dict[str, object]:
             fields["problem"], fields["advice"] = text.host_error(error.code, error.details, error.message, error.hint)
         case Exception() as error:
             fields["problem"] = text.problem(caused_by(error))
+        case str() as said if "plugin" in fields:  # the worker or the plugin's code said it
+            fields["problem"] = text.quote(said)
         case _:
             pass
     if missing := fields.get("missing"):

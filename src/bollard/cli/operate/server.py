@@ -55,7 +55,7 @@ class Announcer:
         self._tell("agent.ready", sentence, agent=agent_id, label=dict(label))
 
     def plugin_failed(self, name: str, problem: str) -> None:
-        sentence = self._text("up.failed", plugin=printable(name), problem=printable(problem))
+        sentence = self._text("up.failed", plugin=printable(name), problem=printable(self._text.quote(problem)))
         self._tell("plugin.failed", sentence, self._hint("hint.check"), plugin=name, problem=problem)
 
     def stopping(self, grace_s: float) -> None:

@@ -57,7 +57,7 @@ def runtime_lines(item: dict[str, Any], text: Text) -> Iterator[str]:
 
     yield text("runtimes.head", name=item["runtime_id"], status=text(f"runtimes.status.{item['status']}"))
     if item["problem"]:
-        yield text("plugins.problem", problem=printable(item["problem"]))
+        yield text("plugins.problem", problem=printable(text.quote(item["problem"])))
     yield text("runtimes.key", key=item["public_key"])
     yield text("runtimes.enrolled", by=printable(item["enrolled_by"]), at=day_of(item["enrolled_at"]))
     if item["only_plugin"]:
