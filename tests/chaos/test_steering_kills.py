@@ -185,7 +185,8 @@ async def test_a_message_that_was_on_its_way_into_a_run_gets_its_own_run_after_t
     try:
         assert message_problems(store) == []
         moves = [json.loads(record.json) for record in ledger_of(store, running) if "steering" in record.type]
-        kinds = [record["type"] for record in moves]
+        # The worker may get the message before the host dies; it is not acknowledged, so it still gets its own run.
+        kinds = [record["type"] for record in moves if record["type"] != "steering.injected"]
         assert kinds == (["steering.queued", "steering.dropped"] if steered else [])
     finally:
         store.close()
