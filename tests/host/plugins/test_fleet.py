@@ -118,7 +118,7 @@ async def test_a_pool_that_nobody_uses_is_gone_when_its_place_is_taken(
 async def test_a_worker_that_says_it_is_somebody_else_is_nobody(yard: Fleet) -> None:
     shelved = yard.shelved()
     forged = yard.fit(shelved, plugin_id="bollard/echo")
-    with pytest.raises(PluginUnusable, match="says it is acme/parrot, but bollard/echo was started"):
+    with pytest.raises(PluginUnusable, match="reports acme/parrot, but bollard/echo was started"):
         await yard.fleet.prove(forged)
     other = yard.fit(shelved, digest="0" * 64)
     with pytest.raises(PluginUnusable, match="was consented to"):
