@@ -33,14 +33,16 @@ from bollard.host.store.rows import (
 from bollard.host.store.sqlite import SqliteDatabase
 from bollard.host.store.store import Store
 
-LATER = '''
+LAST = schema.REVISION
+NEXT = f"{int(LAST) + 1:04}"
+LATER = f'''
 """A further revision, for tests: changes a table on both databases."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "{NEXT}"
+down_revision = "{LAST}"
 
 
 def upgrade():
@@ -69,7 +71,7 @@ def before(connection, cursor, statement, *rest):
         os.kill(os.getpid(), signal.SIGKILL)
 
 event.listen(Engine, "after_cursor_execute" if last % 2 else "before_cursor_execute", before)
-revisions = Revisions(known=(*REVISIONS.known, "0006"), folders=(*REVISIONS.folders, Path(folder)))
+revisions = Revisions(known=(*REVISIONS.known, f"{int(REVISIONS.known[-1]) + 1:04}"), folders=(*REVISIONS.folders, Path(folder)))
 database = (SqliteDatabase(Path(place), revisions=revisions) if kind == "sqlite"
             else PostgresDatabase(place, revisions=revisions))
 database.open()
@@ -160,8 +162,8 @@ TABLES = {
 def next_revisions(tmp_path: Path) -> Revisions:
     folder = tmp_path / "versions"
     folder.mkdir()
-    (folder / "v0006_later.py").write_text(LATER)
-    return Revisions(known=(*REVISIONS.known, "0006"), folders=(*REVISIONS.folders, folder))
+    (folder / f"v{NEXT}_later.py").write_text(LATER)
+    return Revisions(known=(*REVISIONS.known, NEXT), folders=(*REVISIONS.folders, folder))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -263,7 +265,7 @@ def test_an_older_database_is_upgraded_and_keeps_its_rows(place, next_revisions,
     assert new.heads("w") == [make.head(1)]
     new.close()
     assert "witness" in columns_of(place, "heads")
-    assert revision_of(place) == "0006"
+    assert revision_of(place) == NEXT
 
 
 LATER_COLUMNS = ("usage",)
@@ -325,10 +327,10 @@ def test_an_older_program_refuses_a_newer_database_and_changes_nothing(place, ne
     new = database_at(place, next_revisions)
     new.open()
     new.close()
-    with pytest.raises(SchemaTooNew, match="0006") as caught:
+    with pytest.raises(SchemaTooNew, match=NEXT) as caught:
         database_at(place).open()
     assert "newer version" in caught.value.hint
-    assert revision_of(place) == "0006"
+    assert revision_of(place) == NEXT
 
 
 @pytest.mark.full
@@ -347,10 +349,10 @@ def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_st
             break
         assert result.returncode == -signal.SIGKILL, result.stderr
         killed += 1
-        assert revision_of(place) == "0005"
+        assert revision_of(place) == LAST
         assert "witness" not in columns_of(place, "heads")
     assert killed >= 5
-    assert revision_of(place) == "0006"
+    assert revision_of(place) == NEXT
     store = Store(database_at(place, next_revisions))
     store.open()
     assert store.heads("w") == [make.head(1)]
@@ -381,18 +383,18 @@ def test_a_first_start_that_is_killed_after_any_statement_is_completed_by_the_ne
     store.open()
     assert store.records(0, 1) == []
     store.close()
-    assert revision_of(place) == "0005"
+    assert revision_of(place) == LAST
 
 
 def test_a_first_start_of_a_later_version_that_is_killed_in_its_upgrade_is_completed_by_the_next(place, next_revisions):
     command = [sys.executable, "-c", KILLED_AT, *place, str(next_revisions.folders[-1]), "3"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
-    assert revision_of(place) == "0005"
+    assert revision_of(place) == LAST
     database = database_at(place, next_revisions)
     database.open()
     database.close()
-    assert revision_of(place) == "0006"
+    assert revision_of(place) == NEXT
 
 
 @pytest.mark.parametrize("start", ["first", "second"])
@@ -427,4 +429,4 @@ def test_two_programs_that_start_at_once_make_one_schema(place, next_revisions):
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
     errors = [program.communicate()[1] for program in programs]
     assert [program.returncode for program in programs] == [0, 0], errors
-    assert revision_of(place) == "0006"
+    assert revision_of(place) == NEXT

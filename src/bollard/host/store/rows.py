@@ -210,6 +210,10 @@ PolicyKind = Literal[
     "skill",
     "model",
     "kb",
+    "hook",
+    "schedule",
+    "bot",
+    "subscription",
 ]
 POLICY_KINDS: Final[tuple[PolicyKind, ...]] = get_args(PolicyKind)
 """Kinds of saved resources. The table of each is named by the kind and an `s`."""

@@ -79,6 +79,7 @@ SCHEMAS: Final = {
             ("ALTER TABLE kept ADD COLUMN mac BLOB", _INDEX.format(thing=SQLITE_SAVED_THING)),
             ("ALTER TABLE kept ADD COLUMN mac BYTEA", _INDEX.format(thing=POSTGRES_SAVED_THING)),
         ),
+        _schema("0006"),
     )
 }
 """By revision, oldest first."""
