@@ -71,7 +71,8 @@ def before(connection, cursor, statement, *rest):
         os.kill(os.getpid(), signal.SIGKILL)
 
 event.listen(Engine, "after_cursor_execute" if last % 2 else "before_cursor_execute", before)
-revisions = Revisions(known=(*REVISIONS.known, f"{int(REVISIONS.known[-1]) + 1:04}"), folders=(*REVISIONS.folders, Path(folder)))
+later = f"{int(REVISIONS.known[-1]) + 1:04}"
+revisions = Revisions(known=(*REVISIONS.known, later), folders=(*REVISIONS.folders, Path(folder)))
 database = (SqliteDatabase(Path(place), revisions=revisions) if kind == "sqlite"
             else PostgresDatabase(place, revisions=revisions))
 database.open()
