@@ -123,6 +123,15 @@ def test_duplicate_keys_are_refused_however_they_are_spelled(frame: bytes) -> No
     assert fault(frame) == "duplicate_key"
 
 
+def test_whitespace_between_values_changes_neither_the_value_nor_the_checks() -> None:
+    assert decode(b' { "a" : [ 1 , "x  y" ] ,\r\n\t"b":null } ') == {"a": [1, "x  y"], "b": None}
+    assert fault(b'{ "a" : 1, "b" : 2, "a" : 1 }') == "duplicate_key"
+    assert fault(b'{ "a b" : 1, "a b" : 1 }') == "duplicate_key"
+    assert fault(b'[ "\\ud800" ]') == "surrogate"
+    assert fault(b"[ 9007199254740993 ]") == "number"
+    assert fault(b'{ "%b" : 1 }' % (b"k" * 257)) == "key_length"
+
+
 def test_the_same_key_in_different_objects_is_fine() -> None:
     assert decode(b'{"a":{"a":[{"a":1},{"a":2}]}}') == {"a": {"a": [{"a": 1}, {"a": 2}]}}
 

@@ -25,6 +25,7 @@ _DIGITS: Final = bytes.maketrans(
 )  # with all digits equal, a substring search replaces a slower pattern
 _LONG_STRING: Final = re.compile(rb'"[^"]{257}')  # only a literal this long, or one with escaped quotes, can
 # be a key of more than 256 characters
+_WHITESPACE: Final = b" \t\r\n"  # frames that differ only in it hold the same value: a duplicate key leaves more bytes
 _SEARCHED_BYTES: Final = 2048
 _DIGITS_MAX: Final = 32
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -39,7 +40,8 @@ def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
         value = cast("JsonValue", _decode_fast(frame))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _decode_carefully(frame)
-    if encode(value) != frame:
+    written = encode(value)
+    if written != frame and written.translate(None, _WHITESPACE) != frame.translate(None, _WHITESPACE):
         return _decode_carefully(frame)
     if _is_suspect(frame) or type(value) is int:
         _check_values(value)

@@ -169,6 +169,15 @@ class NewEvent:
 
     def _check_names(self) -> None:
         """Refuse names that a store cannot store unchanged: two of them could become equal."""
+        scope = self.scope
+        names = (
+            *(self.source, self.source_id, self.event_type, self.source_event_type, self.actor_name),
+            *(scope.bot, scope.conversation, scope.thread, scope.actor_id, scope.subject_id),
+            *(scope.actor_type, scope.subject_type),
+        )
+        joined = "".join(filter(None, names))
+        if all(names[:3]) and joined.isascii() and len(joined) <= EVENT_NAME_CHARACTERS and "\0" not in joined:
+            return  # almost every event: each name is within the limits if all of them together are
         for name in ("source", "source_id", "event_type"):
             value = getattr(self, name)
             if not value or len(value) > EVENT_NAME_CHARACTERS:

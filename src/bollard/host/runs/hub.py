@@ -75,17 +75,25 @@ class Subscription:
         """Called by the hub."""
         if self.over:
             return
-        before = self._bytes
+        before, added = self._bytes, sum([len(record.json) for record in records])
+        if len(self._records) + len(records) <= SUBSCRIBER_FRAMES and before + added <= SUBSCRIBER_BYTES:
+            self._bytes += added
+            self._records.extend(records)
+        else:
+            self._fill(records)
+        self._hub.memory.add(self._bytes - before)
+        self._wake()
+
+    def _fill(self, records: Sequence[StreamRecord]) -> None:
+        """Take the records that fit. The reader is behind from then on."""
         for record in records:
             size = len(record.json)
             if len(self._records) >= SUBSCRIBER_FRAMES or self._bytes + size > SUBSCRIBER_BYTES:
-                self.behind = True
-                self._hub.cut += 1
                 break
             self._bytes += size
             self._records.append(record)
-        self._hub.memory.add(self._bytes - before)
-        self._wake()
+        self.behind = True
+        self._hub.cut += 1
 
     def close_soon(self) -> None:
         """The host stops. The buffer is valid; after it the reader must resume elsewhere, or later."""
