@@ -136,7 +136,7 @@ ACCESS: dict[str, Any] = {
 
 
 @contextmanager
-def _own_database() -> Iterator[str]:
+def own_database() -> Iterator[str]:
     """The URL of a database of this test process alone."""
     server, name = _server(), f"bollard_agent_{os.getpid()}"
     with psycopg.connect(server, autocommit=True) as connection:
@@ -180,7 +180,7 @@ def sqlite_host(tmp_path_factory: pytest.TempPathFactory, provider_process: Runn
 
 @pytest.fixture(scope="session")
 def postgres_host(tmp_path_factory: pytest.TempPathFactory, provider_process: RunningProvider) -> Iterator[AgentHost]:
-    with _own_database() as database, _running(tmp_path_factory.mktemp("postgres"), provider_process, database) as host:
+    with own_database() as database, _running(tmp_path_factory.mktemp("postgres"), provider_process, database) as host:
         yield host
 
 

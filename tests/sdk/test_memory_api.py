@@ -309,17 +309,16 @@ async def test_history_is_paged_backward_and_forward_with_cursors(inside):
 
     async def code(api: RunApi):
         newest = await api.history.page(limit=3)
-        assert [item.content for item in newest.items] == ["message 5", "message 6", "message 7"]
+        assert [item.content for item in newest.items] == ["message 6", "message 7", "hi"]
         assert newest.has_more
-        assert newest.total_count == 7
         older = await api.history.page(limit=10, before=newest.next_cursor)
-        assert [item.seq for item in older.items] == [1, 2, 3, 4]
+        assert [item.seq for item in older.items] == [1, 2, 3, 4, 5]
         assert not older.has_more
         assert older.next_cursor is None
         first = await api.history.page(limit=3, direction="forward")
         assert [item.seq for item in first.items] == [1, 2, 3]
         rest = await api.history.page(direction="forward", after=first.next_cursor)
-        assert [item.seq for item in rest.items] == [4, 5, 6, 7]
+        assert [item.seq for item in rest.items] == [4, 5, 6, 7, 8]
 
     await inside(host, code)
 
@@ -342,7 +341,7 @@ async def test_a_page_is_bounded_by_bytes(inside):
 
     async def code(api: RunApi):
         page = await api.history.page()
-        assert len(page.items) == 2
+        assert len(page.items) == 3  # two long messages, and the message of the run
         assert page.has_more
 
     await inside(host, code)
@@ -352,7 +351,6 @@ async def test_history_is_searched_by_words(inside):
     async def code(api: RunApi):
         found = await api.history.search("blue whale", top_k=1)
         assert [item.content for item in found.items] == ["the blue whale"]
-        assert found.total_count == 2
         assert (await api.history.search("blue", filters={"role": "assistant"})).items == ()
 
     await inside(MemoryHost(history=["the blue whale", "a blue car", Message(role="assistant", content="red")]), code)

@@ -24,7 +24,7 @@ class Config(BaseModel):
 @runner(permissions=PERMISSIONS)
 async def talker(ctx: RunContext[Config]):
     page = await ctx.api.history.page(limit=5)
-    yield f"{len(page.items)} before; "
+    yield f"{len(page.items)} messages; "
     try:
         await ctx.api.state.get("actor", "absent")
     except AgentAPIException as error:
@@ -40,13 +40,13 @@ async def recorded(tmp_path):
     path = tmp_path / "run.jsonl"
     host = MemoryHost(models={"m": ScriptedModel(["whole", ["p", "q"]])}, history=["a", "b"])
     outcome = await host.run(talker, "hi", config={"key": "hunter2"}, record=path)
-    assert outcome.text == "2 before; not_found; whole; pq"
+    assert outcome.text == "3 messages; not_found; whole; pq"
     return path
 
 
 async def test_a_recording_replays_to_the_same_results(recorded):
     outcome = await replay(talker, recorded)
-    assert outcome.text == "2 before; not_found; whole; pq"
+    assert outcome.text == "3 messages; not_found; whole; pq"
     assert list(outcome.results) == Recording.load(recorded).results
     assert outcome.status == "completed"
 

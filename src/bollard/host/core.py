@@ -26,6 +26,7 @@ from bollard.host.recovery import Recovery
 from bollard.host.run_api.gate import RunApi
 from bollard.host.run_api.gateway import GatewayTokens
 from bollard.host.run_api.handlers import HostFacts, data_handlers, knowledge_handlers, model_handlers
+from bollard.host.run_api.history import thread_cursor
 from bollard.host.run_api.models import ModelPorts, Models
 from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.run_api.storage import Files
@@ -154,7 +155,9 @@ def build_core(
         environment,
         pools=pools,
         engine=engine,
-        opening=StartRequestBuilder(store, clock, identity.version, secrets=parts.secrets),
+        opening=StartRequestBuilder(
+            store, clock, identity.version, secrets=parts.secrets, cursor=thread_cursor(identity.cursor_secret)
+        ),
         tracer=tracer,
         end_on_disk=lost.end,
         limits=limits,

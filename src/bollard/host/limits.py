@@ -98,6 +98,7 @@ LARGE_EVENTS_AT_ONCE: Final = 32  # bodies above BODY_BYTES that are received co
 LARGE_EVENTS_OF_CHANNEL: Final = 4  # of these, bodies through the channels of one name
 INPUT_TEXT_BYTES: Final = 256 * KIB  # text of one message
 ATTACHMENTS: Final = 32  # artifacts attached to one message
+EVENT_DETAILS_BYTES: Final = 16 * KIB  # language, launcher, metadata of the actor and data of the subject
 EVENT_NAME_CHARACTERS: Final = 512  # each name in an event: source, scope and actor
 KEY_BYTES: Final = 1024
 """Each name in an event in UTF-8, and each key of state and storage: an index of PostgreSQL holds 2704 bytes, and an

@@ -14,7 +14,7 @@ from bollard.protocol import limits, pages
 from bollard.protocol.context import AgentInput
 from bollard.protocol.message import Message, MessageChunk
 from bollard.protocol.results import StateScope
-from bollard.protocol.shape import Bytes64, Digest, Flag, Int, JsonObject, JsonValue, Shape, Strict, Tolerant
+from bollard.protocol.shape import Bytes64, Digest, Flag, Int, JsonObject, JsonValue, Shape, Strict, Timestamp, Tolerant
 
 __all__ = [
     "ACTIONS",
@@ -31,6 +31,7 @@ __all__ = [
     "FilesGet",
     "FunctionTool",
     "FunctionToolSpec",
+    "HistoryFilters",
     "HistoryPageQuery",
     "HistorySearch",
     "HostInfoQuery",
@@ -146,6 +147,18 @@ class HistorySearch(Strict):
     query: str
     filters: JsonObject | None = None
     top_k: TopK = 10
+
+
+class HistoryFilters(Strict):
+    """`filters` of `history.search`. Every given filter must match; times are exclusive."""
+
+    conversation_id: str | None = Field(default=None, description="Another conversation that the grant names.")
+    event_types: tuple[str, ...] | None = Field(default=None, min_length=1, max_length=16)
+    role: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = Field(default=None, description="The sender of the message.")
+    before: Timestamp | None = None
+    after: Timestamp | None = None
 
 
 class EventsGet(Strict):

@@ -48,7 +48,14 @@ EventType = Literal[
     "webhook.received",
     "api.invoked",
     "approval.decided",
+    "approval.requested",
+    "artifact.created",
+    "interaction.submitted",
+    "command.invoked",
+    "channel.status_changed",
     "run.completed",
+    "run.failed",
+    "run.stop_requested",
 ]
 EVENT_TYPES: Final[tuple[EventType, ...]] = get_args(EventType)
 """The stable names. The enumeration is open: a runner meets others from a newer host."""

@@ -17,6 +17,7 @@ from bollard.cli.runs.agent_choice import AgentChoice, choose_agent, no_agent, r
 from bollard.cli.runs.inline_requests import InlineRequests
 from bollard.cli.runs.input_lines import InputLines
 from bollard.cli.terminal.renderers import Renderer
+from bollard.cli.terminal.times import local_zone
 from bollard.protocol import AgentRunRecord, JsonObject
 
 _STARTING: Final = frozenset({"starting", "restarting"})
@@ -148,6 +149,10 @@ class Chat:
             "conversation": self.conversation,
             "id": secrets.token_hex(16),
         }
+        if self._text.language != "en_US":  # the default of the host
+            request["locale"] = self._text.language
+        if (zone := local_zone()) is not None:
+            request["timezone"] = zone
         return request if self._actor is None else {**request, "actor": self._actor}
 
     def cancel(self) -> bool:

@@ -1,5 +1,7 @@
 """Times as text, to the minute or the second, in the time zone of this machine; and durations."""
 
+import contextlib
+import os
 import re
 from datetime import UTC, datetime
 from typing import Final
@@ -27,6 +29,7 @@ def clock_of(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%H:%M:%S")
 
 
+_ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]{0,63}")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 _WRITTEN: Final = re.compile(r"([1-9][0-9]{0,6})([smhdw])")
 
@@ -37,3 +40,12 @@ def seconds_of(given: str) -> int:
     if found is None:
         raise UsageProblem("error.duration", "hint.duration", value=given)
     return int(found[1]) * _UNITS[found[2]]
+
+
+def local_zone() -> str | None:
+    """The name of this machine's time zone, such as `Asia/Shanghai`. `None` for UTC, and if the name is unknown."""
+    name = os.environ.get("TZ", "").lstrip(":")
+    if not name:
+        with contextlib.suppress(OSError):
+            name = os.readlink("/etc/localtime").partition("zoneinfo/")[2]
+    return name if _ZONE.fullmatch(name) and name not in ("UTC", "Etc/UTC") else None

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Final, Literal, TypeVar
 
+import msgspec
 from pydantic import Field, ValidationError
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.identity.caller import Caller
-from bollard.host.limits import EVENT_TIME_MAX_S
-from bollard.host.runs.event import API_SOURCE, NewEvent
+from bollard.host.limits import EVENT_DETAILS_BYTES, EVENT_TIME_MAX_S
+from bollard.host.runs.event import API_SOURCE, NO_DETAILS, EventDetails, NewEvent
 from bollard.host.scope import Actor as EventActor
 from bollard.host.scope import Scope
 from bollard.host.texts import Locale
@@ -26,10 +27,22 @@ class Actor(Strict):
     type: Id = "user"
     id: Id | None = None
     name: str | None = Field(default=None, max_length=256)
+    metadata: JsonObject = Field(default_factory=dict, description="Passed to the runner.")
 
     @property
     def identity(self) -> EventActor:
         return EventActor(self.type, self.id)
+
+
+class Launcher(Strict):
+    """The chat on the platform that an event came from."""
+
+    type: Id
+    id: Id | None = None
+
+
+Zone = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_+/-]{0,63}$", examples=["Asia/Shanghai"])]
+Language = Annotated[str, Field(pattern=r"^[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,4}$", examples=["zh_Hans"])]
 
 
 class CreateRun(Strict):
@@ -42,7 +55,16 @@ class CreateRun(Strict):
     actor: Actor | None = None
     id: Id | None = Field(default=None, description="The caller's own id; a repeated id gets the first run.")
     data: JsonObject = Field(default_factory=dict)
+    locale: Language | None = Field(default=None, description="The language of the sender.")
+    timezone: Zone | None = Field(default=None, description="The time zone of the sender.")
     execution: Literal["worker", "external"] = "worker"
+
+    @property
+    def details(self) -> EventDetails | None:
+        metadata: JsonObject = {} if self.actor is None else self.actor.metadata
+        if self.locale is None and self.timezone is None and not metadata:
+            return None  # almost every message
+        return checked_details(EventDetails(locale=self.locale, timezone=self.timezone, actor_metadata=metadata))
 
 
 class SteerRun(Strict):
@@ -65,6 +87,11 @@ class EventFields(Strict):
     actor: Actor | None = None
     subject_type: Id | None = None
     subject_id: Id | None = None
+    subject_data: JsonObject = Field(default_factory=dict, description="Passed to the runner.")
+    launcher: Launcher | None = None
+    session: Id | None = Field(default=None, description="The platform's own id of the session.")
+    locale: Language | None = Field(default=None, description="The language of the sender.")
+    timezone: Zone | None = Field(default=None, description="The time zone of the sender.")
     source_event_type: Id | None = None
     data: JsonObject = Field(default_factory=dict)
 
@@ -105,8 +132,23 @@ class EventFields(Strict):
             event_ms=round(self.time * 1000) if self.time is not None else None,
             source_event_type=self.source_event_type,
             data=data,
+            details=self._details(),
             caller=caller,
             traceparent=traceparent,
+        )
+
+    def _details(self) -> EventDetails | None:
+        launcher = self.launcher
+        return checked_details(
+            EventDetails(
+                locale=self.locale,
+                timezone=self.timezone,
+                launcher_type=None if launcher is None else launcher.type,
+                launcher_id=None if launcher is None else launcher.id,
+                session_id=self.session,
+                actor_metadata={} if self.actor is None else self.actor.metadata,
+                subject_data=self.subject_data,
+            )
         )
 
 
@@ -125,7 +167,7 @@ class ResolveEvent(EventFields):
     id: Id = "resolve"
     type: Id = "message.received"
     trigger: TriggerSource = "webhook"
-    locale: Locale = "en_US"
+    locale: Locale = "en_US"  # pyright: ignore[reportIncompatibleVariableOverride] -- here, of the explanation
 
 
 class _Result(Strict):
@@ -178,6 +220,7 @@ def message_event(
     data: JsonObject | None = None,
     traceparent: str | None = None,
     attachments: tuple[JsonObject, ...] = (),
+    details: EventDetails | None = None,
 ) -> NewEvent:
     """The event of a message that came through the API, with its resolved `attachments`."""
     return NewEvent(
@@ -190,9 +233,25 @@ def message_event(
         attachments=attachments,
         actor_name=actor_name,
         data=data or {},
+        details=details,
         caller=caller,
         traceparent=traceparent,
     )
+
+
+def checked_details(details: EventDetails) -> EventDetails | None:
+    """The details of an event, or `None` if it has none. Raises `InvalidRequest`."""
+    if details == NO_DETAILS:
+        return None
+    if len(msgspec.json.encode(details)) > EVENT_DETAILS_BYTES:
+        raise InvalidRequest(
+            f"actor.metadata and subject_data are larger than {EVENT_DETAILS_BYTES} bytes",
+            reason="details_too_large",
+            hint="send them in data",
+            field="actor.metadata",
+            limit=EVENT_DETAILS_BYTES,
+        )
+    return details
 
 
 def source_of(caller: Caller, chosen: str | None) -> str:

@@ -199,7 +199,23 @@ class Events:
             seq=row.record_id,
             cursor=self._cursor(run, row.record_id),
             created_at=row.created_ms / 1000,
+            metadata=self._steering_mark(row),
         )
+
+    def _steering_mark(self, row: EventRow) -> JsonObject:
+        """How an active run claimed the message, as §9 of the protocol defines it."""
+        if row.steering is None or row.run_id is None:
+            return {}
+        claiming = self._store.run(row.run_id)
+        return {
+            "steering": {
+                "status": row.steering,
+                "trigger_behavior": "absorbed_into_active_run",
+                "claimed_by_run_id": row.run_id,
+                "claimed_runner_id": None if claiming is None else claiming.runner_id,
+                "claimed_at": row.created_ms / 1000,
+            }
+        }
 
     def _raw_ref(self, run: LiveRun, row: EventRow) -> RawRef | None:
         """The full payload, if the run may read it. Only the record of the event refers to it."""

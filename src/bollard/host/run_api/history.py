@@ -4,6 +4,7 @@ names. Search terms are data, never patterns."""
 import asyncio
 from collections.abc import Callable, Iterator
 from heapq import merge
+from itertools import zip_longest
 from typing import Final
 
 import msgspec
@@ -15,19 +16,19 @@ from bollard.host.run_api.pages import Cursors, filled, size_of
 from bollard.host.run_api.reach import FindArtifact, FlowTracker
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.scope import Scope
 from bollard.host.store.keys import place_of
 from bollard.host.store.queries import TranscriptQuery
 from bollard.host.store.rows import ArtifactRow, TranscriptRow
 from bollard.host.store.store import Store
 from bollard.protocol import (
     ArtifactRef,
+    HistoryFilters,
     HistoryPage,
     HistoryPageQuery,
     HistorySearch,
     HistorySearchResult,
     JsonValue,
-    Strict,
-    Timestamp,
     TranscriptItem,
     first_problem,
     limits,
@@ -120,14 +121,6 @@ _LAST_S: Final = 1 << 43
 """The latest time, in seconds of the epoch."""
 
 
-class _Filters(Strict):
-    """Filters of a search. Times are exclusive."""
-
-    role: str | None = None
-    before: Timestamp | None = None
-    after: Timestamp | None = None
-
-
 class _Reading(msgspec.Struct, frozen=True):
     """A query for one thread, or for the whole conversation."""
 
@@ -165,11 +158,15 @@ class History:
 
     async def search(self, run: LiveRun, params: HistorySearch) -> HistorySearchResult:
         """Best hits first. The worst hits are left out if the page is full."""
-        filters, reading = _filters(params), _reading(run, None)
+        filters = _filters(params)
+        reading = _reading(run, filters.conversation_id)
         query = replace(
             reading.query,
             limit=params.top_k,
             role=filters.role,
+            event_types=filters.event_types,
+            actor_type=filters.actor_type,
+            actor_id=filters.actor_id,
             before_ms=_ms(filters.before),
             after_ms=_ms(filters.after),
         )
@@ -203,16 +200,23 @@ class History:
 
     def _whole(self, query: TranscriptQuery) -> Iterator[TranscriptRow]:
         """Merges the threads, because no index orders them together."""
-        found = self._store.threads(query.workspace, query.bot, query.conversation, THREAD_RUNS)
-        threads = [None, *(thread for thread in found if thread is not None)][:THREADS]
+        threads = self._threads(query)
         limit = max(_ROWS_OF_A_THREAD, query.limit // len(threads))
         sides = (self._rows(replace(query, thread=thread, limit=limit)) for thread in threads)
         return merge(*sides, key=lambda row: row.seq, reverse=not query.forward)
 
+    def _threads(self, query: TranscriptQuery) -> list[str | None]:
+        found = self._store.threads(query.workspace, query.bot, query.conversation, THREAD_RUNS)
+        return [None, *(thread for thread in found if thread is not None)][:THREADS]
+
     def _search(
         self, run: LiveRun, reading: _Reading, params: HistorySearch, flow: FlowTracker
     ) -> list[TranscriptItem]:
-        rows = self._store.search(reading.query, clauses(params.query))
+        wanted, query = clauses(params.query), reading.query
+        threads = self._threads(query) if reading.whole else [query.thread]
+        found = [self._store.search(replace(query, thread=thread), wanted) for thread in threads]
+        # Ranks of two threads cannot be compared, so the best hits of all threads come first, then the second best.
+        rows = [row for ranked in zip_longest(*found) for row in sorted(filter(None, ranked), key=_seq, reverse=True)]
         items, _ = filled(rows, lambda row: self._item(run, reading, row, flow, include_artifacts=False), params.top_k)
         return items
 
@@ -229,6 +233,17 @@ class History:
             return found
 
         return item_of(row, cursor, refs_of(row, find) if include_artifacts else ())
+
+
+def thread_cursor(secret: bytes) -> Callable[[str, Scope, int], str]:
+    """Makes cursors of messages in a run's own thread, for `history.page`."""
+    cursors = Cursors(secret)
+
+    def seal(run_id: str, scope: Scope, seq: int) -> str:
+        place = place_of(scope.workspace, scope.bot, scope.conversation, scope.thread)
+        return cursors.seal(_PAGE, run_id, place, seq)
+
+    return seal
 
 
 def _reading(run: LiveRun, conversation: str | None) -> _Reading:
@@ -250,14 +265,18 @@ def _reading(run: LiveRun, conversation: str | None) -> _Reading:
     return _Reading(query, whole)
 
 
+def _seq(row: TranscriptRow) -> int:
+    return row.seq
+
+
 def _ms(at: float | None) -> int | None:
     return None if at is None else round(min(at, _LAST_S) * 1000)
 
 
-def _filters(params: HistorySearch) -> _Filters:
+def _filters(params: HistorySearch) -> HistoryFilters:
     """Parse the filters. An unknown filter is refused, because ignoring it would widen the search."""
     try:
-        return _Filters.from_wire(params.filters or {})
+        return HistoryFilters.from_wire(params.filters or {})
     except ValidationError as error:
         field, problem = first_problem(error)
         details = {"field": f"filters.{field}"}

@@ -34,6 +34,8 @@ class ReplyRoute(msgspec.Struct, frozen=True, kw_only=True):
     supports_edit: bool = False
     supports_reaction: bool = False
     max_message_size: int | None = None
+    platform_capabilities: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    """The abilities of the channel that have no field of their own."""
 
 
 def deliver_to(reply: ReplyRoute | None, trigger: TriggerSource, policy: DeliveryPolicy) -> DeliverTo | None:
@@ -65,12 +67,28 @@ def delivery_context(
         context["supports_streaming"] = policy.streaming and reply.supports_streaming
         context["supports_edit"] = reply.supports_edit
         context["supports_reaction"] = reply.supports_reaction
+        context["platform_capabilities"] = reply.platform_capabilities
     if goes_to is not None:
         context["reply_target"] = {"channel": goes_to.channel, "target": goes_to.target}
         if goes_to.max_message_size is not None:
             context["max_message_size"] = goes_to.max_message_size
     return context
 
+
+class EventDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Optional facts about the sender and the place of an event, for the runner alone: no rule reads them."""
+
+    locale: str | None = None
+    timezone: str | None = None
+    launcher_type: str | None = None
+    """The kind of chat on the platform, such as `group`."""
+    launcher_id: str | None = None
+    session_id: str | None = None
+    actor_metadata: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    subject_data: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+
+
+NO_DETAILS: Final = EventDetails()
 
 OWN_SOURCE: Final = "bollard:"
 """Prefix of the sources of events that the host raises itself. Reserved."""
@@ -122,6 +140,7 @@ class NewEvent:
     raw: RawPayload | None = None
     reply: ReplyRoute | None = None
     """The channel that the event came through."""
+    details: EventDetails | None = None
     extra: JsonObject | None = None
     """Transport metadata for the runner. Never history, tools or grants."""
     caller: str | None = None
@@ -255,13 +274,27 @@ class NewEvent:
             body["raw"] = RawPayload(**body["raw"])
         if "reply" in body:
             body["reply"] = ReplyRoute(**body["reply"])
+        if "details" in body:
+            body["details"] = EventDetails(**body["details"])
         return event_id, NewEvent(**body, scope=Scope(**scope, workspace=workspace), known=True)
 
 
 _RECORDED: Final = (
     *("source", "source_id", "event_type", "trigger", "text", "contents", "attachments"),
     *("conversation", "thread", "bot", "actor_type", "actor_id", "actor_name", "subject_type", "subject_id"),
-    *("surface", "event_ms", "data", "source_event_type", "raw", "reply", "extra", "caller", "traceparent", "carries"),
+    *(
+        "surface",
+        "event_ms",
+        "data",
+        "source_event_type",
+        "raw",
+        "reply",
+        "details",
+        "extra",
+        "caller",
+        "traceparent",
+        "carries",
+    ),
 )
 """The fields of the record, in its order. The workspace is a column of the record."""
 

@@ -1,7 +1,8 @@
 """The `run/start` request of a run, as JSON. Built by hand for speed; a test checks it against `AgentRunRequest`."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import msgspec
@@ -10,10 +11,11 @@ from msgspec.structs import replace
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.config_form import secret_fields
 from bollard.host.clock import Clock
-from bollard.host.grants.grant import Grant, available_apis_of, resources_of
+from bollard.host.grants.grant import Grant, GrantLimits, available_apis_of, resources_of
 from bollard.host.log.records import NO_BITS, PRIVATE_BIT, RunFacts
 from bollard.host.runs.creation import QueuedRun
-from bollard.host.runs.event import NewEvent, RawPayload, delivery_context
+from bollard.host.runs.event import NO_DETAILS, NewEvent, RawPayload, delivery_context
+from bollard.host.scope import Scope
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.references import is_reference, referred
 from bollard.host.secrets.vault import Vault
@@ -21,6 +23,10 @@ from bollard.host.store.queries import TranscriptQuery
 from bollard.host.store.store import Store
 from bollard.host.telemetry.tracer import RunTrace
 from bollard.protocol import JsonObject, JsonValue, StateScope, limits
+
+DEFAULT_LOCALE: Final = "en_US"
+DEFAULT_TIMEZONE: Final = "UTC"
+"""The language and time zone of a sender that names none."""
 
 
 class ConversationFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +36,8 @@ class ConversationFacts(msgspec.Struct, frozen=True, kw_only=True):
     shortened: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
     """The scopes of which `state` has only keys, and whether it has all of them."""
     transcript_seq: int | None = None
+    event_seq: int | None = None
+    latest_cursor: str | None = None
     has_history_before: bool = False
 
 
@@ -57,14 +65,15 @@ def run_request(
             "available_apis": available_apis_of(grant),
         },
         "state": surroundings.state,
-        "runtime": _runtime(facts, now_ms, host_version, trace),
+        "runtime": _runtime(facts, event, grant, now_ms, host_version, trace),
         "config": agent.config,
     }
     if surroundings.shortened:
         context["metadata"] = {"state_snapshot": surroundings.shortened}
     access = cast("JsonObject", context["context"])
-    if surroundings.transcript_seq is not None:
-        access["transcript_seq"] = surroundings.transcript_seq
+    for name in ("transcript_seq", "event_seq", "latest_cursor"):
+        if (value := getattr(surroundings, name)) is not None:
+            access[name] = value
     if facts.thread is not None:
         access["thread_id"] = facts.thread
     if facts.conversation is not None:
@@ -89,27 +98,58 @@ def event_context(event_id: str, event: NewEvent) -> JsonObject:
     if event.raw is not None:
         entry["raw_ref"] = _raw_ref(event.raw)
     given: JsonObject = {"event": entry, "input": _input(event)}
-    scope = event.scope
+    scope, details = event.scope, event.details or NO_DETAILS
     if scope.conversation is not None:
         given["conversation"] = _present(
-            conversation_id=scope.conversation, thread_id=scope.thread, bot_id=scope.bot, workspace_id=scope.workspace
+            conversation_id=scope.conversation,
+            thread_id=scope.thread,
+            launcher_type=details.launcher_type,
+            launcher_id=details.launcher_id,
+            sender_id=scope.actor_id,
+            bot_id=scope.bot,
+            workspace_id=scope.workspace,
+            session_id=details.session_id,
         )
     if scope.actor_type is not None:
-        given["actor"] = _present(actor_type=scope.actor_type, actor_id=scope.actor_id, actor_name=event.actor_name)
+        actor = _present(actor_type=scope.actor_type, actor_id=scope.actor_id, actor_name=event.actor_name)
+        given["actor"] = {**actor, "metadata": details.actor_metadata} if details.actor_metadata else actor
     if scope.subject_type is not None:
-        given["subject"] = _present(subject_type=scope.subject_type, subject_id=scope.subject_id)
+        subject = _present(subject_type=scope.subject_type, subject_id=scope.subject_id)
+        given["subject"] = {**subject, "data": details.subject_data} if details.subject_data else subject
     return given
 
 
-def _runtime(facts: RunFacts, now_ms: int, host_version: str, trace: RunTrace | None) -> JsonObject:
+def _runtime(
+    facts: RunFacts, event: NewEvent, grant: Grant, now_ms: int, host_version: str, trace: RunTrace | None
+) -> JsonObject:
+    details = event.details or NO_DETAILS
     found: JsonObject = {
         "host_version": host_version,
         "timeout_ms": round(facts.deadline_s * 1000),
         "deadline_at": now_ms / 1000 + facts.deadline_s,
+        "limits": _limits(grant.limits),
+        "locale": details.locale or DEFAULT_LOCALE,
+        "timezone": details.timezone or DEFAULT_TIMEZONE,
+        "static_refs": _static_refs(grant.access.sha256, grant.graph_sha256),
     }
     if trace is not None:
         found["trace_id"], found["traceparent"] = trace.context.trace_id, trace.traceparent
     return found
+
+
+@lru_cache(maxsize=256)
+def _limits(limits: GrantLimits) -> JsonObject:
+    """The limits of the run, without those that the agent leaves open. Shared, never changed."""
+    return {name: value for name, value in msgspec.to_builtins(limits).items() if value is not None}
+
+
+@lru_cache(maxsize=256)
+def _static_refs(access_sha256: str, graph_sha256: str | None) -> JsonObject:
+    """Digests of what runs of an agent have in common. A prompt prefix made of it stays the same while they do."""
+    refs: JsonObject = {"access": {"ref": "grant.access", "sha256": access_sha256}}
+    if graph_sha256 is not None:
+        refs["tools"] = {"ref": "grant.graph", "sha256": graph_sha256}
+    return refs
 
 
 def _input(event: NewEvent) -> JsonObject:
@@ -171,6 +211,7 @@ class ConfigSecrets:
 
 
 _decode: Final[Any] = msgspec.json.Decoder().decode
+HistoryCursor = Callable[[str, Scope, int], str | None]
 
 
 class StartRequest(msgspec.Struct, frozen=True):
@@ -183,8 +224,18 @@ class StartRequest(msgspec.Struct, frozen=True):
 class StartRequestBuilder:
     """Builds start requests. Reads the store in a thread, and only if it has to."""
 
-    def __init__(self, store: Store, clock: Clock, host_version: str, *, secrets: ConfigSecrets | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        host_version: str,
+        *,
+        secrets: ConfigSecrets | None = None,
+        cursor: HistoryCursor = lambda _run_id, _scope, _seq: None,
+    ) -> None:
+        """`cursor` makes the cursor of a message for `history.page` of a run."""
         self._secrets = secrets
+        self._cursor = cursor
         self._store = store
         self._clock = clock
         self._host_version = host_version
@@ -229,10 +280,13 @@ class StartRequestBuilder:
             )
         )
         before = [row for row in newest if row.event_id != facts.event_id]
+        event, newest_seq = self._store.event(facts.workspace, facts.event_id), newest[0].seq if newest else None
         found = ConversationFacts(
             state=state,
             shortened=shortened,
-            transcript_seq=newest[0].seq if newest else None,
+            transcript_seq=newest_seq,
+            event_seq=None if event is None else event.record_id,
+            latest_cursor=None if newest_seq is None else self._cursor(facts.run_id, queued.grant.scope, newest_seq),
             has_history_before=bool(before),
         )
         return found, flow

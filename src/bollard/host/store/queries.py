@@ -58,3 +58,8 @@ class TranscriptQuery(msgspec.Struct, frozen=True, kw_only=True):
     role: str | None = None
     before_ms: int | None = None
     after_ms: int | None = None
+    event_types: tuple[str, ...] | None = None
+    """The types of the events that the messages belong to."""
+    actor_type: str | None = None
+    actor_id: str | None = None
+    """The sender of a message; an answer has none."""

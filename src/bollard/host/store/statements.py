@@ -403,4 +403,6 @@ TRANSCRIPT: Final = select(
 )
 NARROWED: Final = {"role": "role = ?", "before_ms": "created_ms < ?", "after_ms": "created_ms > ?"}
 """The filters of a transcript query, by field."""
+OF_EVENTS: Final = "event_id IN (SELECT event.event_id FROM events event WHERE event.place = ?{narrowed})"
+"""Limits a transcript query to messages of some events of the place."""
 REVISION: Final = "SELECT version_num FROM alembic_version"

@@ -440,7 +440,20 @@ def _narrowed(query: TranscriptQuery) -> tuple[str, list[object]]:
     """The conditions that the query adds, and their values."""
     wanted = {name: getattr(query, name) for name in statements.NARROWED}
     conditions = [statements.NARROWED[name] for name, value in wanted.items() if value is not None]
-    return "".join(f" AND {condition}" for condition in conditions), [v for v in wanted.values() if v is not None]
+    values = [value for value in wanted.values() if value is not None]
+    if event := _event_conditions(query):
+        conditions.append(statements.OF_EVENTS.format(narrowed="".join(f" AND {each}" for each in event)))
+        values += [_place(query), *(query.event_types or ())]
+        values += [value for value in (query.actor_type, query.actor_id) if value is not None]
+    if query.actor_type is not None or query.actor_id is not None:
+        conditions.append("role = 'user'")  # an answer belongs to the event, but its sender did not write it
+    return "".join(f" AND {condition}" for condition in conditions), values
+
+
+def _event_conditions(query: TranscriptQuery) -> list[str]:
+    conditions = [f"event.type IN ({', '.join('?' for _ in query.event_types)})"] if query.event_types else []
+    names = (name for name in ("actor_type", "actor_id") if getattr(query, name) is not None)
+    return conditions + [f"event.{name} = ?" for name in names]
 
 
 def _window(query: TranscriptQuery) -> tuple[int, int]:

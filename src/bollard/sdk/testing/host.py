@@ -33,7 +33,7 @@ from bollard.sdk.testing.recording import Recording, ReplayedCalls
 from bollard.sdk.testing.run_api import RunApiHandler
 from bollard.sdk.testing.steering import Steer, SteeringQueue
 from bollard.sdk.testing.stores import Artifacts, Blobs, StateStore
-from bollard.sdk.testing.transcript import Events, HistoryEntry, Transcript
+from bollard.sdk.testing.transcript import Events, HistoryEntry, Transcript, text_of
 from bollard.sdk.testing.world import ChildAgents, KnowledgeBases, PlatformActions, Tools, World
 
 
@@ -161,8 +161,9 @@ class MemoryHost:
             steering=steerable and context.conversation is not None,
         )
         keys = scope_keys(context, runner_name)
+        self.world.transcript.receive(context)
         access, state, shortened = self.world.projection(context, grant, keys)
-        whole = add_grant(context, self.world.resources(grant), access, state)
+        whole = add_grant(context, self.world.resources(grant), access, state, permissions)
         if shortened:
             whole = whole.model_copy(update={"metadata": {**whole.metadata, "state_snapshot": shortened}})
         own_id = protocol.runner_id("local", "test", runner_name)
@@ -206,6 +207,8 @@ class MemoryHost:
         ledger = self._ledgers[run_id]
         ledger.closed = True
         status, code, error = ledger.verdict(cancel_reason)
+        texts = [text_of(message.content) for message in ledger.assembly.messages]
+        self.world.transcript.answer(ledger.context, texts, self.clock.now())
         kept = self.world.artifacts.kept
         mine = [name for name, held in kept.items() if held.metadata.run_id == run_id]
         return RunOutcome(

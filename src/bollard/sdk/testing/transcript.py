@@ -1,8 +1,11 @@
 """History and events of the in-memory host: pages with opaque cursors, and search. Items of a page are oldest first."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from bollard import protocol
 from bollard.protocol import Shape, limits
@@ -52,12 +55,23 @@ def _size(item: Shape) -> int:
     return len(item.model_dump_json().encode()) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The event that a message belongs to. The defaults are those of scripted history."""
+
+    event_type: str = "message.received"
+    actor_type: str | None = "user"
+    actor_id: str | None = "user-1"
+
+
 class Transcript:
     """The messages of one conversation."""
 
     def __init__(self, entries: Iterable[HistoryEntry], conversation_id: str) -> None:
         self.conversation_id = conversation_id
         self.items: list[protocol.TranscriptItem] = []
+        self.origins: dict[str, Origin] = {}
+        """By event, for messages of runs."""
         for entry in entries:
             self.add(entry)
 
@@ -87,6 +101,33 @@ class Transcript:
             )
         )
 
+    def receive(self, context: protocol.AgentRunContext) -> None:
+        """Add the message of a run, as a host does before the run starts."""
+        actor, event, given = context.actor, context.event, context.input
+        if context.conversation is None or (given.text is None and not given.contents):
+            return
+        self.origins[event.event_id] = Origin(
+            event.event_type, actor.actor_type if actor else None, actor.actor_id if actor else None
+        )
+        self._say(event.event_id, "user", context.input.text, context.trigger.timestamp)
+
+    def answer(self, context: protocol.AgentRunContext, texts: Iterable[str], at: float) -> None:
+        """Add the completed messages of a run whose message was added."""
+        for text in texts if context.event.event_id in self.origins else ():
+            self._say(context.event.event_id, "assistant", text, at)
+
+    def _say(self, event_id: str, role: str, text: str | None, at: float | None) -> None:
+        self.add(
+            protocol.TranscriptItem(
+                transcript_id=f"transcript-{len(self.items) + 1}",
+                event_id=event_id,
+                conversation_id=self.conversation_id,
+                role=role,
+                content=text,
+                created_at=at,
+            )
+        )
+
     def page(self, request: protocol.HistoryPageQuery) -> protocol.HistoryPage:
         """Items between the cursors, from the newest end, or from the oldest with `forward`."""
         if request.conversation_id not in (None, self.conversation_id):
@@ -107,21 +148,39 @@ class Transcript:
             next_cursor=(ends[0] if backward else ends[1]) if has_more else None,
             prev_cursor=ends[1] if backward else ends[0],
             has_more=has_more,
-            total_count=len(self.items),
         )
 
     def search(self, request: protocol.HistorySearch) -> protocol.HistorySearchResult:
-        """Items that share words with the query, best first."""
-        wanted: Mapping[str, Any] = request.filters or {}
-        scored = [
-            (overlap(request.query, item.content or ""), item)
-            for item in self.items
-            if all(getattr(item, name, item.metadata.get(name)) == value for name, value in wanted.items())
+        """Items that contain every word of the query, newest first."""
+        filters = _filters(request)
+        if filters.conversation_id not in (None, self.conversation_id):
+            raise api_failure("not_found", f"no conversation {filters.conversation_id}")
+        found = [
+            item
+            for item in reversed(self.items)
+            if self._matches(item, filters) and overlap(request.query, item.content or "") == 1.0
         ]
-        hits = [item for score, item in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
-        return protocol.HistorySearchResult(
-            items=tuple(hits[: request.top_k]), total_count=len(hits), query=request.query
+        return protocol.HistorySearchResult(items=tuple(found[: request.top_k]), query=request.query)
+
+    def _matches(self, item: protocol.TranscriptItem, filters: protocol.HistoryFilters) -> bool:
+        origin = self.origins.get(item.event_id, Origin())
+        sender = (origin.actor_type, origin.actor_id) if item.role == "user" else (None, None)
+        return (
+            filters.role in (None, item.role)
+            and (filters.event_types is None or origin.event_type in filters.event_types)
+            and filters.actor_type in (None, sender[0])
+            and filters.actor_id in (None, sender[1])
+            and (filters.before is None or (item.created_at or 0) < filters.before)
+            and (filters.after is None or (item.created_at or 0) > filters.after)
         )
+
+
+def _filters(request: protocol.HistorySearch) -> protocol.HistoryFilters:
+    try:
+        return protocol.HistoryFilters.from_wire(request.filters or {})
+    except ValidationError as error:
+        field, problem = protocol.first_problem(error)
+        raise api_failure("invalid_argument", f"filters.{field}: {problem}", {"field": f"filters.{field}"}) from error
 
 
 class Events:
@@ -151,8 +210,5 @@ class Events:
         items = _fit_page(earlier[-request.limit :], newest=True)
         has_more = len(items) < len(earlier)
         return protocol.EventPage(
-            items=tuple(items),
-            next_cursor=items[0].cursor if has_more else None,
-            has_more=has_more,
-            total_count=len(self.items),
+            items=tuple(items), next_cursor=items[0].cursor if has_more else None, has_more=has_more
         )

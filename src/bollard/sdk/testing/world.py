@@ -274,7 +274,7 @@ class World:
                 "latest_cursor": items[-1].cursor if items else None,
                 "transcript_seq": len(items),
                 "event_seq": len(self.events.items) + 1,
-                "has_history_before": bool(items),
+                "has_history_before": any(item.event_id != context.event.event_id for item in items),
                 "available_apis": grant.available_apis,
             }
         )

@@ -34,6 +34,8 @@ from bollard.host.runs.event import NewEvent, ReplyRoute
 from bollard.protocol import JsonObject, JsonValue
 from bollard.wire import FrameError, decode
 
+_NAMED_ABILITIES: Final = {"supports_streaming", "supports_edit", "supports_reaction", "max_message_size"}
+"""Abilities with a field of their own in the context of a run."""
 MEDIA_TYPES: Final = ("application/json", STRUCTURED, BATCH)
 
 
@@ -216,6 +218,7 @@ def through_channel(event: NewEvent, channel: SavedChannel, target: str = "") ->
             supports_edit=abilities.supports_edit,
             supports_reaction=abilities.supports_reaction,
             max_message_size=abilities.max_message_size,
+            platform_capabilities=abilities.model_dump(mode="json", exclude=_NAMED_ABILITIES),
         )
     return replace(
         event,

@@ -151,6 +151,7 @@ class Runs(DeclaredResource):
             data=body.data,
             traceparent=traceparent_of(request),
             attachments=await self._attachments.of(body.input, place, sent),
+            details=body.details,
         )
         streamed = not outside and "text/event-stream" in request.headers.get("accept", "")
         accepted = await self._intake.accept(event, body.agent, watch=streamed, external=outside, fresh=chosen is None)

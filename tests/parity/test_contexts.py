@@ -1,0 +1,185 @@
+"""The same scenarios on a real host and on the in-memory host of the SDK: contexts and answers agree field by field."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.host.http.conftest import Client, HostThread
+from tests.local_agent.host_kit import own_database
+from tests.parity.mirror import NEEDS, mirror
+
+from bollard import protocol
+from bollard.host.settings import Settings
+from bollard.sdk.testing import MemoryHost
+
+CONVERSATION = "conversation-1"
+OWN = {
+    *("run_id", "event.event_id", "trigger.timestamp", "context.latest_cursor"),
+    *("context.transcript_seq", "context.event_seq", "conversation.workspace_id"),
+    *("runtime.host_version", "runtime.deadline_at", "runtime.static_refs.access.sha256"),
+    "runtime.static_refs.tools.sha256",
+}
+"""Fields that both hosts fill, each with its own value."""
+TRACED = {"runtime.trace_id", "runtime.traceparent"}
+"""Fields that only a host with a tracer fills."""
+
+SCENARIOS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a plain message": ({}, {}),
+    "a message of a named person": (
+        {"actor": {"id": "ann", "name": "Ann", "metadata": {"team": "desk"}}},
+        {"actor_id": "ann", "actor_name": "Ann", "actor_metadata": {"team": "desk"}},
+    ),
+    "a message in a thread of a group": (
+        {"thread": "t1", "bot": "porter", "launcher": {"type": "group", "id": "g1"}, "session": "s1"},
+        {"thread_id": "t1", "bot_id": "porter", "launcher_type": "group", "launcher_id": "g1", "session_id": "s1"},
+    ),
+    "a message with a language and a time zone": (
+        {"locale": "zh_Hans", "timezone": "Asia/Shanghai"},
+        {"locale": "zh_Hans", "timezone": "Asia/Shanghai"},
+    ),
+    "an event about a ticket": (
+        {"type": "ticket.opened", "subject_type": "ticket", "subject_id": "7", "subject_data": {"title": "Door"}},
+        {
+            "event_type": "ticket.opened",
+            "subject": protocol.SubjectContext(subject_type="ticket", subject_id="7", data={"title": "Door"}),
+        },
+    ),
+    "an event of a platform": (
+        {"type": "reaction.added", "source_event_type": "im.reaction", "time": 1794735484.5},
+        {"event_type": "reaction.added", "source_event_type": "im.reaction", "event_time": 1794735484.5},
+    ),
+}
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    """A document as one level: the path of each leaf, and its value."""
+    if not isinstance(value, dict) or not value:
+        return {path: value}
+    return {k: v for name, inner in value.items() for k, v in flat(inner, f"{path}.{name}".lstrip(".")).items()}
+
+
+class RealHost:
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.number = 0
+
+    def send(self, text: str | None, data: dict[str, Any], **event: Any) -> dict[str, Any]:
+        self.number += 1
+        body = {"source": "desk", "id": f"event-{self.number}", "type": "message.received", "agent": "looking-glass"}
+        body |= {"actor": {"id": "user-1"}, "text": text, "data": data, **event}
+        answer = self.client.post("/api/v1/events", body)
+        assert answer.status == 202, answer.body
+        records = self.client.read(answer.json["run_id"])
+        (said,) = [each.data["data"]["message"]["content"] for each in records if each.type == "message.completed"]
+        return {} if said == "noted" else json.loads(said)
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
+def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHost]:
+    if request.param == "sqlite":
+        yield from _started(tmp_path_factory, "")
+        return
+    with own_database() as database:
+        yield from _started(tmp_path_factory, database)
+
+
+def _started(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[RealHost]:
+    data = tmp_path_factory.mktemp("parity") / "data"
+    plugin = Path(__file__).with_name("mirror.py")
+    host = HostThread(
+        Settings(data=data, database=database, plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
+    )
+    assert host.token is not None
+    client = Client(host.port, host.token)
+    client.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
+    client.save_agent("looking-glass", "mirror/default", access={"permissions": NEEDS}, state={"enabled": True})
+    yield RealHost(client)
+    host.stop()
+
+
+def remembered(host: MemoryHost, text: str | None, data: dict[str, Any], **occasion: Any) -> dict[str, Any]:
+    delivery = protocol.DeliveryContext(surface="api", supports_streaming=True)
+    occasion = {"source": "webhook", "event_source": "desk", "delivery": delivery, **occasion}
+    outcome = asyncio.run(host.run(mirror, text, event_data=data, **occasion))
+    assert outcome.status == "completed", outcome.error
+    return {} if outcome.text == "noted" else json.loads(outcome.text)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_contexts_of_both_hosts_have_the_same_fields(real: RealHost, name: str) -> None:
+    event, occasion = SCENARIOS[name]
+    conversation = f"{CONVERSATION}-{name}"
+    theirs = flat(real.send("hello", {}, conversation=conversation, **event)["context"])
+    ours = flat(remembered(MemoryHost(), "hello", {}, conversation_id=conversation, **occasion)["context"])
+
+    assert set(theirs) - TRACED == set(ours)
+    differing = {path for path in ours if path not in OWN and ours[path] != theirs[path]}
+    assert {path: (ours[path], theirs[path]) for path in differing} == {}
+
+
+SEARCHES: dict[str, dict[str, Any]] = {
+    "all words": {"query": "blue whale"},
+    "messages of people": {"query": "whale", "filters": {"role": "user"}},
+    "messages of one person": {"query": "whale", "filters": {"actor_type": "user", "actor_id": "user-1"}},
+    "messages of another person": {"query": "whale", "filters": {"actor_id": "ann"}},
+    "an event type": {"query": "whale", "filters": {"event_types": ["message.received"]}},
+    "another event type": {"query": "whale", "filters": {"event_types": ["ticket.opened"]}},
+    "a time before everything": {"query": "whale", "filters": {"before": 1.0}},
+    "a time after everything": {"query": "whale", "filters": {"after": 4e9}},
+    "an unknown conversation": {"query": "whale", "filters": {"conversation_id": "elsewhere"}},
+    "an unknown filter": {"query": "whale", "filters": {"colour": "blue"}},
+    "an empty list of types": {"query": "whale", "filters": {"event_types": []}},
+}
+
+
+def said(outcome: dict[str, Any]) -> Any:
+    """What both hosts must agree on: the error, or role and text of each message."""
+    items = outcome.get("items")
+    return outcome if items is None else [(item["role"], item["content"]) for item in items]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_of_the_history_finds_the_same_on_both_hosts(real: RealHost, name: str) -> None:
+    conversation, calls = f"search-{name}", [{"action": "history.search", "params": SEARCHES[name]}]
+    memory = MemoryHost()
+
+    def ask(text: str, data: dict[str, Any]) -> tuple[Any, Any]:
+        theirs = real.send(text, data, conversation=conversation)
+        return theirs, remembered(memory, text, data, conversation_id=conversation)
+
+    ask("a blue whale passed", {"quiet": True})
+    ask("a grey whale followed", {"quiet": True})
+    theirs, ours = ask("which one came first?", {"calls": calls})
+    assert sorted(map(str, said(theirs["outcomes"][0]))) == sorted(map(str, said(ours["outcomes"][0])))
+
+
+def test_pages_of_history_and_events_agree(real: RealHost) -> None:
+    pages = [
+        {"action": "history.page", "params": {}},
+        {"action": "history.page", "params": {"limit": 2}},
+        {"action": "history.page", "params": {"limit": 1, "direction": "forward"}},
+        {"action": "history.page", "params": {"conversation_id": "elsewhere"}},
+        {"action": "history.page", "params": {"limit": 0}},
+    ]
+    memory = MemoryHost()
+    for text, data in (("one", {"quiet": True}), ("two", {"quiet": True}), ("three", {"calls": pages})):
+        theirs = real.send(text, data, conversation="pages")
+        ours = remembered(memory, text, data, conversation_id="pages")
+    assert [said(each) for each in theirs["outcomes"]] == [said(each) for each in ours["outcomes"]]
+    more = [[each.get("has_more") for each in host["outcomes"]] for host in (theirs, ours)]
+    assert more[0] == more[1]
+
+
+def test_events_of_the_conversation_agree(real: RealHost) -> None:
+    page, memory = [{"action": "events.page", "params": {}}], MemoryHost()
+    for text, data in (("one", {"quiet": True}), ("two", {"calls": page})):
+        theirs = real.send(text, data, conversation="events")
+        ours = remembered(memory, text, data, conversation_id="events")
+    differs = {"event_id", "seq", "cursor", "created_at", "workspace_id"}
+    (theirs,), (ours,) = theirs["outcomes"], ours["outcomes"]
+    assert [flat(item).keys() for item in theirs["items"]] == [flat(item).keys() for item in ours["items"]]
+    for one, other in zip(theirs["items"], ours["items"], strict=True):
+        assert {name for name in one if name not in differs and one[name] != other[name]} == set()
