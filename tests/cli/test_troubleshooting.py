@@ -34,19 +34,19 @@ ELSEWHERE = {
     ),
     "Records of reads are missing": (
         "tests/host/runs/test_live.py",
-        "test_code_of_a_run_that_has_another_owner_costs_its_worker_if_it_does_not_stop",
+        "test_code_of_a_run_with_another_owner_costs_its_worker_unless_it_stops",
     ),
     "Runs wait": (
         "tests/host/http/test_draining.py",
-        "test_what_waits_stays_on_disk_while_the_host_drains_and_starts_when_it_takes_work_again",
+        "test_queued_runs_stay_on_disk_during_a_drain_and_start_afterwards",
     ),
     "An answer does not reach its channel": (
         "tests/host/http/test_channels.py",
-        "test_a_program_that_refuses_is_told_of_in_the_deliveries",
+        "test_a_program_that_refuses_a_message_shows_in_the_deliveries",
     ),
     "The witness takes no heads": (
         "tests/host/http/test_audit.py",
-        "test_a_host_whose_witness_is_down_goes_on_says_so_and_records_the_gap_when_it_is_back",
+        "test_a_host_without_its_witness_continues_warns_and_records_the_gap_later",
     ),
 }
 """Entries whose fault needs more than a command: the module and the test that bring it about."""

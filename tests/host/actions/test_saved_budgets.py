@@ -51,7 +51,7 @@ async def test_a_restart_does_not_reset_daily_budgets(books: Any, journal: Any) 
     assert caught.value.details["budget"] == "actor"
 
 
-async def test_the_next_day_begins_anew_also_after_a_restart(books: Any, journal: Any) -> None:
+async def test_the_next_day_has_a_new_budget_also_after_a_restart(books: Any, journal: Any) -> None:
     clock = ManualClock()
     budgets, kept = await books(clock)
     budgets.reserve(CONTEXT, POLICY, Cost(calls=3))
@@ -62,7 +62,7 @@ async def test_the_next_day_begins_anew_also_after_a_restart(books: Any, journal
     budgets.reserve(CONTEXT, POLICY, Cost(calls=3))
 
 
-async def test_only_what_changed_is_saved_and_what_could_not_be_is_tried_again(books: Any, journal: Any) -> None:
+async def test_only_changed_budgets_are_saved_and_unsaved_ones_are_saved_again(books: Any, journal: Any) -> None:
     budgets, _ = await books(ManualClock())
     assert budgets.changed(10) == {}
     budgets.reserve(CONTEXT, POLICY, Cost(calls=1)).release()

@@ -251,7 +251,7 @@ class Approvals(RuleBasedStateMachine):
         assert [each for each, times in collections.Counter(said["decided"]).items() if times > 1] == []
 
 
-def test_nothing_is_done_without_a_yes_or_twice_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_call_runs_without_an_approval_or_twice_in_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     # Runs of an incarnation that was killed never end there: nobody waits for their last words.
     monkeypatch.setattr(dispatcher, "LAST_WORDS_S", 0.05)
     run_state_machine_as_test(

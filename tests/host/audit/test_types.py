@@ -73,7 +73,7 @@ def texts_passed(tree: ast.AST) -> Iterator[str]:
 
 
 @for_each("kind", WRITTEN_IN)
-def test_a_type_of_record_is_written_where_this_table_says(kind: str) -> None:
+def test_each_record_type_is_written_in_the_module_of_the_table(kind: str) -> None:
     path = HOST / WRITTEN_IN[kind]
     found = set(texts_passed(ast.parse(path.read_text(encoding="utf-8"))))
     family = f"{kind.partition('.')[0]}.*"
@@ -106,7 +106,7 @@ def kinds_recorded(tree: ast.AST) -> Iterator[str]:
                     yield text
 
 
-def test_every_kind_of_record_that_the_code_writes_is_in_the_list_of_kinds() -> None:
+def test_every_record_type_in_the_code_is_in_the_list_of_types() -> None:
     found: set[str] = set()
     for path in HOST.rglob("*.py"):
         found |= set(kinds_recorded(ast.parse(path.read_text(encoding="utf-8"))))
@@ -115,7 +115,7 @@ def test_every_kind_of_record_that_the_code_writes_is_in_the_list_of_kinds() -> 
     assert WRITTEN_IN.keys() <= KINDS
 
 
-def test_nothing_that_the_table_says_is_still_to_come_is_there() -> None:
+def test_no_future_record_type_of_the_table_is_written_yet() -> None:
     sources = [path.read_text(encoding="utf-8") for path in HOST.rglob("*.py") if path.name != "severity.py"]
     there = {kind for kind in OUTPOSTS for text in sources if f'"{kind}"' in text}
     assert not there, f"{there} are written now: give them a line in WRITTEN_IN"

@@ -103,7 +103,9 @@ def test_many_heads_leave_in_requests_of_a_limited_size(served: Served) -> None:
     assert served.path.read_bytes() == line * count
 
 
-def test_a_witness_that_does_not_take_lines_says_why(served: Served, answering: Callable[..., str]) -> None:
+def test_a_witness_that_refuses_lines_is_reported_with_its_reason(
+    served: Served, answering: Callable[..., str]
+) -> None:
     with pytest.raises(OSError, match="answered POST with 401"):
         WitnessHttp(served.url, "other").append(b"{}\n")
     with pytest.raises(OSError, match="answered GET with 401"):
@@ -127,7 +129,7 @@ def test_a_witness_that_does_not_take_lines_says_why(served: Served, answering: 
         list(WitnessHttp(answering(cut), within_s=WITHIN_S).lines())
 
 
-def test_a_line_that_a_full_disk_cut_off_does_not_spoil_the_next_one(served: Served, tmp_path: Path) -> None:
+def test_a_line_truncated_by_a_full_disk_does_not_spoil_the_next_one(served: Served, tmp_path: Path) -> None:
     head = b'{"n":1}\n'
     served.path.write_bytes(head + b'{"n":')
     WitnessHttp(served.url, TOKEN).append(head)

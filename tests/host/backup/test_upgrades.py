@@ -86,14 +86,14 @@ def _without_lease(row):
     return tuple(value for name, value in zip(RunRow.__struct_fields__, row, strict=True) if name not in LEASE)
 
 
-def test_what_people_saved_before_the_upgrade_passes_the_check_of_a_start(past, upgraded):
+def test_saved_resources_from_before_the_upgrade_pass_the_startup_check(past, upgraded):
     check_saved(upgraded, load_or_make_signing_key(past.source.data / "keys" / "heads.ed25519"))
     assert len(upgraded.newest_saved()) >= 2
     if past.revision >= "0003":
         assert upgraded.all_kept("secret"), "what was kept before carries an HMAC now"
 
 
-def test_every_earlier_revision_has_its_databases_here():
+def test_every_earlier_revision_has_stored_databases():
     """Whoever adds a revision adds what the one before it left, by `fixtures/make_previous.py`."""
     assert (*REVISIONS, schema.REVISION) == tuple(f"{number:04}" for number in range(1, len(REVISIONS) + 2))
 

@@ -68,7 +68,7 @@ def elsewhere(target, clock):
     return target
 
 
-def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_chain(past, elsewhere, clock, tmp_path):
+def test_a_workspace_is_imported_with_its_runs_messages_contents_and_chain(past, elsewhere, clock, tmp_path):
     report = exported(past.source, tmp_path / "w.zip", clock)
     assert (report.missing, report.withheld) == ((), 0)
     came = imported(tmp_path / "w.zip", elsewhere, clock)
@@ -102,7 +102,7 @@ def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_
     assert again.verified.unknown_heads == 0  # also what the other host's key signed
 
 
-def test_the_content_of_an_artifact_that_is_gone_does_not_leave(make_past, clock, tmp_path):
+def test_the_content_of_a_deleted_or_expired_artifact_is_not_exported(make_past, clock, tmp_path):
     past = make_past("sqlite")
     blobs = BlobStore(past.source.data / "blobs")
     kept, brief, deleted, shared = (blobs.put(each) for each in (b"kept", b"brief", b"deleted", b"shared"))
@@ -131,7 +131,7 @@ def test_the_content_of_an_artifact_that_is_gone_does_not_leave(make_past, clock
     assert report.missing == ()
 
 
-def test_a_workspace_that_is_there_is_not_merged_into(past, clock, tmp_path):
+def test_an_existing_workspace_is_not_merged_into(past, clock, tmp_path):
     exported(past.source, tmp_path / "w.zip", clock)
     with closing(past.open()) as store:
         before = store.dump_projections()
@@ -142,7 +142,7 @@ def test_a_workspace_that_is_there_is_not_merged_into(past, clock, tmp_path):
         assert store.dump_projections() == before
 
 
-def test_only_the_named_workspace_leaves_and_no_key_password_or_session_does(make_past, clock, tmp_path):
+def test_only_the_named_workspace_is_exported_without_keys_passwords_and_sessions(make_past, clock, tmp_path):
     past = make_past("sqlite")
     key = {"kind": "key", "id": "k1", "action": "saved", "revision": 1, "body": {"sha256": SECRET}, "by": "admin-token"}
     user = {"kind": "user", "id": "ann", "action": "saved", "revision": 1, "body": {"role": "admin"}, "by": "x"}
@@ -175,7 +175,7 @@ def test_only_the_named_workspace_leaves_and_no_key_password_or_session_does(mak
         assert store.policies("key", "default") == []
 
 
-def test_an_agent_goes_along_without_what_may_be_a_secret(make_past, clock, tmp_path):
+def test_an_agent_is_exported_without_possible_secrets(make_past, clock, tmp_path):
     past = make_past("sqlite")
     with closing(past.open()) as store:
         (saved,) = store.policies("agent", "default")
@@ -250,7 +250,7 @@ def test_a_forged_archive_cannot_reach_another_workspace(make_past, clock, tmp_p
         assert store.dump_projections() == before
 
 
-def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_lines, clock, tmp_path):
+def test_deltas_of_a_run_outside_the_archive_are_refused(make_past, with_lines, clock, tmp_path):
     past = make_past("sqlite")
     exported(past.source, tmp_path / "w.zip", clock)
 
@@ -265,7 +265,7 @@ def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_
         assert list(all_records(store)) == []
 
 
-def test_nothing_is_imported_behind_an_end_of_the_log_that_was_changed(make_past, clock, tmp_path):
+def test_an_import_behind_a_changed_end_of_the_log_is_refused(make_past, clock, tmp_path):
     exported(make_past("sqlite").source, tmp_path / "w.zip", clock)
     target = BackupSource(database="", data=tmp_path / "there")
     imported(tmp_path / "w.zip", target, clock)
@@ -313,7 +313,7 @@ def test_an_export_is_not_restored_and_a_changed_one_is_not_imported(make_past, 
         assert reader.manifest.workspace == "default"
 
 
-def test_files_of_a_workspace_come_along_and_those_that_were_deleted_do_not(past, elsewhere, clock, tmp_path):
+def test_files_of_a_workspace_are_exported_and_deleted_files_are_not(past, elsewhere, clock, tmp_path):
     blobs = BlobStore(past.source.data / "blobs")
     kept, gone = (
         {

@@ -186,7 +186,7 @@ class Street:
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(policies=st.tuples(agents, agents), bodies=st.lists(bindings, max_size=6), limits=shares, plan=steps)
-async def test_what_resolve_says_of_an_event_is_what_becomes_of_it(
+async def test_the_preview_of_an_event_matches_its_dispatch(
     rooms: Any, clock: ManualClock, policies: Any, bodies: list[JsonObject], limits: QueueLimits, plan: Any
 ) -> None:
     street = Street(await rooms(MemoryStore(clock), queue=limits))
@@ -201,9 +201,7 @@ async def test_what_resolve_says_of_an_event_is_what_becomes_of_it(
             await street.end(running[0], street.room.answer)
 
 
-async def test_a_host_that_takes_nothing_new_says_so_of_an_event_that_it_is_asked_about(
-    rooms: Any, clock: ManualClock
-) -> None:
+async def test_a_draining_host_says_so_in_the_preview_of_an_event(rooms: Any, clock: ManualClock) -> None:
     street = Street(await rooms(MemoryStore(clock)))
     saved([{"agent_id": "parrot"}], street.stage.bindings)
     street.stage.dispatcher.draining = True

@@ -25,7 +25,7 @@ def drained(settings: Settings, start_host: Any, client_of: Any, tmp_path: Any) 
     return host, client
 
 
-def test_an_operator_drains_a_host_and_takes_it_back(drained: Any) -> None:
+def test_an_operator_drains_a_host_and_resumes_it(drained: Any) -> None:
     _, client = drained
     first = client.post("/api/v1/runs", {"agent": "parrot", "id": "one", "input": {"text": "hi"}})
     client.read(first.json["run_id"])
@@ -52,7 +52,7 @@ def test_an_operator_drains_a_host_and_takes_it_back(drained: Any) -> None:
     assert client.ended(client.say("back"))["status"] == "completed"
 
 
-def test_what_waits_stays_on_disk_while_the_host_drains_and_starts_when_it_takes_work_again(
+def test_queued_runs_stay_on_disk_during_a_drain_and_start_afterwards(
     settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     host = start_host(replace(settings, data=tmp_path, runs_at_once=1))
@@ -68,7 +68,7 @@ def test_what_waits_stays_on_disk_while_the_host_drains_and_starts_when_it_takes
     assert client.ended(second)["status"] == "completed"
 
 
-def test_a_bad_word_about_draining_changes_nothing(drained: Any) -> None:
+def test_an_invalid_drain_request_changes_nothing(drained: Any) -> None:
     _, client = drained
     for body in ({"draining": "maybe"}, {"drain": True}, b"[]"):
         answer = client.post("/api/v1/host/drain", body)
@@ -78,7 +78,7 @@ def test_a_bad_word_about_draining_changes_nothing(drained: Any) -> None:
     assert client.get("/readyz").status == 200
 
 
-def test_while_a_host_stops_it_says_so_and_its_readers_are_told(
+def test_a_stopping_host_reports_it_and_its_readers_are_notified(
     settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     host = start_host(replace(settings, data=tmp_path, runs_at_once=1, grace_s=20.0))

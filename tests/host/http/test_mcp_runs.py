@@ -57,7 +57,7 @@ def connect(api: Any, name: str, mode: str, **terms: Any) -> dict[str, Any]:
     return answer.json["tools"][0]
 
 
-def test_a_run_calls_a_tool_that_was_agreed_to_and_granted_and_no_other(api: Any) -> None:
+def test_a_run_calls_only_consented_and_granted_tools(api: Any) -> None:
     api.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
     tool = connect(api, "plain", "plain", risk="low", flow=NO_FLOW, effects="none")
     connect(api, "dies", "dies", risk="low", flow=NO_FLOW)

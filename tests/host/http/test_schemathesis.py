@@ -87,7 +87,7 @@ def explore(asked: Asked, *options: str, config: Path = HERE / "schemathesis.tom
 
 
 @pytest.mark.parametrize("phase", ["examples,coverage", "fuzzing"])
-def test_whatever_is_asked_is_answered_as_the_description_says(asked: Asked, phase: str) -> None:
+def test_every_generated_request_gets_a_documented_answer(asked: Asked, phase: str) -> None:
     """No 5xx, no undocumented answer; what does not fit the schema is refused, and so is whoever has no token."""
     said = explore(asked, "--phases", phase, "--max-examples", str(EXAMPLES))
     assert "Tested: 0" not in said
@@ -98,7 +98,7 @@ def only(*names: str) -> list[str]:
 
 
 @pytest.mark.smoke
-def test_a_run_is_read_and_stopped_by_what_its_creation_answered(asked: Asked) -> None:
+def test_a_run_is_read_and_stopped_by_the_links_of_its_creation(asked: Asked) -> None:
     said = explore(asked, "--phases", "stateful", *only(*RUN_OPERATIONS))
     assert f"{len(RUN_OPERATIONS) - 1} covered" in said
 
@@ -106,7 +106,9 @@ def test_a_run_is_read_and_stopped_by_what_its_creation_answered(asked: Asked) -
 @pytest.mark.parametrize(
     "names", [("appendRunResults", "steerRun", "explainRunGrant"), ("revokeRunGrant", "finalizeRun")], ids="-".join
 )
-def test_whatever_is_asked_of_a_run_that_is_active_is_answered_too(asked: Asked, names: tuple[str, ...]) -> None:
+def test_every_generated_request_to_an_active_run_gets_a_documented_answer(
+    asked: Asked, names: tuple[str, ...]
+) -> None:
     """A run that nobody executes: it goes on until a request ends it."""
     run_id = _external_run(asked, "-".join(names))
     config = asked.folder / f"{run_id}.toml"
@@ -123,7 +125,7 @@ def _external_run(asked: Asked, conversation: str) -> str:
         return json.load(answer)["run_id"]
 
 
-def test_nothing_failed_inside_the_host(asked: Asked) -> None:
+def test_no_generated_request_failed_inside_the_host(asked: Asked) -> None:
     """Runs behind the tests above: a mistake of ours that was answered politely is in the log."""
     log = (asked.folder / "log").read_text(encoding="utf-8")
     assert "a request failed" not in log

@@ -102,9 +102,7 @@ def audited(api: Client, count: int, **room: str) -> list[Any]:
         assert time.monotonic() < give_up_at, answer
 
 
-def test_a_base_is_put_in_order_for_a_run_at_the_runs_cost_and_within_the_budget_of_all(
-    api: Client, there: Provider
-) -> None:
+def test_a_rerank_for_a_run_is_charged_to_the_run_within_all_budgets(api: Client, there: Provider) -> None:
     harbour(api, there)
     access = {
         "permissions": {"knowledge_bases": ["list", "retrieve"]},
@@ -141,7 +139,7 @@ def test_a_base_is_put_in_order_for_a_run_at_the_runs_cost_and_within_the_budget
     assert len(there.asked) == CALLS_A_DAY
 
 
-def test_who_tries_a_model_is_in_the_audit_and_the_workspace_pays(api: Client, there: Provider) -> None:
+def test_a_model_test_is_in_the_audit_and_charged_to_the_workspace(api: Client, there: Provider) -> None:
     room = {"bollard_workspace": "tight"}
     assert api.put("/api/v1/workspaces/tight", {}).status == 201
     saved(api, there, "small", "openai-chat", **room)

@@ -36,9 +36,7 @@ def cut(content: bytes, *at: int) -> list[bytes]:
     return [content[first:behind] for first, behind in itertools.pairwise(places)]
 
 
-async def test_a_secret_that_is_cut_over_pieces_of_an_upload_is_refused_with_the_piece_that_completes_it(
-    memory_house: Any,
-) -> None:
+async def test_a_secret_split_over_pieces_of_an_upload_is_refused_with_its_last_piece(memory_house: Any) -> None:
     run = await memory_house.begin()
     memory_house.redactor.add("default", SECRET)
     content = f"x {SECRET} y".encode()
@@ -56,7 +54,7 @@ async def test_a_secret_that_is_cut_over_pieces_of_an_upload_is_refused_with_the
     assert in_base64[0] is not None
 
 
-async def test_an_upload_that_was_refused_a_piece_goes_on_without_it(memory_house: Any) -> None:
+async def test_an_upload_continues_without_a_refused_piece(memory_house: Any) -> None:
     run = await memory_house.begin()
     memory_house.redactor.add("default", SECRET)
     first, second = cut(SECRET.encode(), 7)
@@ -76,7 +74,7 @@ async def test_an_upload_that_was_refused_a_piece_goes_on_without_it(memory_hous
     assert made["size_bytes"] == len(first + b" and no more")
 
 
-async def test_a_secret_that_is_sent_again_in_part_or_becomes_one_meanwhile_is_refused(memory_house: Any) -> None:
+async def test_a_secret_split_over_a_repeated_piece_or_registered_later_is_refused(memory_house: Any) -> None:
     run = await memory_house.begin()
     first, second = cut(SECRET.encode(), 7)
     upload = (await memory_house.ask(run, "artifacts.begin", name="a", mime_type="text/plain"))["upload_id"]
@@ -92,7 +90,7 @@ async def test_a_secret_that_is_sent_again_in_part_or_becomes_one_meanwhile_is_r
     assert memory_house.blobs.received_bytes(upload) == first
 
 
-async def test_pieces_of_a_secret_that_come_at_once_are_judged_one_after_the_other(memory_house: Any) -> None:
+async def test_concurrent_pieces_of_a_secret_are_checked_in_order(memory_house: Any) -> None:
     run = await memory_house.begin()
     memory_house.redactor.add("default", SECRET)
     pieces = cut(SECRET.encode(), 5, 9, 14)

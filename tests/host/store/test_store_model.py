@@ -280,7 +280,7 @@ class StoreModel(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("examples", [10, pytest.param(50, marks=pytest.mark.full)])
-def test_both_databases_answer_the_same(postgres_store, empty_postgres_tables, examples) -> None:
+def test_both_databases_give_the_same_answers(postgres_store, empty_postgres_tables, examples) -> None:
     run_state_machine_as_test(
         lambda: StoreModel(postgres_store, empty_postgres_tables),
         settings=settings(
