@@ -36,7 +36,7 @@ async def _under_way(host, path):
 
 
 @pytest.mark.smoke
-async def test_a_call_whose_host_was_killed_happened_once_and_its_outcome_is_unknown(host, tmp_path, repeats):
+async def test_a_call_of_a_killed_host_happened_once_and_its_outcome_is_unknown(host, tmp_path, repeats):
     await _granted(host)
     for number in range(repeats):
         path = tmp_path / f"mark{number}"

@@ -181,7 +181,7 @@ async def families(make_host, make_chaos, plugin_path, tmp_path):
 
 
 @pytest.mark.requirement("P05-27", "P05-29", "P06-16")
-async def test_a_family_of_runs_has_one_end_each_whenever_the_host_dies(families, seed, rounds):
+async def test_each_run_of_a_family_has_one_end_whenever_the_host_dies(families, seed, rounds):
     host = families.host
     for kill in kills(seed, rounds):
         await host.start("" if kill == INSTANT else kill)

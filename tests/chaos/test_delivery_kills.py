@@ -115,7 +115,7 @@ def points(seed, rounds):
 
 
 @pytest.mark.parametrize("dedupe", ["native", "none"])
-async def test_answers_leave_as_often_as_their_channel_allows_whenever_the_host_dies(
+async def test_answers_are_sent_as_often_as_their_channel_allows_whenever_the_host_dies(
     make_host, scripted, receiver, seed, rounds, dedupe
 ):
     chat = Chat(make_host(scripted), receiver, dedupe)
@@ -158,7 +158,7 @@ async def test_answers_leave_as_often_as_their_channel_allows_whenever_the_host_
         ("none", "delivery.after_send:1", "unknown", 1),
     ],
 )
-async def test_what_becomes_of_the_one_answer_that_was_leaving(
+async def test_the_outcome_of_an_answer_in_flight_follows_the_dedupe_of_its_channel(
     make_host, scripted, receiver, dedupe, point, status, arrivals
 ):
     chat = Chat(make_host(scripted), receiver, dedupe)

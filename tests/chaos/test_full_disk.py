@@ -96,7 +96,7 @@ async def _until_taken(chaos):
             await asyncio.sleep(0.1)
 
 
-async def test_a_full_disk_takes_nothing_new_answers_questions_and_heals_by_itself(
+async def test_a_full_disk_refuses_new_work_serves_reads_and_heals_by_itself(
     disk, make_host, make_chaos, scripted, repeats, tmp_path
 ):
     host = make_host(scripted, inside=disk.inside, seen_at=disk.seen_at, data=disk.folder)

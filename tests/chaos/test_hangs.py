@@ -49,7 +49,7 @@ async def _hang(host, agent, fault):
 
 
 @pytest.mark.requirement("P12-03")
-async def test_a_run_that_hangs_ends_at_its_deadline_and_other_plugins_do_not_notice(
+async def test_a_hanging_run_ends_at_its_deadline_and_other_plugins_are_unaffected(
     make_host, scripted, plugins, repeats
 ):
     agents = {fault: path.stem for fault, path in plugins.items()}

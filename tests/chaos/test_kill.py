@@ -21,9 +21,7 @@ KILL_POINTS = [
 
 @pytest.mark.requirement("P05-27", "P05-29")
 @pytest.mark.smoke
-async def test_a_host_that_is_killed_at_any_instant_loses_nothing_it_acknowledged(
-    make_host, make_chaos, scripted, rounds
-):
+async def test_a_host_killed_at_any_instant_loses_no_acknowledged_record(make_host, make_chaos, scripted, rounds):
     chaos = make_chaos(make_host(scripted))
     for _ in range(rounds):
         await chaos.host.start()
@@ -53,7 +51,7 @@ async def _kill_later(host, seconds):
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
-async def test_a_host_that_dies_between_two_steps_loses_nothing_it_acknowledged(make_host, make_chaos, scripted):
+async def test_a_host_killed_between_two_steps_loses_no_acknowledged_record(make_host, make_chaos, scripted):
     chaos = make_chaos(make_host(scripted))
     for point in KILL_POINTS:
         await chaos.host.start(point)

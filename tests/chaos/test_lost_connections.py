@@ -77,7 +77,7 @@ class Load:
 
 
 @pytest.mark.smoke
-async def test_a_host_whose_connections_are_ended_again_and_again_loses_nothing_and_is_never_stuck(
+async def test_a_host_with_repeatedly_ended_connections_loses_nothing_and_never_hangs(
     server, database, make_host, scripted, seed, rounds
 ):
     (name, url), (_, connection), dice = database, server, random.Random(seed)

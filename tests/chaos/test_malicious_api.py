@@ -47,7 +47,7 @@ _NUMBERS = count()
 IDENTITY = ("run_id", "plugin", "workspace", "actor_id", "agent")
 
 
-def test_the_attacks_know_every_action():
+def test_the_attacks_cover_every_action():
     assert set(PARAMS) == set(ACTIONS)
 
 
@@ -87,7 +87,7 @@ def _codes(answers):
 
 @pytest.mark.requirement("P06-10", "P07-07")
 @pytest.mark.smoke
-async def test_every_action_for_a_run_that_is_not_the_callers_gets_the_same_bytes(evil_host):
+async def test_every_action_for_a_foreign_run_gets_the_same_bytes(evil_host):
     cells = list(product(ACTIONS, KINDS))
     pairs = [cells[first : first + FORGIVEN] for first in range(0, len(cells), FORGIVEN)]
     host = await evil_host(len(pairs))
@@ -128,7 +128,7 @@ async def test_the_third_call_for_a_foreign_run_ends_only_that_worker(evil_host)
     assert (await _say(host, "evil0"))[1] == [], "another worker took its place"
 
 
-async def test_frames_that_were_recorded_before_a_restart_are_refused_after_it(evil_host):
+async def test_frames_recorded_before_a_restart_are_refused_after_it(evil_host):
     host = await evil_host(2)
     finished, _, _ = await _say(host, "evil0", calls=[_call("host.info")])
     event = {"source": "t", "id": "1", "type": "message.received", "agent": "evil1", "text": "go"}
@@ -163,7 +163,7 @@ async def _ledger(host, run_id):
 
 
 @pytest.mark.requirement("P06-18")
-async def test_identity_that_is_claimed_in_parameters_is_refused_for_every_action(evil_host):
+async def test_an_identity_claimed_in_parameters_is_refused_for_every_action(evil_host):
     host = await evil_host(1)
     victim = (await host.client.run("scripted", {"deltas": 1}))[0]["run_id"]
     forged = [_forged(action, field, victim) for action in ACTIONS for field in IDENTITY]
@@ -199,7 +199,7 @@ async def _hear(host, person, room, *calls, source="web"):
 
 
 @pytest.mark.requirement("P07-07")
-async def test_what_another_users_run_kept_is_not_found_byte_for_byte(evil_host):
+async def test_the_state_of_another_users_run_is_not_found_byte_for_byte(evil_host):
     """One plugin, two people: state and history of a conversation are nothing to another, and what belongs to a person
     is nothing to another one in the same room either (F49)."""
     host = await evil_host(1)
@@ -221,7 +221,7 @@ async def test_what_another_users_run_kept_is_not_found_byte_for_byte(evil_host)
     assert json.loads(beside[2])["result"]["keys"] == []
 
 
-async def test_what_a_poisoner_wrote_is_purged_by_its_source_and_nothing_else_is(evil_host):
+async def test_a_purge_by_source_removes_only_the_state_of_the_poisoner(evil_host):
     host = await evil_host(1)
     good = [_call("state.set", scope=scope, key=f"{scope} of ann", value="good") for scope in ("conversation", "actor")]
     await _hear(host, "ann", "shared", *good, _call("state.set", key="won back"))

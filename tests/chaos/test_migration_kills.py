@@ -164,7 +164,7 @@ def test_an_upgrade_killed_at_any_statement_changes_nothing_and_the_next_one_com
         store.close()
 
 
-def test_a_host_that_is_killed_while_it_starts_on_an_old_database_starts_the_next_time(old, tmp_path):
+def test_a_host_killed_during_its_start_on_an_old_database_starts_the_next_time(old, tmp_path):
     """The whole program, at instants that nobody chose: the upgrade is one of the first things it does."""
     bollard = str(Path(sys.executable).with_name("bollard"))
     environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}

@@ -93,9 +93,7 @@ async def test_unfinished_work_of_an_old_backup_is_not_repeated_and_later_positi
     assert again != later, "the event of the lost time is new to this host"
 
 
-async def test_an_approval_that_was_open_in_a_backup_does_not_act_again_after_a_restore(
-    make_host, plugin_path, tmp_path
-):
+async def test_an_open_approval_of_a_backup_does_not_act_after_a_restore(make_host, plugin_path, tmp_path):
     """A yes after the backup had its effect; the restored store must not offer the same question again."""
     host, ledger = make_host(plugin_path("courier")), tmp_path / "delivered"
     item = await parked(host, ledger)

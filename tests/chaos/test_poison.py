@@ -112,7 +112,7 @@ async def _refused(host, name, value):
     assert "the body is not JSON" in error["message"], name
 
 
-async def test_what_raises_or_is_no_json_fails_once_and_holds_up_neither_its_queue_nor_its_worker(lanes, plugin_path):
+async def test_a_poison_message_fails_once_and_delays_neither_its_queue_nor_its_worker(lanes, plugin_path):
     worker = lanes.host.worker(plugin_path("poison"))
     alone = {kind: await lanes.send(kind, kind, "good", "good") for kind in SOFT}
     together = await lanes.send("together", *(each for kind in SOFT for each in (kind, "good")))
@@ -131,7 +131,7 @@ async def test_what_raises_or_is_no_json_fails_once_and_holds_up_neither_its_que
     assert lanes.host.worker(plugin_path("poison")) == worker, "it is the same one"
 
 
-async def test_what_ends_its_worker_is_tried_once_and_the_queue_goes_on_with_a_new_one(lanes, repeats):
+async def test_a_message_that_kills_its_worker_is_tried_once_and_the_queue_continues(lanes, repeats):
     host = lanes.host
     assert len(poison.FATAL) == WORKER_CRASHES - 1, "one more within a minute is a plugin's last, as documented"
     for number in range(repeats):
@@ -159,9 +159,7 @@ async def _save(host, agent, *, repeatable):
         assert answer.status in (200, 201), await answer.json()
 
 
-async def test_what_its_host_dies_of_is_not_tried_again_or_once_where_that_is_safe_and_the_queue_goes_on(
-    lanes, repeats
-):
+async def test_a_message_that_kills_its_host_is_repeated_only_if_repeatable_and_the_queue_continues(lanes, repeats):
     host = lanes.host
     await _save(host, "once", repeatable=False)
     await _save(host, "twice", repeatable=True)

@@ -349,7 +349,7 @@ async def test_acknowledged_records_survive_a_power_loss_at_any_instant(recordin
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
-async def test_a_host_that_starts_after_a_power_loss_ends_every_run_and_forgets_none(
+async def test_a_host_after_a_power_loss_ends_every_run_and_forgets_none(
     recording, make_host, make_chaos, scripted, seed, repeats, images
 ):
     dice = random.Random(seed)
@@ -371,7 +371,7 @@ async def test_a_host_that_starts_after_a_power_loss_ends_every_run_and_forgets_
         assert not (found := chaos.problems()), (f"seed {seed}, place {place}", found[:5])
 
 
-async def test_a_disk_that_only_pretends_to_flush_is_noticed_by_this_test(recording, seed, images):
+async def test_this_test_notices_a_disk_that_does_not_flush(recording, seed, images):
     dice = random.Random(seed)
     key = load_or_make_signing_key(recording.host.data / "keys" / "heads.ed25519").verify_key
     losses = 0
@@ -407,7 +407,7 @@ def test_the_data_directory_of_a_first_start_survives_a_power_loss(disk_shim, tm
     assert (tmp_path / "image" / "state" / "data").is_dir()
 
 
-async def test_contents_that_a_record_names_survive_a_power_loss(recording, images):
+async def test_contents_named_by_a_record_survive_a_power_loss(recording, images):
     ((_, image),) = recording.images([recording.told.place()], None, images)
     named, kept = artifacts_of(image), list(image.glob("blobs/sha256/*/*"))
     assert len(named) > 5

@@ -126,7 +126,7 @@ async def host(make_host, scripted, plugin_path):
 
 
 @pytest.mark.parametrize("fault", ["deltas", "logs", "calls"])
-async def test_a_flood_is_bounded_and_other_runs_go_on(host, fault):
+async def test_a_flood_is_limited_and_other_runs_continue(host, fault):
     async with gauged(host) as gauge:
         flood = asyncio.create_task(host.client.run("faulty", {"fault": fault}))
         for _ in range(3):
@@ -143,9 +143,7 @@ async def test_a_flood_is_bounded_and_other_runs_go_on(host, fault):
 
 
 @pytest.mark.parametrize("fault", ["endless_deltas", "endless_logs", "endless_calls"])
-async def test_a_flood_without_end_costs_the_host_little_and_ends_when_it_is_cancelled(
-    host, plugin_path, fault, repeats
-):
+async def test_an_endless_flood_costs_the_host_little_and_ends_on_cancel(host, plugin_path, fault, repeats):
     floods = [Flood(host, fault=fault, size=200) for _ in range(4)]
     async with gauged(host) as gauge:
         await asyncio.gather(*(flood.begun() for flood in floods))
@@ -202,7 +200,7 @@ async def slow_disk(make_host, scripted, plugin_path, disk_shim, tmp_path):
     return SlowDisk(host, switch)
 
 
-async def test_a_slow_disk_makes_commits_larger_and_no_run_fails_for_it(slow_disk, repeats):
+async def test_a_slow_disk_makes_larger_commits_and_fails_no_run(slow_disk, repeats):
     slow_disk.slow()
     begun = time.monotonic()
     for _ in range(repeats):

@@ -83,9 +83,7 @@ class Load:
 
 
 @pytest.mark.requirement("P05-27")
-async def test_a_host_that_is_restarted_under_load_loses_nothing_doubles_nothing_and_hardly_an_error_is_seen(
-    up, make_chaos, restarts
-):
+async def test_a_host_restarted_under_load_loses_and_duplicates_nothing_with_few_errors(up, make_chaos, restarts):
     host, load = up, Load(up)
     await host.start()
     working = asyncio.create_task(load.work(CLIENTS))

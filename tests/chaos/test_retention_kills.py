@@ -129,7 +129,9 @@ async def kill_later(chaos, kill):
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
-async def test_dropped_data_is_gone_and_recorded_whenever_the_host_dies(make_host, make_chaos, scripted, seed, rounds):
+async def test_dropped_data_is_removed_and_recorded_whenever_the_host_dies(
+    make_host, make_chaos, scripted, seed, rounds
+):
     retention_s = dict.fromkeys(KINDS, KEPT_S)
     forgetful = make_host(scripted, retention_s=retention_s, housekeeping_s=0.1)
     # An event that was forgotten is a new one when it comes again, so nobody sends one again.

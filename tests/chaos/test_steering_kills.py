@@ -122,7 +122,7 @@ class Talk:
 
 
 @pytest.mark.requirement("P05-27", "P05-29", "P09-04")
-async def test_no_message_is_swallowed_or_answered_twice_whenever_the_host_dies(make_host, plugin_path, seed, rounds):
+async def test_no_message_is_lost_or_answered_twice_whenever_the_host_dies(make_host, plugin_path, seed, rounds):
     host = make_host(plugin_path("listener"))
     talk = Talk(host, seed)
     for point in kill_points(seed, rounds):
@@ -152,9 +152,7 @@ def _kinds(host):
 @pytest.mark.parametrize(
     ("point", "steered"), [("intake.after_event:1", False), ("intake.after_claim:1", True)], ids=["event", "claim"]
 )
-async def test_a_message_that_was_on_its_way_into_a_run_gets_its_own_run_after_the_restart(
-    make_host, plugin_path, point, steered
-):
+async def test_a_message_in_flight_to_a_run_gets_its_own_run_after_the_restart(make_host, plugin_path, point, steered):
     host = make_host(plugin_path("listener"))
     talk = Talk(host, 1)
     await host.start(point)

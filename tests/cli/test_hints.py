@@ -78,11 +78,11 @@ def problem_of(named: str) -> str | None:
         ("up --prot 0", "up has no --prot"),
     ],
 )
-def test_a_command_that_is_not_there_is_found(named: str, problem: str | None) -> None:
+def test_an_unknown_command_in_a_text_is_found(named: str, problem: str | None) -> None:
     assert problem_of(named) == problem
 
 
-def test_every_command_that_is_named_is_there() -> None:
+def test_every_command_named_in_a_text_exists() -> None:
     found = 0
     wrong: list[str] = []
     for path in FILES:

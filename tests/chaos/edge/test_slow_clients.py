@@ -31,7 +31,7 @@ PART_S = 0.4
 
 
 @pytest.mark.smoke
-async def test_slow_clients_are_ended_and_good_ones_are_served_meanwhile(product: Any) -> None:
+async def test_slow_clients_are_cut_and_good_ones_are_served(product: Any) -> None:
     flood = await product.say("flood")
     run_id = flood.one("bollard-run-id")
     with contextlib.ExitStack() as held:
