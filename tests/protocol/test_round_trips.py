@@ -169,7 +169,7 @@ def wires(shape: type[Shape]) -> Wire:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 @given(data=st.data())
-def test_what_is_written_reads_the_same(name: str, data: st.DataObject) -> None:
+def test_a_written_shape_reads_back_the_same(name: str, data: st.DataObject) -> None:
     shape = SHAPES[name]
     value = shape.from_wire(data.draw(wires(shape)))
     wire = value.to_wire()
