@@ -30,7 +30,7 @@ while True:
 """
 
 
-def test_a_race_of_links_and_renames_leaks_nothing(tmp_path: Path):
+def test_a_race_of_links_and_renames_reveals_nothing(tmp_path: Path):
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for made in (inside, inside / "swapped", inside / "real", outside):
         made.mkdir()

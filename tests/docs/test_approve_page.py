@@ -102,7 +102,7 @@ def walker(reader_directory: Path, reader_environment: dict[str, str], terminal:
         walker.close()
 
 
-def test_a_call_is_approved_after_its_host_was_killed_and_is_made_once(pages: dict[str, Any], walker: Walker) -> None:
+def test_a_call_approved_after_a_kill_of_its_host_is_made_once(pages: dict[str, Any], walker: Walker) -> None:
     page = pages[PAGE]
     for block in page.blocks:
         walker.follow(block)

@@ -158,7 +158,7 @@ class Reader:
         assert done.returncode == 0, f"{where}: ended with {done.returncode}:\n{done.stdout}{done.stderr}"
 
 
-def test_every_block_of_the_page_does_what_the_page_says(
+def test_every_block_of_a_page_works_as_documented(
     running_page: Any,
     reader_directory: Path,
     reader_environment: dict[str, str],
@@ -174,7 +174,7 @@ def test_every_block_of_the_page_does_what_the_page_says(
 
 
 @every_page
-def test_every_block_says_what_it_is(page: Any) -> None:
+def test_every_block_has_a_known_language(page: Any) -> None:
     unknown = [
         f"line {block.line}: {block.language!r}"
         for block in page.blocks
@@ -184,13 +184,13 @@ def test_every_block_says_what_it_is(page: Any) -> None:
 
 
 @every_page
-def test_no_command_hides_in_a_block_that_is_not_run(page: Any) -> None:
+def test_no_block_outside_the_tests_contains_a_command(page: Any) -> None:
     command = re.compile(r"^\s*(\$ |(bollard|make|python3?|pytest|uv|pip|node|scripts/\w+) )", re.MULTILINE)
     hidden = [f"line {block.line}" for block in page.blocks if block.language == NOT_RUN and command.search(block.text)]
     assert not hidden, f"write these as console or sh: {hidden}"
 
 
-def test_few_blocks_go_unrun(pages: dict[str, Any]) -> None:
+def test_few_blocks_are_not_run(pages: dict[str, Any]) -> None:
     unrun = [
         f"{page.name}:{block.line}" for page in pages.values() for block in page.blocks if block.language == NOT_RUN
     ]
@@ -210,7 +210,7 @@ def test_few_blocks_go_unrun(pages: dict[str, Any]) -> None:
         (["a … c (…)"], "a b c (1.2 s)\n"),
     ],
 )
-def test_an_output_that_fits_the_page_is_accepted(terminal: Any, shown: list[str], printed: str) -> None:
+def test_an_output_that_matches_the_page_is_accepted(terminal: Any, shown: list[str], printed: str) -> None:
     assert terminal.pattern_of(shown).fullmatch(printed)
 
 
@@ -228,9 +228,9 @@ def test_an_output_that_differs_from_the_page_is_refused(terminal: Any, shown: l
     assert not terminal.pattern_of(shown).fullmatch(printed)
 
 
-def test_of_a_line_that_was_overwritten_the_last_writing_is_seen(terminal: Any) -> None:
+def test_the_last_text_of_an_overwritten_line_counts(terminal: Any) -> None:
     assert terminal.visible("\x1b[1m10 %\r20 %\x1b[0m\r\ndone\r\n") == "20 %\ndone\n"
 
 
-def test_a_command_that_fails_is_seen(terminal: Any, tmp_path: Path, reader_environment: dict[str, str]) -> None:
+def test_a_failing_command_is_noticed(terminal: Any, tmp_path: Path, reader_environment: dict[str, str]) -> None:
     assert terminal.run("echo out; echo err >&2; exit 3", tmp_path, reader_environment) == (3, "out\nerr\n")
