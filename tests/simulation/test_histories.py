@@ -101,13 +101,13 @@ def verdicts(batch: int) -> list[Verdict]:
 
 @pytest.mark.requirement("P05-24", "P05-27", "P05-29", "P09-04", "P09-05")
 @for_each("batch", range(QUICK_BATCHES))
-def test_every_history_keeps_what_was_acknowledged_and_shown(batch: int) -> None:
+def test_every_history_keeps_its_acknowledged_and_shown_records(batch: int) -> None:
     check(batch)
 
 
 @pytest.mark.full
 @for_each("batch", range(QUICK_BATCHES, BATCHES))
-def test_every_further_history_keeps_what_was_acknowledged_and_shown(batch: int) -> None:
+def test_every_further_history_keeps_its_acknowledged_and_shown_records(batch: int) -> None:
     check(batch)
 
 
@@ -117,7 +117,7 @@ def check(batch: int) -> None:
     assert sum(verdict.runs for verdict in found) > 10 * SEEDS_AT_ONCE, "the histories are not empty"
 
 
-def test_every_kind_of_thing_happens_in_the_histories() -> None:
+def test_every_kind_of_fault_occurs_in_the_histories() -> None:
     happened: Counter[str] = Counter()
     for batch in range(KINDS_BATCHES):
         for verdict in verdicts(batch):
@@ -127,7 +127,7 @@ def test_every_kind_of_thing_happens_in_the_histories() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("repair", REPAIRS)
-def test_a_seed_is_red_without_a_repair(repair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_fails_without_a_repair(repair: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seed, take_away = REPAIRS[repair]
     assert not simulate(seed).problems
     take_away(monkeypatch)
