@@ -14,7 +14,7 @@ port where nobody listens may be that of a server which another one is starting,
 
 
 def free_port() -> int:
-    """A port on loopback where nobody listens, and that nobody else who asks here is given."""
+    """A free port on loopback that no other caller of this function gets."""
     dice = random.SystemRandom()  # the common ones are seeded alike by property tests
     while True:
         port = dice.randint(_FIRST, _LAST)

@@ -1,5 +1,5 @@
-"""F01 for calls: the host is killed while a run does something. It was done once, and the next start says that nobody
-knows what came of it."""
+"""F01 for calls: the host is killed while a run makes a call. The call was made once, and the next start records its
+outcome as unknown."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A host that cannot start ends, whatever it was about to begin; and a test that waits for one in vain says why."""
+"""A host that cannot start exits from any state; and a failed wait of a test reports the reason."""
 
 import asyncio
 import socket

@@ -17,7 +17,7 @@ STEP = int(os.environ.get("CHAOS_CUT_STEP", "23"))
 
 
 class ChaosProxy:
-    """Stands between a client and a host: delays what comes back, cuts it after so many bytes, or stalls."""
+    """A proxy between a client and a host: it delays the response, cuts it after a number of bytes, or stalls."""
 
     def __init__(self, upstream: int) -> None:
         self._upstream = upstream

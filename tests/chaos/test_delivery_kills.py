@@ -1,5 +1,5 @@
-"""F01 for the outbox: the host is killed while answers leave through a channel. Nothing is lost; what the channel can
-tell apart is there once, and what it cannot leaves at most once."""
+"""F01 for the outbox: the host is killed while answers are sent through a channel. No answer is lost; a channel that
+deduplicates shows each once, and any other gets each at most once."""
 
 import asyncio
 import contextlib
@@ -80,8 +80,8 @@ class Chat:
 
 
 def said(host):
-    """What there was to tell, by delivery id, as the log has it: messages, and runs that failed without a word more. A
-    rebuild must not change the outbox."""
+    """The deliveries of the log, by delivery id: messages, and failed runs without a further message. A rebuild must
+    not change the outbox."""
     store = host.open_store()
     try:
         records = store.records(0, 100_000)

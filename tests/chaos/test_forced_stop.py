@@ -1,5 +1,5 @@
-"""A host that cannot stop in order, because it has no memory or storage does not answer, ends by force: it lets go of
-its data within its deadline, and the next start goes on with it."""
+"""A host that cannot stop in order, because it has no memory or storage does not answer, exits by force: it releases
+its data within its deadline, and the next start continues with it."""
 
 import asyncio
 import os

@@ -23,7 +23,7 @@ HANGS = [*HEEDS, *DEAF, *STUCK]
 
 @pytest.fixture
 async def plugins(plugin_path, tmp_path):
-    """One plugin for each way to hang, so that each has a worker of its own."""
+    """One plugin for each way to hang, so that each has its own worker."""
     (tmp_path / "plugins").mkdir()
     names = {fault: tmp_path / "plugins" / f"{fault.replace('_', '-')}.py" for fault in HANGS}
     for path in names.values():

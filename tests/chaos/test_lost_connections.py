@@ -1,5 +1,5 @@
-"""PostgreSQL ends every connection of the host, again and again, in the middle of its work: as a restart of the server
-does, or an administrator. Nothing acknowledged is lost, nothing is done twice, every run ends, and the host goes on."""
+"""PostgreSQL ends every connection of the host repeatedly during its work, as a restart of the server or an
+administrator does. No acknowledged record is lost, no call is made twice, every run ends, and the host continues."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
 class Load:
-    """Clients that do not give up: what they were told, and whatever was refused for good."""
+    """Clients that do not give up: the answers that they got, and every permanent refusal."""
 
     def __init__(self, host, dice):
         self._host = host

@@ -1,4 +1,4 @@
-"""F31, F32, F33, F49: a worker asks the run API for what is not its own. The channel alone says who asks."""
+"""F31, F32, F33, F49: a worker calls the run API for foreign resources. Only the connection identifies the caller."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ def _call(action, run_id=None, **more):
 
 @pytest.fixture
 async def evil_host(make_host, scripted, plugin_path):
-    """Hosts with so many malicious plugins beside a good one, each with a channel of its own."""
+    """Hosts with a number of malicious plugins beside a good one, each with its own connection."""
 
     async def start(number):
         command = str(plugin_path("malicious_api"))
@@ -74,7 +74,7 @@ async def evil_host(make_host, scripted, plugin_path):
 
 
 async def _say(host, agent, **data):
-    """A run of the malicious plugin: its id, what it was answered, and its records."""
+    """A run of the malicious plugin: its id, the answers that it got, and its records."""
     records = await host.client.run(agent, data, conversation=f"room of {agent}", actor={"id": "eve"})
     assert records[-1]["data"] == {"status": "completed"}, records[-1]
     said = [record["data"]["message"]["content"] for record in records if record["type"] == "message.completed"]
@@ -188,7 +188,7 @@ async def test_an_envelope_that_claims_an_identity_is_refused_and_strikes_its_ow
 
 
 async def _hear(host, person, room, *calls, source="web"):
-    """What the one plugin was answered in a run of somebody's message."""
+    """The answers that the plugin got in a run of an actor's message."""
     event = {"source": source, "type": "message.received", "agent": "evil0", "text": "go", "conversation": room}
     event |= {"id": f"e{next(_NUMBERS)}", "actor": {"id": person}, "data": {"calls": [*calls]}}
     run_id = (await host.client.post("/api/v1/events", event))["run_id"]
@@ -200,8 +200,8 @@ async def _hear(host, person, room, *calls, source="web"):
 
 @pytest.mark.requirement("P07-07")
 async def test_the_state_of_another_users_run_is_not_found_byte_for_byte(evil_host):
-    """One plugin, two people: state and history of a conversation are nothing to another, and what belongs to a person
-    is nothing to another one in the same room either (F49)."""
+    """One plugin, two users: state and history of a conversation are invisible in another, and the state of a user is
+    invisible to another one in the same room (F49)."""
     host = await evil_host(1)
     own = [_call(f"state.{verb}", scope="actor") for verb in ("set", "get")]
     for room in ("eve's", "shared"):

@@ -1,4 +1,5 @@
-"""F07, F08, F25, F33, F37: a worker without the SDK. Each attack gets what §5 and §11 say; everyone else goes on."""
+"""F07, F08, F25, F33, F37: a worker without the SDK. Each attack has the consequence of §5 and §11; all other runs
+continue."""
 
 import asyncio
 import json
@@ -24,7 +25,7 @@ def _text(records):
 
 
 async def _attack(host, name, **data):
-    """One attack, while a good run goes on beside it: the ledger of the attack."""
+    """One attack, with a good run beside it: the ledger of the attack."""
     records, good = await asyncio.gather(
         host.client.run("evil", {"attack": name, **data}), host.client.run("scripted", {"deltas": 10})
     )

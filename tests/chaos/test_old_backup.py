@@ -1,5 +1,5 @@
-"""F18: a backup of an earlier moment is restored. Nothing of what was unfinished then is done again, and what clients
-hold of the time between is never taken for something else. Copies that are cut off leave nothing half done."""
+"""F18: a backup of an earlier moment is restored. Unfinished work of that moment is not repeated, and positions from
+the time between are never mistaken. Interrupted copies leave nothing half done."""
 
 import asyncio
 import contextlib

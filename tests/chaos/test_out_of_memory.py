@@ -1,4 +1,4 @@
-"""F04: a worker takes more memory than it may have. The kernel ends it; its runs say so and nobody else's do."""
+"""F04: a worker exceeds its memory. The kernel ends it; only its runs fail, with a reason."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ CGROUP = Path("/sys/fs/cgroup/memory")
 
 
 class MemoryGroup:
-    """A control group of the kernel: who takes more than the limit is killed."""
+    """A control group of the kernel: it kills a process that exceeds the limit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,5 +1,5 @@
-"""F19, R09: an event that its runner cannot stand is tried once and ends with a reason. What waits behind it and what
-runs beside it goes on, also when the host dies with it."""
+"""F19, R09: a poison event is tried once and ends with a reason. Runs behind it and beside it continue, also when the
+host dies with it."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ UNREADABLE = {"nan": float("nan"), "infinite": 1e999, "integer": 10**400, "half"
 
 
 class Lanes:
-    """Events of several conversations, in the order in which they are sent; and what became of each."""
+    """Events of several conversations in sending order, and the outcome of each."""
 
     def __init__(self, host, folder):
         self.host = host
@@ -53,7 +53,7 @@ class Lanes:
         return names
 
     async def end(self, name):
-        """How the first run of an event ended, once it has: what is said to its reader, which is what is on record."""
+        """The end of the first run of an event: its reader gets the recorded one."""
         run_id = self.runs[name]
         async with (
             self.host.awaiting(f"the end of {name}"),
@@ -102,7 +102,7 @@ async def _good_run(host):
 
 
 async def _refused(host, name, value):
-    """An event that cannot be read is answered with a reason, and is no event."""
+    """An unreadable event gets a reason and is not stored."""
     event = {"source": "poison", "id": name, "type": "message.received", "text": "go", "agent": "poison"}
     body = {**event, "conversation": "together", "data": {"value": value}}
     async with host.client.request("POST", "/api/v1/events", body) as answer:

@@ -17,14 +17,14 @@ SLOW_MS = 500
 
 
 def _memory(host) -> int:
-    """What the host takes, without the workers: its process, and the one that writes its log if it has one."""
+    """The memory of the host without the workers: its process, and its journal process if it has one."""
     own = psutil.Process(host.pid)
     parts = [child for child in own.children() if "bollard.runtime" not in child.cmdline()]
     return sum(part.memory_info().rss for part in (own, *parts))
 
 
 class Gauge:
-    """What a host and its queues grew to while somebody looked."""
+    """The growth of a host and its queues during an observation."""
 
     def __init__(self, host) -> None:
         self._host = host
@@ -33,7 +33,7 @@ class Gauge:
         self.waiting = 0
 
     def queued_little(self, runs: int) -> bool:
-        """Whether no more waited for the disk than what begins, goes on and ends with so many runs at once."""
+        """Whether the journal queue held no more than the starts, results and ends of this many concurrent runs."""
         return self.waiting <= 2 * (runs + 1)
 
     async def look(self) -> None:
@@ -77,7 +77,7 @@ class Flood:
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        """Count what comes. A reader that falls behind resumes where it stands."""
+        """Count the records. A slow reader resumes at its position."""
         body = {"agent": "faulty", "input": {"text": "go"}, "data": self._data}
         async with self._host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
             self.run_id = answer.headers["bollard-run-id"]

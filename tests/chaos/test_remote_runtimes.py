@@ -48,7 +48,7 @@ PLUGIN = """
 
 
 class Runtime:
-    """`bollard runtime` on what stands for another machine."""
+    """`bollard runtime` on a machine that stands for another one."""
 
     def __init__(self, host, plugin: Path, home: Path) -> None:
         self.host = host
@@ -115,7 +115,7 @@ async def host(make_host):
 
 @pytest.fixture
 async def there(host, make_runtime):
-    """A runtime that is enrolled, connected and said yes to."""
+    """An enrolled and connected runtime with consent."""
     runtime = make_runtime(host)
     await runtime.start(await invite(host))
     await consent(host)
@@ -153,7 +153,7 @@ async def consent(host, name: str = "box"):
 
 
 async def run(host, text: str = "hello"):
-    """A run from its event to its end: how it ended, and what was said."""
+    """A run from its event to its end: its end, and its messages."""
     body = {"agent": "distant", "input": {"text": text}}
     async with (
         host.awaiting("the end of a run of the runtime"),
@@ -166,7 +166,7 @@ async def run(host, text: str = "hello"):
 
 
 async def begin(host, text: str) -> str:
-    """A run that goes on, once its first words have come."""
+    """An active run, after its first words."""
     body = {"agent": "distant", "input": {"text": text}}
     async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
         async for record in answer.events():
@@ -185,7 +185,7 @@ async def end_of(host, run_id: str):
 
 
 def records_of(host, *kinds: str):
-    """What the log says of runtimes; the host must be down."""
+    """The records about runtimes in the log; the host must be down."""
     store = host.open_store()
     try:
         rows = store.records(0, 10_000)
@@ -366,7 +366,7 @@ async def test_a_browser_and_an_unknown_protocol_are_refused(host, there):
 
 
 class Junk:
-    """A runtime that says what it should not."""
+    """A runtime that sends invalid frames."""
 
     def __init__(self, transport) -> None:
         self.transport = transport
@@ -457,7 +457,7 @@ async def test_two_runtimes_of_the_same_code_share_the_runs(host, there, make_ru
 
 
 async def test_a_runtime_without_its_host_redials_with_growing_delays(make_runtime, host, there):
-    """Nothing listens for a while: the runtime says so, and waits longer each time."""
+    """No host listens for a while: the runtime reports it, and waits longer each time."""
     await host.kill()
     async with asyncio.timeout(PATIENCE_S):
         while there.said.read_text().count("trying again in") < 2:  # noqa: ASYNC110 -- another process

@@ -1,5 +1,5 @@
-"""F30 for one host: it is stopped in order and started again, several times, while clients go on. They try again what
-was not answered, under the same id; nothing is lost, nothing is done twice, and nearly nobody is told of an error."""
+"""F30 for one host: it is stopped in order and restarted several times under load. Clients retry unanswered requests
+under the same id; nothing is lost, nothing is done twice, and hardly any client sees an error."""
 
 import asyncio
 import signal
@@ -27,12 +27,12 @@ async def up(up_class, scripted, tmp_path):
 
 @pytest.fixture
 def restarts(rounds):
-    """Five; two in what every commit runs."""
+    """Five restarts; two in the short form."""
     return min(5, max(2, rounds // 4))
 
 
 class Load:
-    """Clients that do not give up: what they sent, and what they were told."""
+    """Clients that do not give up: their requests, and the answers."""
 
     def __init__(self, host):
         self._host = host

@@ -1,6 +1,6 @@
-"""F01 for retention: the host is killed while it drops what is too old and runs stream.
+"""F01 for retention: the host is killed while it drops old data and runs stream.
 
-What is younger is all there, what was dropped is gone everywhere, and the log says how much that was.
+Younger data is complete, dropped data is gone everywhere, and the log has its amount.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def kills(seed, rounds):
 
 
 def plan(dice, event_id):
-    """A run in which each kind of record says a word that nobody else says."""
+    """A run in which each kind of record has a unique word."""
     return {
         "text": f"asked-{event_id}.",
         "word": f"part-{event_id}.",
@@ -55,7 +55,7 @@ def words(event_id):
 
 
 def purged(store):
-    """How much of each kind the log says was dropped, and up to when."""
+    """The recorded amount of dropped data of each kind, and its time limit."""
     dropped, before_ms = Counter(), Counter()
     for record in all_records(store):
         if record.type == "retention.purged":
@@ -68,7 +68,7 @@ def purged(store):
 
 
 def account_problems(history, store):
-    """The log says of everything that is gone that it was dropped, and nothing that is young is gone."""
+    """All missing data has a record, and no young data is missing."""
     dropped, before_ms = purged(store)
     gone = [record for record in all_records(store) if record.data is None]
     counts = Counter(record.type for record in gone)
@@ -93,7 +93,7 @@ def missing_deltas(store, view):
 
 
 def remains(store, words):
-    """What is left of these words anywhere."""
+    """Remains of these words anywhere."""
     places = {f"record {record.id}": record.data for record in all_records(store) if record.data is not None}
     for table, rows in store.dump_projections().items():
         places |= {f"{table} {number}": repr(row).encode() for number, row in enumerate(rows)}
@@ -174,7 +174,7 @@ def totals(host):
 
 
 def left(chaos):
-    """What is left of what anybody ever said."""
+    """Remains of all words that were ever sent."""
     store = chaos.host.open_store()
     try:
         return remains(store, [word for event_id in chaos.events for word in words(event_id)])

@@ -1,5 +1,5 @@
-"""The journal or PostgreSQL freezes: it neither answers nor fails. Requests are told so within seconds, and the same
-request after the thaw returns the first outcome. Streams that are open stay open."""
+"""The journal or PostgreSQL freezes: it neither answers nor fails. Requests get an error within seconds, and the same
+request after the thaw returns the first outcome. Open streams stay open."""
 
 import asyncio
 import signal

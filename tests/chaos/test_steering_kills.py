@@ -1,4 +1,4 @@
-"""F01 for messages that steer: the host is killed while two terminals talk into the same runs. Nobody is swallowed."""
+"""F01 for steering messages: the host is killed while two terminals talk into the same runs. No message is lost."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ _LOOKS = 10
 
 
 class Talk:
-    """People who talk to one agent, some of them from two terminals, and what they were told."""
+    """Users who talk to one agent, some of them from two terminals, and the answers that they got."""
 
     def __init__(self, host, seed):
         self.host = host
@@ -81,7 +81,7 @@ class Talk:
             assert isinstance(outcome, BROKEN), repr(outcome)
 
     async def settle(self):
-        """Everything is sent again, and everything comes to its end."""
+        """Everything is sent again, and every run ends."""
         async with self.host.awaiting("everything to come to its end"):
             await asyncio.gather(*(self.host.client.watch(view) for view in self.history.views if not view.ended))
             for text in self.sent:
@@ -92,7 +92,7 @@ class Talk:
                 await asyncio.sleep(0.05)
 
     def problems(self):
-        """What is wrong with what the host left on disk."""
+        """Problems of the data that the host left on disk."""
         store = self.host.open_store()
         try:
             key = load_or_make_signing_key(self.host.data / "keys" / "heads.ed25519").verify_key
@@ -107,7 +107,7 @@ class Talk:
             store.close()
 
     def _unanswered(self, store):
-        """A run that took a message and completed said that it heard it; one that was lost says so."""
+        """A completed run confirmed each message that it took; a lost run has a record."""
         for (_, text), event_id in self.history.known.items():
             event = store.event("default", event_id)
             if event is None or event.run_id is None:

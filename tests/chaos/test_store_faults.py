@@ -40,7 +40,7 @@ class NoBlobs:
 
 
 class Rig:
-    """A host without processes: the real journal and its thread, on a store that fails when told to."""
+    """A host without processes: the real journal and its thread, on a store that fails on demand."""
 
     def __init__(self, store):
         self.raw = store
@@ -82,7 +82,7 @@ class Rig:
                 await asyncio.sleep(0.005)
 
     async def finish(self):
-        """Every reader gets to its end; then what is on disk is judged."""
+        """Every reader reaches its end; then the data on disk is judged."""
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*self.readers)
         await self.journal.close()

@@ -32,7 +32,7 @@ async def _good_run(host):
 
 
 async def _start_bad(host, **data):
-    """A bad run that goes on: its id, once its first delta has come."""
+    """A bad run that stays active: its id, after its first delta."""
     body = {"agent": "faulty", "input": {"text": "go"}, "data": data}
     async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
         async for record in answer.events():

@@ -1,4 +1,4 @@
-"""The agent that comes with the host answers with the built-in model, or with the one that the environment names."""
+"""The agent of the host answers with the built-in model, or with the model of the environment."""
 
 import json
 from collections.abc import Iterator

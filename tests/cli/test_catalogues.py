@@ -1,4 +1,4 @@
-"""Every sentence is in the catalogue of every language, and nowhere else."""
+"""Every sentence is in the catalogue of every language, and in no other place."""
 
 import ast
 import json
@@ -144,7 +144,7 @@ def test_every_key_is_used() -> None:
 
 
 def _made_keys() -> set[str]:
-    """The keys that are made from the names of groups and commands: help texts, and what was deleted."""
+    """The keys derived from the names of groups and commands: help texts, and deletions."""
     apps: dict[str, Any] = {name: get_command(load(entry)) for name, entry in COMMANDS.items()}
     made = {each.help for app in apps.values() for each in (app, *getattr(app, "commands", {}).values())}
     for name, app in apps.items():
@@ -184,7 +184,7 @@ def test_a_module_prints_only_texts_of_the_catalogue(source: Path) -> None:
 
 
 def _pieces(argument: ast.expr) -> list[str]:
-    """The words that stand in an argument itself, not in what it calls."""
+    """The words in an argument itself, not in its calls."""
     if isinstance(argument, ast.Constant):
         return [argument.value] if isinstance(argument.value, str) else []
     if isinstance(argument, ast.JoinedStr):
@@ -195,7 +195,7 @@ def _pieces(argument: ast.expr) -> list[str]:
 
 
 class Marked:
-    """A catalogue whose sentences show where they came from."""
+    """A catalogue whose sentences show their origin."""
 
     def __init__(self) -> None:
         self.language = "en_US"

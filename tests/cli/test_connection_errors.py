@@ -1,4 +1,4 @@
-"""A command whose address leads elsewhere says what is there, and what to do."""
+"""A command with the address of another server reports that server, and the remedy."""
 
 import http.server
 import socketserver

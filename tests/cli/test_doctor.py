@@ -1,4 +1,4 @@
-"""`bollard doctor`: each condition is made for real, and found, explained and mended by what it says."""
+"""`bollard doctor`: each condition is real, and found, explained and resolved by its advice."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def well() -> Facts:
 
 @pytest.fixture
 def ask(bollard, tmp_path):
-    """Run the doctor on a data directory of its own; what it found, by check."""
+    """Run the doctor on a separate data directory; returns its findings by check."""
 
     def run(*arguments: str, data: Path | None = None, **variables: str):
         chosen = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "BOLLARD_PORT": "1", **variables}

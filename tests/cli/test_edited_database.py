@@ -1,4 +1,4 @@
-"""A database that somebody edits while its host is stopped: the start refuses it, and names the command that mends."""
+"""A database that is edited while its host is stopped: the start refuses it, and names the repairing command."""
 
 import signal
 import sqlite3

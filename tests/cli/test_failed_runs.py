@@ -1,4 +1,4 @@
-"""A run that fails says which plugin or model failed, how, and which command shows more; each is walked here."""
+"""A failed run names the failed plugin or model, the failure, and the command that shows more; each is tested here."""
 
 import json
 import re

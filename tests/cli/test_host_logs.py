@@ -19,7 +19,7 @@ TICKET = "tkt_" + "z" * 40
 
 @pytest.fixture
 def logged(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """What reached stderr, line by line."""
+    """The lines on stderr."""
     before, root = structlog.get_config(), logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield lambda: [json.loads(line) for line in capsys.readouterr().err.splitlines()]

@@ -1,4 +1,4 @@
-"""The HTTP client against sockets that answer byte for byte what a test wants."""
+"""The HTTP client against sockets that answer byte for byte as a test demands."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -17,7 +17,7 @@ def ask(bollard: Any, steady_host: Any) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two documents, and what must not be sent."""
+    """Two documents, and files that must not be sent."""
     made = tmp_path / "handbook"
     (made / "more").mkdir(parents=True)
     (made / "leave.md").write_text("# Leave\n\nEverybody has thirty days of leave a year.\n", encoding="utf-8")

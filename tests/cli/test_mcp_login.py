@@ -30,7 +30,7 @@ def ask(bollard: Any, steady_host: Any) -> Any:
 
 
 def eventually(look: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
-    """What is seen once it holds."""
+    """The first value that satisfies the condition."""
     until = time.monotonic() + PATIENCE_S
     while not holds(seen := look()):
         assert time.monotonic() < until, seen

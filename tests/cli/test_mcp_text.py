@@ -1,4 +1,4 @@
-"""What a person is shown before saying yes to a tool of an MCP server."""
+"""The text that a user sees before the consent to a tool of an MCP server."""
 
 from bollard.cli.agents.mcp import tool_lines
 from bollard.cli.language import load_text

@@ -21,7 +21,7 @@ KEY = "sk-environment-canary-0123"
 
 
 class _Answering(BaseHTTPRequestHandler):
-    """Says hello in the format of OpenAI's chat, in one event."""
+    """Answers hello in the format of OpenAI's chat, in one event."""
 
     protocol_version = "HTTP/1.1"
 

@@ -1,4 +1,4 @@
-"""What `bollard plugin new` makes, and what it refuses to touch."""
+"""The files of `bollard plugin new`, and the files that it does not overwrite."""
 
 import pytest
 

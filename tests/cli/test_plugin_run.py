@@ -86,7 +86,7 @@ def talk(write) -> Path:
 
 @pytest.fixture
 def said(bollard, talk):
-    """Send messages to the runner and give what it answered, as text."""
+    """Send messages to the runner and return its answers as text."""
 
     def send(*messages: str, **more: Any):
         return bollard("plugin", "run", "talk.py", "--text", stdin="".join(f"{line}\n" for line in messages), **more)

@@ -1,6 +1,6 @@
-"""`bollard up` beyond loopback: refused with the sentence that fixes it, and over TLS once that is done.
+"""`bollard up` beyond loopback: refused with the fix, and over TLS afterwards.
 
-127.0.0.2 stands for a public address: it is none of the names of loopback, and yet nobody else can reach it.
+127.0.0.2 stands for a public address: it is not a name of loopback, and yet no other machine can reach it.
 """
 
 import signal

@@ -11,7 +11,7 @@ CONTENT = b"\x00\x01not json at all\xff" * 1000
 
 @pytest.fixture
 def talked(host, bollard) -> str:
-    """A conversation in which something was said."""
+    """A conversation with messages."""
     bollard("chat", "--agent", "echo", "--conversation", "a/b ü", "--message", "hello there", **host.variables)
     return "a/b ü"
 
@@ -22,7 +22,7 @@ def artifact(host) -> str:
 
 
 def brought(host, name: str) -> str:
-    """An artifact: what an event carried that is no JSON."""
+    """An artifact: a payload of an event other than JSON."""
     headers = {
         "authorization": f"Bearer {host.token}",
         "content-type": "application/octet-stream",

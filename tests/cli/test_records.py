@@ -1,4 +1,4 @@
-"""What a person is told of a host's records while a chat goes on."""
+"""The text of a host's records during a chat."""
 
 import io
 

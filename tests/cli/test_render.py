@@ -1,4 +1,4 @@
-"""What a person and a program see of one run, from plain results."""
+"""The views of a user and of a program on one run, from plain results."""
 
 import io
 import json
@@ -35,7 +35,7 @@ def ended(status: str = "completed", code: str | None = None, error: str | None 
 
 
 class Screen:
-    """A renderer and what it wrote."""
+    """A renderer and its output."""
 
     def __init__(self, width: int = 100, *, verbose: bool = True) -> None:
         self.surface = MemorySurface(width)

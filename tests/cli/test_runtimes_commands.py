@@ -38,7 +38,7 @@ def plugin(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def runtime(steady_host, plugin: Path, tmp_path: Path):
-    """`bollard runtime` that goes on, and is ended with the test."""
+    """`bollard runtime` that keeps running, and ends with the test."""
     started: list[subprocess.Popen] = []
 
     def start(*arguments: str) -> subprocess.Popen:

@@ -1,4 +1,4 @@
-"""`bollard secrets` against a real host: a value goes in by a pipe, and no command shows it."""
+"""`bollard secrets` against a real host: a value is read from a pipe, and no command shows it."""
 
 import pytest
 

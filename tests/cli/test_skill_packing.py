@@ -1,4 +1,4 @@
-"""`bollard skills add` reads a folder as a host will judge it, and says what is wrong before anything is sent."""
+"""`bollard skills add` reads a folder by the rules of a host, and reports problems before any request."""
 
 from pathlib import Path
 

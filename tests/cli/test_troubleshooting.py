@@ -57,7 +57,7 @@ def shows(entry: str, output: str) -> bool:
 
 @pytest.fixture
 def ask(host: Any, bollard: Any) -> Any:
-    """Run a command on the shared host; gives what it printed."""
+    """Run a command on the shared host; returns its output."""
 
     def run(*arguments: str, **variables: str) -> str:
         done = bollard(*arguments, "--text", **{**host.variables, **variables})

@@ -1,4 +1,4 @@
-"""`bollard up`: what it says, what it refuses, how it stops."""
+"""`bollard up`: its messages, its refusals, its shutdown."""
 
 import json
 import signal
@@ -230,7 +230,7 @@ def test_help_needs_no_host_installed() -> None:
 
 
 def test_a_host_does_not_import_rich_and_pygments() -> None:
-    """rich and pygments are 5 MiB of every idle host; what needs them later still finds them."""
+    """rich and pygments take 5 MiB of every idle host; later imports still find them."""
     code = (
         "import sys, bollard.cli.operate.host_log, bollard.cli.operate.server, bollard.cli.operate.up;"
         "print([name for name in sys.modules if name.partition('.')[0] in ('rich', 'pygments')]); import rich"

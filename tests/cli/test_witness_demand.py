@@ -1,4 +1,4 @@
-"""A log without a witness says so, and an operator may demand one on another machine."""
+"""A log without a witness is reported, and an operator may require one on another machine."""
 
 import json
 import os

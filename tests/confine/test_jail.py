@@ -1,4 +1,4 @@
-"""Real programs in a real jail: what they reach, what they do not, and how they end."""
+"""Real programs in a real jail: their reach, its limits, and their ends."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ WAIT_S = 60.0
 
 
 async def is_released(lock: Path) -> bool:
-    """Waits until nobody holds the lock any more: whoever held it is gone."""
+    """Waits until the lock is free: its holder has ended."""
     with lock.open("r+") as file:
         async with asyncio.timeout(WAIT_S):
             while True:
@@ -37,7 +37,7 @@ async def is_released(lock: Path) -> bool:
 
 @pytest.fixture
 def ready(folder: Path) -> Iterator[Callable[[], Awaitable[None]]]:
-    """Waits until somebody writes into the pipe `ready`."""
+    """Waits for a write into the pipe `ready`."""
     os.mkfifo(folder / "ready")
     descriptor = os.open(folder / "ready", os.O_RDONLY | os.O_NONBLOCK)
 
@@ -148,7 +148,7 @@ async def test_a_program_has_no_network_and_no_foreign_socket(python, tmp_path: 
 
 
 async def test_a_socket_pair_cannot_send_to_a_foreign_socket(python, tmp_path: Path):
-    """An end of a pair of datagram sockets may be told another address with each message."""
+    """An end of a pair of datagram sockets may name another address with each message."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
         log.bind(str(tmp_path / "log"))
         log.settimeout(0)

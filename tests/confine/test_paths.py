@@ -95,7 +95,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 def picture(root: Path) -> dict[str, object]:
-    """Everything that is not in the folder, and what is in it."""
+    """Everything outside the folder, and everything inside it."""
     return {
         str(path): (path.lstat().st_mode, path.read_text() if path.is_file() else "")
         for path in sorted(root.rglob("*"))
@@ -166,7 +166,7 @@ print(json.dumps(found))
 
 
 def test_only_regular_files_are_opened(place: Path):
-    """A pipe would block, a device would never end, a socket answers somebody else."""
+    """A pipe would block, a device would never end, a socket belongs to another program."""
     os.mkfifo(place / "pipe")
     special = ["pipe", "folder"]
     if os.geteuid() == 0:  # nobody else can make one, so nobody else meets one

@@ -1,4 +1,4 @@
-"""S07: the level is found out with real processes, shown, and never less than what was demanded."""
+"""S07: the level is probed with real processes, shown, and never less than required."""
 
 import ctypes
 import itertools

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md says what the code and the import contracts say."""
+"""ARCHITECTURE.md agrees with the code and the import contracts."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 
 @pytest.fixture
 def table(pages: dict[str, Any]) -> dict[str, set[str]]:
-    """Each package and the packages it may import, as the page says."""
+    """Each package and the packages it may import, from the page."""
     section = pages["ARCHITECTURE.md"].text.split("## The tree\n")[1].split("\n## ")[0]
     return {name: set(re.findall(r"`(\w+)`", may)) for name, may in ROW.findall(section)}
 

@@ -1,14 +1,14 @@
 """Every command and every snippet of the pages is run, in the order of its page, in a fresh directory.
 
-console      each `$ command` is run on a terminal, and must print what the page shows; `…` stands for anything
+console      each `$ command` is run on a terminal, and must print the output of the page; `…` stands for anything
 sh           each line is run, and must succeed; so are indented lines that begin with a command
-python       run as a script; a first line `# name.py` keeps it under that name, and `# test_name.py` is run by pytest
-yaml, json, js   kept under the name in a first line `# name.yaml` or `// name.mjs`, where there is one
+python       run as a script; a first line `# name.py` saves it under that name, and `# test_name.py` is run by pytest
+yaml, json, js   saved under the name in a first line `# name.yaml` or `// name.mjs`, if there is one
 text         not run; it may not look like a command
 
 `make …` and `scripts/…` are looked up instead of being run, because the tests themselves are run by them. `bollard up`
-is stopped when its agents are there. Pages that speak of a host find one: it listens at a port of its own, and where a
-page says `http://127.0.0.1:8420` that host is meant.
+is stopped when its agents are ready. Pages that use a host find one: it listens at a free port, which replaces
+`http://127.0.0.1:8420` of the page.
 """
 
 import os
@@ -46,7 +46,7 @@ _FILE_NAME = re.compile(r"^(?:#|//) ([\w./-]+\.(?:py|yaml|json|mjs))$")
 
 
 class Reader:
-    """Follows one page: does what each block says, and fails where the page is wrong."""
+    """Follows one page: runs each block, and fails where the page is wrong."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The files under deploy/: they parse, what they name exists, and systemd itself finds nothing wrong with the unit."""
+"""The files under deploy/: they parse, all names exist, and systemd itself accepts the unit."""
 
 import configparser
 import re

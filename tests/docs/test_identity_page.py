@@ -1,4 +1,4 @@
-"""The page about identity says what the code does."""
+"""The page about identity agrees with the code."""
 
 import re
 from typing import Any

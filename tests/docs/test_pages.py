@@ -1,4 +1,4 @@
-"""What is true of every page: links lead somewhere, words keep to the style, nothing names a machine."""
+"""Rules of every page: links have targets, words follow the style, no text names a machine."""
 
 import os
 import re
@@ -161,7 +161,7 @@ def _requirements(root: Path) -> list[dict[str, Any]]:
 
 
 def test_every_promise_has_a_test(pages: dict[str, Any], root: Path) -> None:
-    """SECURITY.md promises only what a requirement of this part says; test_links.py sees that those have tests."""
+    """SECURITY.md promises only requirements of this part; test_links.py checks that those have tests."""
     listed = _requirements(root)
     checked_now = {entry["id"] for entry in listed if entry["part"] == 1}
     promised = pages["SECURITY.md"].text.split("## The worker connection\n")[1].split("\n## ")[0]

@@ -1,4 +1,4 @@
-"""docs/reference/plugin-manifest.md has a row for every field of manifest.yaml, and says of each what the code says."""
+"""docs/reference/plugin-manifest.md has a row for every field of manifest.yaml, and agrees with the code."""
 
 import re
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""The helper's side: whole messages come out of a stream however it is cut, and none is lost to another's wait."""
+"""The helper's side: whole messages are read at any cut of the stream, and none is lost to another wait."""
 
 import random
 import socket

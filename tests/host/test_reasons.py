@@ -105,7 +105,7 @@ class Source:
                 raise NotInModule
 
     def _of_parameter(self, name: str, function: Function) -> set[str]:
-        """What the calls of the function in this module pass, and the default."""
+        """The arguments of the calls of the function in this module, and the default."""
         taken = function.args
         names = [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
         if name not in names:
@@ -123,7 +123,7 @@ class Source:
         return found or self.values(defaults.get(name) or ast.Name(id=""), None)
 
     def _of_variable(self, name: str, function: Function) -> set[str]:
-        """What the function assigns to it, alone or as one of several."""
+        """The values that the function assigns to it, alone or as one of several."""
         found: set[str] = set()
         for node in ast.walk(function):
             if not isinstance(node, ast.Assign):

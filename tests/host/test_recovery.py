@@ -35,7 +35,7 @@ async def recover(stage: Any) -> None:
 
 @pytest.fixture
 def dead_life(open_journal: Any, scribe: Any) -> Callable[..., Awaitable[Any]]:
-    """What a host left that was killed: the journal of its incarnation, which may still wake up."""
+    """The data of a killed host: the journal of its incarnation, which may still wake up."""
 
     async def live(store: Store) -> Any:
         journal = open_journal(store, "dead")

@@ -1,4 +1,4 @@
-"""What is taken from documents, also from those that were made to hurt. The process that reads them is the real one."""
+"""Extraction from documents, hostile ones included. The extraction process is the real one."""
 
 import io
 import subprocess

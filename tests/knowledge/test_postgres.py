@@ -36,7 +36,7 @@ _FIRST_CHUNKS = itertools.count(1, 1000)
 
 @pytest.fixture
 def opened() -> Iterator[Opening]:
-    """Opens a database as the next process would: what the last one opened is closed before."""
+    """Opens a database as the next process would: the database of the last one is closed before."""
     last: list[PostgresKnowledge] = []
 
     def close() -> None:

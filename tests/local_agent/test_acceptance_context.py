@@ -1,4 +1,4 @@
-"""LA-02, LA-05, LA-06, LA-10: what a model is shown, through a real host, a worker and a provider's own format."""
+"""LA-02, LA-05, LA-06, LA-10: the context of a model, through a real host, a worker and a provider's own format."""
 
 import base64
 from itertools import count
@@ -22,7 +22,7 @@ def room() -> str:
 
 
 def seeded(host: AgentHost, runner: str, text: str, room: str) -> dict[str, str]:
-    """What another agent left in the conversation: its artifacts by name."""
+    """The data of another agent in the conversation: its artifacts by name."""
     access = {"permissions": {"artifacts": ["write"]}}
     body = {"runner_id": f"plugin:local/seeding/{runner}", "config": {}, "policy": {"access": access}}
     assert host.client.put(f"/api/v1/agents/{runner}", body).status in (200, 201)

@@ -1,4 +1,4 @@
-"""What a run may cost, through a real host: models with a price, an agent with a limit, and a run that says so."""
+"""The cost of a run, through a real host: models with a price, an agent with a limit, and a run that reports it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""LA-14: what providers do wrong, as bytes on a socket, and what becomes of a run."""
+"""LA-14: faults of providers, as bytes on a socket, and their effect on a run."""
 
 import pytest
 from tests.local_agent.host_kit import AgentHost

@@ -1,4 +1,4 @@
-"""How much a question may be, and what is learned from providers that count themselves."""
+"""The size of a question, and the scale learned from the counts of providers."""
 
 import pytest
 from tests.local_agent.context_kit import memory, prepared

@@ -1,4 +1,4 @@
-"""Long conversations: what is summarised, what is kept, and what happens when that fails."""
+"""Long conversations: summaries, checkpoints, and their failures."""
 
 import re
 
@@ -26,7 +26,7 @@ FACT = "Remember that the code of the vault is 7341."
 
 
 def remembering(request):
-    """A model that summarises: what it knew, and every sentence of the messages that asks to be remembered."""
+    """A model that summarises: its knowledge, and every sentence of the messages that asks to be remembered."""
     given = request.messages[-1].content
     before = re.search(r"<summary>(.*?)</summary>", given, re.DOTALL)[1]
     found = re.findall(r"Remember[^.]*\.", given.split("<messages>")[1])

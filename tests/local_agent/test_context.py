@@ -1,4 +1,4 @@
-"""What a model is shown of a conversation."""
+"""The view of a model on a conversation."""
 
 import pytest
 from hypothesis import given

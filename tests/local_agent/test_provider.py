@@ -1,4 +1,4 @@
-"""The loopback provider says what vendors say, fails as it is told to, and remembers what it was asked."""
+"""The loopback provider speaks like vendors, fails on demand, and records its requests."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ def body_for(path: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 def events_of(raw: bytes) -> list[Any]:
-    """Every event of a stream in order; what cannot be read is what was sent."""
+    """Every event of a stream in order; an unreadable one stays raw."""
     found: list[Any] = []
     for block in raw.split(b"\n\n"):
         data = b"".join(line.removeprefix(b"data: ") for line in block.split(b"\n") if line.startswith(b"data: "))

@@ -1,4 +1,4 @@
-"""What a run may spend, in memory: summaries count as answers do, and leave something for the answer."""
+"""The spending of a run, in memory: summaries count like answers, and leave something for the answer."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ class Agent(LocalAgent):
 
 
 def frugal(summary_cost: float = 0.0, answer: Any = "it is 7341") -> ScriptedModel:
-    """A model that keeps what it is to remember, and answers."""
+    """A model that remembers the fact, and answers."""
 
     def reply(request: Any) -> Any:
         if "<messages>" not in request.messages[-1].content:

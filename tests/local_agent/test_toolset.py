@@ -1,4 +1,4 @@
-"""What a model is offered of what a run was granted."""
+"""The tools that a model is offered of the granted ones."""
 
 from typing import Any
 

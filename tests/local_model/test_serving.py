@@ -1,4 +1,4 @@
-"""A real model answers: weights, sampling and all, in a process of its own."""
+"""A real model answers: weights, sampling and all, in a separate process."""
 
 import json
 import sys

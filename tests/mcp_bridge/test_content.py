@@ -1,4 +1,4 @@
-"""What MCP servers answer, in the words of our protocol."""
+"""Answers of MCP servers, in the shapes of our protocol."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a lost connection says of the calls on it: only a call that left for the server may have been begun."""
+"""The outcome of calls on a lost connection: only a call that was sent to the server may have started."""
 
 import asyncio
 import json

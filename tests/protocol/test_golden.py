@@ -1,4 +1,4 @@
-"""Every shape reads and writes its golden examples: what makes an incompatible change fail."""
+"""Every shape reads and writes its golden examples: an incompatible change fails here."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The wheel with pydantic and nothing else: the protocol stands on that alone."""
+"""The wheel with pydantic and nothing else: the protocol needs no more."""
 
 import json
 from importlib.metadata import version

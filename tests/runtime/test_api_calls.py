@@ -1,4 +1,4 @@
-"""The run API from a real worker: answers, errors, parallel calls, streams, and calls that nobody waits for."""
+"""The run API from a real worker: answers, errors, parallel calls, streams, and abandoned calls."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""A real worker stops at its window, goes on with credit, and holds nothing back in memory."""
+"""A real worker stops at its window, continues with credit, and holds nothing back in memory."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Loading plugins into a real worker: what it offers, and what it says about the rest."""
+"""Loading plugins into a real worker: its offer, and its report about the rest."""
 
 import py_compile
 import subprocess

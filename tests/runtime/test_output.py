@@ -1,4 +1,4 @@
-"""What plugin code prints: a log record of its run, or a line on a pipe, and never a frame."""
+"""The output of plugin code: a log record of its run, or a line on a pipe, and never a frame."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The worker process itself: what it inherits, what it refuses to start with, and the channel over WebSocket."""
+"""The worker process itself: its inheritance, its refusals to start, and its connection over WebSocket."""
 
 import asyncio
 import json
@@ -115,7 +115,7 @@ async def test_a_run_works_over_websocket(write: Any, environment: dict[str, str
 
 
 class Hearing:
-    """Stands for a worker that heard its host last at `heard_at`."""
+    """Stands for a worker whose host was last heard at `heard_at`."""
 
     def __init__(self, heard_at: float) -> None:
         self.heard_at = heard_at

@@ -42,7 +42,7 @@ CHALLENGE = {"nonce": "1.2.3", "host_id": "here", "expires_at": 1.0}
 
 
 class Door(http.server.BaseHTTPRequestHandler):
-    """Answers every request with what its server has to say, in turn; the last answer again and again."""
+    """Answers every request with the answers of its server, in turn; the last answer repeatedly."""
 
     def _answer(self) -> None:
         server: Any = self.server

@@ -1,4 +1,4 @@
-"""Runs in a real worker: numbering, endings, rubbish, many at once."""
+"""Runs in a real worker: numbering, endings, invalid yields, many at once."""
 
 import asyncio
 from typing import Any

@@ -109,7 +109,7 @@ def test_options_are_inherited_by_a_field_of_the_same_type_only():
 
 
 class Noting(agent.Hooks):
-    """Summarises without a model, and signs what it keeps."""
+    """Summarises without a model, and signs its summary."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []

@@ -1,4 +1,4 @@
-"""The context: what a runner reads, how much time it has, where its log goes."""
+"""The context: its data, its time left, its log."""
 
 import logging
 import tracemalloc

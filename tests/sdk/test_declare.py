@@ -1,4 +1,4 @@
-"""`@runner`: what it derives, and what it refuses with a hint."""
+"""`@runner`: its derived values, and its refusals with a hint."""
 
 import functools
 from typing import Any

@@ -1,4 +1,4 @@
-"""Driving a runner: whatever it does, its run gets one terminal result."""
+"""Driving a runner: with any behaviour, its run gets one terminal result."""
 
 import asyncio
 import contextlib

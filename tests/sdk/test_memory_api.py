@@ -36,7 +36,7 @@ EVERYTHING = {
 
 @pytest.fixture
 def inside():
-    """Run some code as a runner, and raise what it raised."""
+    """Run some code as a runner, and raise its exception."""
 
     async def go(host: MemoryHost, code, *, permissions=EVERYTHING, capabilities=(), **options):
         raised: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""The in-memory host: what a run of it looks like, from the outside."""
+"""The in-memory host: its runs, from the outside."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Result values: what the context builds, and what it refuses to build."""
+"""Result values: valid and invalid ones of the context."""
 
 import base64
 import hashlib

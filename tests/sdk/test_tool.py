@@ -1,4 +1,4 @@
-"""`@tool`: the schema a signature says, and an answer for whatever happens inside."""
+"""`@tool`: the schema of a signature, and an answer for any behaviour."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""How text is cut into what search finds."""
+"""Text segmentation for search."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -38,7 +38,7 @@ class Clients:
         return task
 
     async def settled(self) -> None:
-        """Until every client has what it wanted."""
+        """Until every client is done."""
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 
@@ -63,7 +63,7 @@ class Clients:
             await self._meddle(accepted.run_id)
 
     async def crowd(self) -> None:
-        """Somebody sends one run more than it may hold, nearly at once, while its runner pulls and gives pulls up."""
+        """A client sends one run more than it may hold, nearly at once, while its runner pulls and abandons pulls."""
         first, *others = self._world.crowd(self._dice)
         accepted = await self._deliver(first)
         if accepted is not None and accepted.run_id is not None:
@@ -79,7 +79,7 @@ class Clients:
         return await self._deliver(event)
 
     async def stop_left(self) -> None:
-        """Somebody stops a run that waited in an earlier life, perhaps before its agent is there."""
+        """A client stops a run that waited in an earlier life, perhaps before its agent is there."""
         await asyncio.sleep(self._dice.uniform(0.0, 0.3))
         left = [row.run_id for row in self._world.store.unfinished_runs("", 1000) if row.run_id in self._world.queued]
         if left:

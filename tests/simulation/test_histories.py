@@ -1,4 +1,4 @@
-"""R01 to R05, R13: what clients were told stays true in every simulated history, and a seed is a history."""
+"""R01 to R05, R13: the answers to clients stay true in every simulated history, and a seed is a history."""
 
 import functools
 import os

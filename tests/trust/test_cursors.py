@@ -1,4 +1,4 @@
-"""Cursors: what this host made for one call and one scope, and nothing else."""
+"""Cursors: made by this host for one call and one scope, and nothing else."""
 
 import base64
 

@@ -21,7 +21,7 @@ async def started(open_channel: Any, sink: Any) -> tuple[Any, Any]:
 
 
 def lender(unread: list[str]) -> Any:
-    """Answers at once, and writes down which answers nobody got."""
+    """Answers at once, and records the unread answers."""
 
     def take(call: RunCall) -> None:
         call.on_unread = lambda: unread.append(str(call.params["n"]))

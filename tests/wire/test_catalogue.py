@@ -1,4 +1,4 @@
-"""Lists of runners and tools: a bad entry becomes a named problem and does not hide the others."""
+"""Lists of runners and tools: an invalid entry gives a named problem and does not hide the others."""
 
 from typing import Any
 

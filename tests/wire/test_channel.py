@@ -46,7 +46,7 @@ def delta(text: str = "x") -> dict[str, Any]:
 
 @pytest.fixture
 async def uninitialized(local_wires: Any, make_observer: Any, make_raw_side: Any) -> tuple[Any, HostEnd, Any]:
-    """A worker that says what a test wants, a host's end that has not initialized, and its observer."""
+    """A worker that sends the frames of a test, a host's end that has not initialized, and its observer."""
     left, right = await local_wires.pair()
     raw, observer = make_raw_side(right), make_observer()
     raw.start()

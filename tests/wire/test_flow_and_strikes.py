@@ -1,4 +1,4 @@
-"""Windows, numbering and strikes on a connection: the limits of a worker, and what exceeding them costs."""
+"""Windows, numbering and strikes on a connection: the limits of a worker, and the cost of exceeding them."""
 
 import asyncio
 from typing import Any

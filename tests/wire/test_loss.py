@@ -32,7 +32,7 @@ class Cutting(MemoryTransport):
 
 
 class CuttingStream(StreamTransport):
-    """A socket that is torn down, not closed, when its k-th frame was handed over: what is queued is lost."""
+    """A socket that is torn down, not closed, after its k-th frame: queued frames are lost."""
 
     left = -1
 
@@ -143,7 +143,7 @@ async def play(
     make_handler: Any,
     make_observer: Any,
 ) -> list[str]:
-    """Run the exchange with a cut; returns the steps that were done, after checking that everything came to an end."""
+    """Run the exchange with a cut; returns the completed steps, after checking that everything has ended."""
     left, right = await make(host_after, worker_after)
     observer, handler = make_observer(), make_handler(behave)
     worker = WorkerEnd(right, ToolHandler(handler), worker=WORKER, plugin=PLUGIN)

@@ -32,7 +32,7 @@ class Told:
 
     @property
     def dropped(self) -> list[int]:
-        """The numbers that were said, in order."""
+        """The reported numbers, in order."""
         return [int(line[1:].split()[0]) for line in self.heard if "lines were dropped" in line]
 
 

@@ -336,7 +336,7 @@ async def test_an_unsendable_error_is_replaced_by_a_shorter_one(peers: tuple[Pee
 
 
 class RecordingStream(asyncio.Transport):
-    """The asyncio side of a stream transport, kept in memory: what was written, write by write."""
+    """The asyncio side of a stream transport, kept in memory: its data, write by write."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class Output:
 
 
 class Ear:
-    """Hears when a channel is gone."""
+    """Notices the loss of a connection."""
 
     def __init__(self) -> None:
         self.frames: list[Any] = []

@@ -185,7 +185,7 @@ async def test_a_client_that_disconnects_inside_a_message_leaves_a_fault(server:
 
 
 class SlowStream(asyncio.Transport):
-    """The asyncio side of a stream whose peer never reads: its buffer is as full as a test says."""
+    """The asyncio side of a stream whose peer never reads: the test sets the fill of its buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -282,7 +282,7 @@ Respond = Callable[[bytes], bytes | None]
 
 @pytest.fixture
 async def stranger(stack: contextlib.AsyncExitStack) -> Callable[[Respond], Any]:
-    """Starts a server on a port of its own that answers the first request with whatever a test wants."""
+    """Starts a server on a free port that answers the first request with the bytes of a test."""
 
     async def start(respond: Respond) -> str:
         async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

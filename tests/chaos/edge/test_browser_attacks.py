@@ -1,5 +1,5 @@
-"""F45: what a hostile page can make a browser send, against the product: CSRF, cross-site WebSockets, names that were
-made to lead here, frames, tokens in addresses, and markup in what a runner says."""
+"""F45: requests that a hostile page can make a browser send, against the product: CSRF, cross-site WebSockets, rebound
+names, frames, tokens in addresses, and markup in the output of a runner."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ PASSWORD = "correct horse battery staple"
 
 @pytest.fixture(scope="module")
 def cookie(product: Any) -> str:
-    """The cookie of an operator who is logged in."""
+    """The cookie of a logged-in operator."""
     return asyncio.run(_log_in(product))
 
 
@@ -42,7 +42,7 @@ def run_id(product: Any) -> str:
 
 
 async def _runs_there_are(product: Any) -> list[str]:
-    """Which runs there are; what becomes of them meanwhile is theirs."""
+    """The ids of all runs, without their statuses."""
     return [run["run_id"] for run in (await product.ask("GET", "/api/v1/runs")).json["items"]]
 
 

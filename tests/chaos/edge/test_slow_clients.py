@@ -1,5 +1,5 @@
-"""F46: heads and bodies that trickle, readers that read nothing and thousands of connections that ask for nothing, all
-at once, against the product with its own deadlines. Whoever asks properly is served within a second meanwhile."""
+"""F46: trickling heads and bodies, readers that do not read and thousands of connections without a request, all at
+once, against the product with its own deadlines. A normal client is served within a second."""
 
 import asyncio
 import contextlib
@@ -126,7 +126,7 @@ def _deaf_reader(product: Any, run_id: str) -> socket.socket:
 
 
 async def _readers_are_cut(product: Any, readers: list[socket.socket], run_id: str) -> None:
-    """After their time what they were sent ends without the end of the run, and the run can be read on from there."""
+    """After the deadline the stream ends without the end of the run, and the run can be resumed from there."""
     await asyncio.sleep(DRAIN_S)
     for client in readers:
         client.settimeout(10)

@@ -1,4 +1,4 @@
-"""Budgets: set aside before, settled after, of a run, an agent, an actor, a workspace; nobody spends a rest twice."""
+"""Budgets: reserved before and settled after a call, by run, agent, actor and workspace; no amount is spent twice."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What may flow together: every combination, and what can never be slipped past."""
+"""Flow: every combination, and the checks that no sequence bypasses."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""What was spent of a day outlives the process; what is of a run does not."""
+"""Daily spending survives the process; the spending of a run does not."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whether arguments fit: by the schema, in linear time, whatever the schema or the arguments are."""
+"""Validation of arguments: by the schema, in linear time, with any schema and any arguments."""
 
 import subprocess
 import sys

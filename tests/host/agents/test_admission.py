@@ -39,7 +39,7 @@ def lanes() -> Iterator[LaneView]:
 
 
 def expected(policy: ConcurrencyPolicy, steering: bool, lane: LaneView | None, actor: Actor | None) -> Admission:
-    """The rules as a table: first what needs no steering, then what keeps a message from steering."""
+    """The rules as a table: first the cases without steering, then the obstacles to steering."""
     if policy.mode == "parallel" or lane is None or lane == LaneView():
         return Start()
     without_steering: dict[str, Admission] = {

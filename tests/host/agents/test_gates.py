@@ -1,4 +1,4 @@
-"""The front gates: who passes, who is refused, and with which reason."""
+"""The front gates: passes, refusals, and their reasons."""
 
 import pytest
 from tests.doubles.manual_clock import ManualClock

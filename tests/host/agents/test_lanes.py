@@ -26,7 +26,7 @@ MODES: list[ConcurrencyMode] = ["queue", "interrupt", "reject", "parallel"]
 
 
 class LanesAgainstABook(RuleBasedStateMachine):
-    """The book lists the runs of each conversation as they came, and works out from it who must be active."""
+    """The model lists the runs of each conversation in arrival order, and derives the active ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class LanesAgainstABook(RuleBasedStateMachine):
         self.made = 0
 
     def active(self, key: LaneKey) -> list[str]:
-        """A parallel run is active as it comes; any other when it is the first that is left."""
+        """A parallel run is active at once; any other when it is the first remaining one."""
         return [run_id for place, run_id in enumerate(self.came[key]) if run_id in self.parallel or place == 0]
 
     def new_run(self, key: LaneKey) -> str:
@@ -46,7 +46,7 @@ class LanesAgainstABook(RuleBasedStateMachine):
         return f"r{self.made}"
 
     def note_start(self, key: LaneKey, run_id: str | None, was_active: list[str]) -> None:
-        """Who is told to start is who the book says has just become active, if anyone."""
+        """The started run is the one that the model has just made active, if any."""
         fresh = [other for other in self.active(key) if other not in was_active]
         assert fresh == ([] if run_id is None else [run_id])
         self.started.extend(fresh)

@@ -1,4 +1,4 @@
-"""An event goes to at most one binding, with an explanation."""
+"""An event matches at most one binding, with an explanation."""
 
 import string
 from typing import Any

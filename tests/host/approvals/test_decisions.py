@@ -1,4 +1,5 @@
-"""One decision, by whoever saw exactly this question, while it is open; everything else decides nothing and says so."""
+"""One decision, by a user who saw exactly this call, while it is open; every other attempt decides nothing and gets an
+error."""
 
 import asyncio
 from typing import Any

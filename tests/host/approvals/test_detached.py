@@ -1,4 +1,4 @@
-"""An approval outlives the run that was lost: a yes is carried out once, whatever dies in between, and told."""
+"""An approval outlives a lost run: the call is executed once, through any crash, and reported."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a person sees is what would be executed: complete, and with nothing hidden in it (F41)."""
+"""The display is exactly the call: complete, and with nothing hidden in it (F41)."""
 
 import html
 import json
@@ -82,7 +82,7 @@ def test_each_attack_on_the_display_matches_its_snapshot(name: str) -> None:
 
 
 def hidden_in(text: str) -> list[str]:
-    """What a reader would not see, by Unicode's own word; a plain space is seen."""
+    """Characters invisible to a reader, by Unicode's own definition; a plain space is visible."""
     return [f"U+{ord(each):04X}" for each in text if each != " " and unicodedata.category(each)[0] in "CZ"]
 
 

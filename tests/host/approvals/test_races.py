@@ -148,7 +148,7 @@ async def test_an_approval_during_the_loss_of_its_run_is_executed_once(fast_host
 
 
 async def test_an_approval_can_be_decided_as_soon_as_it_is_on_disk(fast_host: ApprovalHost, monkeypatch: Any) -> None:
-    """The store has it a moment before the run hears that it does."""
+    """The store has the approval a moment before the run learns of it."""
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     book, looks = fast_host.approvals.registry, [0]

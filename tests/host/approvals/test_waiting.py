@@ -1,4 +1,4 @@
-"""A call that needs a yes is parked: on disk, with a run that waits and whose clock stands still."""
+"""A call that needs an approval is parked: on disk, with a waiting run whose deadline stops."""
 
 import asyncio
 from typing import Any

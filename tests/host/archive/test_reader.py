@@ -25,7 +25,7 @@ def manifest_of(writer, **more):
 
 
 def plain(members, blobs=(), **more):
-    """A manifest as anybody can write one."""
+    """A manifest that any author can write."""
     noted = {
         name: {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "lines": body.count(b"\n")}
         for name, body in members.items()

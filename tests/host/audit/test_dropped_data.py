@@ -1,4 +1,4 @@
-"""Data that is gone is accounted for by the log itself: by retention, or by an import. Nobody hides behind either."""
+"""Missing data is accounted for in the log itself: by retention, or by an import. Neither hides an edit."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ KEYS: Final = {KEY.verify_key.key_id: KEY.verify_key}
 
 
 def report_of(records: list[tuple[str, str, Any]], gone: set[int]) -> LogReport:
-    """What a verification says of these records (workspace, type, data) when the data of some of them is gone."""
+    """The verification report of these records (workspace, type, data) when the data of some of them is missing."""
     chains = Chains("start-1", KEY, ManualClock(), every_records=1000, every_s=1e9)
     new = [
         NewRecord(workspace=workspace, type=kind, data=msgspec.json.encode(data), created_ms=number)

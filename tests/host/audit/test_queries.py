@@ -1,4 +1,4 @@
-"""The log as auditors read it: pages that end, exports that hold everything, and what is shown of a record."""
+"""The log as auditors read it: pages that end, complete exports, and the displayed fields of a record."""
 
 from collections.abc import Callable
 from typing import Any

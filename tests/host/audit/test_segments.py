@@ -78,7 +78,7 @@ async def test_a_large_chain_is_archived_in_segments_that_follow_each_other(
 async def archived(
     sqlite_store: Store, sqlite_path: Path, open_journal: Open, clock: ManualClock, scribe: Any, signing_key: SigningKey
 ) -> Callable[[], CheckedLog]:
-    """A store with an archive beside it, whose old data retention has dropped; and what verifies both."""
+    """A store with an archive beside it, whose old data retention has dropped; and the verifier of both."""
     journal, archive = open_journal(sqlite_store), sqlite_path.parent / "archive"
     await old_log(sqlite_store, journal, clock, scribe)
     await archiver_of(sqlite_store, journal, clock, archive).run()

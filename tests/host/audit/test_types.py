@@ -58,7 +58,7 @@ WRITTEN_IN = {
 
 
 def texts_passed(tree: ast.AST) -> Iterator[str]:
-    """Every text that stands where a call, or a pair that is given to one, can take it; `*` for what is put in."""
+    """Every text in a place where a call, or a pair given to one, can take it; `*` for inserted values."""
     for node in ast.walk(tree):
         parts: list[ast.expr] = []
         if isinstance(node, ast.Call):
@@ -90,7 +90,7 @@ CALLS = {"agents.call", "platform.request", "tools.detail"}
 
 
 def kinds_recorded(tree: ast.AST) -> Iterator[str]:
-    """Every kind of record that stands in a call which writes one, or in a pair that is written beside a change."""
+    """Every record type in a call that writes one, or in a pair that is written beside a change."""
     for node in ast.walk(tree):
         parts: list[ast.expr] = []
         if isinstance(node, ast.Call):

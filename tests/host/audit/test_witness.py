@@ -1,4 +1,4 @@
-"""F16: the second sink. What it is told, and what the host does while it is down."""
+"""F16: the second sink: its heads, and the behaviour of the host while it is down."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ Open = Callable[..., Journal]
 
 
 class HeldSink:
-    """A sink in memory that answers when it is told to."""
+    """A sink in memory that answers on demand."""
 
     def __init__(self) -> None:
         self.lines: list[HeadLine] = []

@@ -28,7 +28,7 @@ WITHIN_S = 0.3
 
 
 class Served:
-    """The receiver of the examples on a free port, and what it wrote."""
+    """The receiver of the examples on a free port, and its file."""
 
     def __init__(self, path: Path) -> None:
         spec = importlib.util.spec_from_file_location("receiver", EXAMPLE)
@@ -59,7 +59,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def answering() -> Iterator[Callable[..., str]]:
-    """A server that answers one request with these bytes, and what it has not: silence."""
+    """A server that answers one request with these bytes, or with silence."""
     opened: list[socket.socket] = []
 
     def serve(answer: bytes | None) -> str:
@@ -150,7 +150,7 @@ def test_a_line_truncated_by_a_full_disk_does_not_spoil_the_next_one(served: Ser
 
 @pytest.fixture
 def told(signing_key: SigningKey, clock: ManualClock, scribe: Any, store: Store) -> list[bytes]:
-    """What a witness was told of two starts, whose records are in the store."""
+    """The heads of two starts at a witness, whose records are in the store."""
     lines: list[bytes] = []
     first_id = 1
     for incarnation in ("i1", "i2"):

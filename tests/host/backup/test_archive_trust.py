@@ -1,5 +1,5 @@
-"""An archive is believed for the key that signed it, and only if that key is known from elsewhere. Whatever a forger
-does to one, nothing of it is written."""
+"""An archive is trusted for the key that signed it, and only if that key is already known. No forged archive writes
+anything."""
 
 import hashlib
 import json
@@ -68,7 +68,7 @@ def with_row(members, table, change):
 
 
 def forged(members):
-    """A delta of a run says something else: no chain covers it, only the manifest does."""
+    """A delta of a run is changed: no chain covers it, only the manifest does."""
     assert members["tables/deltas.jsonl"]
     return with_row(members, "deltas", lambda rows: rows[1:])
 
@@ -84,7 +84,7 @@ def kept_signature(path, other, change):
 
 
 def signed_again(members):
-    """Signed by the key of whoever forged it."""
+    """Signed by the key of the forger."""
     return {**members, "signature.json": sign_manifest(members["manifest.json"], FORGER)}
 
 

@@ -1,4 +1,4 @@
-"""Backups and restores: taken while somebody writes, brought back on either database, of the past ever after."""
+"""Backups and restores: taken during writes, restored on either database, from any revision."""
 
 import json
 import os

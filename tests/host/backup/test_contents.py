@@ -1,4 +1,4 @@
-"""Contents go along with what names them: into a backup, into an export, and back. A copy without one is refused."""
+"""Contents are copied with their references: into a backup, into an export, and back. An incomplete copy is refused."""
 
 import json
 import tarfile
@@ -139,7 +139,7 @@ def test_an_archive_without_one_of_its_contents_is_refused_before_any_write(sour
 
 
 def test_a_deleted_or_expired_content_is_not_copied(source, tmp_path):
-    """What the log names is what stands at its end, however often the same content was there before."""
+    """The references at the end of the log count, however often the same content was there before."""
     with opened(source) as store:
         letter = store.artifact("default", HELD["event_artifact"])
         key = load_or_make_signing_key(source.data / "keys/heads.ed25519")
@@ -156,7 +156,7 @@ def test_a_deleted_or_expired_content_is_not_copied(source, tmp_path):
 
 
 def test_every_row_that_has_a_digest_of_a_content_is_followed():
-    """Whoever adds a row with a `sha256` finds it here: it is a reference to a content."""
+    """A new row with a `sha256` fails here: it is a reference to a content."""
     rows = {each: get_type_hints(each).get("row") for each in get_args(Change)}
     named = {put for put, row in rows.items() if row is not None and "sha256" in row.__struct_fields__}
     assert {each.__name__ for each in named} == {"PutArtifact", "PutStorage"}

@@ -87,7 +87,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualCl
 
 
 async def taken_in(source: BackupSource, open_journal: Callable[..., Journal], clock: ManualClock) -> MemoryEngine:
-    """What an engine has after the start of a host on this store."""
+    """The documents of an engine after the start of a host on this store."""
     store = choose_store(source.database, source.data, SystemClock())
     store.open()
     engine, incoming = MemoryEngine(clock), UploadFolder(source.data)

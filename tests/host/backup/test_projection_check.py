@@ -24,7 +24,7 @@ def checked(past, now_ms=None):
 
 
 def execute(past, *statements):
-    """Write to the database as nobody should."""
+    """Write to the database directly, which is forbidden."""
     if past.source.database:
         with psycopg.connect(past.source.database) as connection:
             return [connection.execute(each).rowcount for each in statements]

@@ -62,7 +62,7 @@ def opened(source):
 
 
 class Started:
-    """A host on a data directory, in a process of its own."""
+    """A host on a data directory, in a separate process."""
 
     def __init__(self, data, token):
         self._token = token

@@ -1,4 +1,4 @@
-"""Approvals and questions that were open in an archive expire when it comes back: nothing that was asked then acts."""
+"""Open approvals and questions of an archive expire on its return: no old request acts."""
 
 import json
 import sqlite3
@@ -129,7 +129,7 @@ class CutOff(BaseException):
 
 
 class CutClock(SystemClock):
-    """Ends whoever asks for the time once the rows of a copy are committed and not settled."""
+    """Ends its caller once the rows of a copy are committed and not settled."""
 
     def __init__(self, target):
         self._file = target.data / "bollard.db"

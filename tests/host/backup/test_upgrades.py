@@ -47,7 +47,7 @@ def past(request, postgres_database, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def upgraded(past):
-    """One store for all tests of a revision: what they do to it leaves it as it was."""
+    """One store for all tests of a revision: the tests leave it unchanged."""
     store = past.open()
     yield store
     store.close()
@@ -77,7 +77,7 @@ def test_the_projections_of_the_previous_revision_are_those_of_a_rebuild(past, u
 
 
 def _projections(store):
-    """Without leases: earlier versions left that of a run that had ended, and told of none."""
+    """Without leases: earlier versions kept that of an ended run."""
     dump = store.dump_projections()
     return {**dump, "runs": [_without_lease(row) for row in dump["runs"]]}
 
@@ -94,7 +94,7 @@ def test_saved_resources_from_before_the_upgrade_pass_the_startup_check(past, up
 
 
 def test_every_earlier_revision_has_stored_databases():
-    """Whoever adds a revision adds what the one before it left, by `fixtures/make_previous.py`."""
+    """A new revision needs a database of the one before it, by `fixtures/make_previous.py`."""
     assert (*REVISIONS, schema.REVISION) == tuple(f"{number:04}" for number in range(1, len(REVISIONS) + 2))
 
 

@@ -1,4 +1,4 @@
-"""One workspace leaves a host and comes to another: verified, whole, and without what is nobody else's business."""
+"""One workspace moves from one host to another: verified, complete, and without secrets."""
 
 import json
 import sqlite3
@@ -37,7 +37,7 @@ def opened(source):
 
 
 def written(source, clock, *records, keeps=()):
-    """Some records behind what is there, by an incarnation of its own."""
+    """Some records after the existing ones, by a new incarnation."""
     with opened(source) as store:
         key = load_or_make_signing_key(source.data / "keys/heads.ed25519")
         writer = Writer(store, BlobStore(source.data / "blobs"), clock, incarnation="later", key=key)
@@ -47,7 +47,7 @@ def written(source, clock, *records, keeps=()):
 
 
 def echo_fields(runner_id):
-    """What the runner of the saved agent says about its configuration: no field of it is a secret."""
+    """The configuration fields of the runner of the saved agent: none is a secret."""
     return frozenset({"greeting"}) if runner_id.endswith("/echo/default") else frozenset()
 
 
@@ -61,7 +61,7 @@ def imported(path, target, clock):
 
 @pytest.fixture
 def elsewhere(target, clock):
-    """Another host's store, with a workspace of its own."""
+    """Another host's store, with its own workspace."""
     with opened(target):
         pass
     written(target, clock, ("other", "note", {"n": 1}))

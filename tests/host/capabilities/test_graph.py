@@ -1,4 +1,4 @@
-"""The graph: one frozen object for what is shown and what is called."""
+"""The graph: one frozen object for the display and the calls."""
 
 import json
 from dataclasses import FrozenInstanceError

@@ -48,7 +48,7 @@ class Post:
         return ReplyRoute(channel="chat", target=target, **{**fields, **more})
 
     async def say(self, text: str = "hello", target: str = "room-1", **more: Any) -> str:
-        """An event that came through the channel; its run."""
+        """An event of the channel; returns its run."""
         return await self.stage.say(text, **{"trigger": "platform", "reply": self.route(target), **more})
 
     def rows(self) -> list[OutboxRow]:

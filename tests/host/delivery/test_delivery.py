@@ -19,7 +19,7 @@ CENTURY_S = 100 * 365 * 24 * 3600
 
 
 async def answers(worker: Any, run: Any) -> None:
-    """Says back what it was told, as a whole message."""
+    """Repeats its input, as a whole message."""
     text = run.request["context"]["input"].get("text", "nothing")
     await run.emit("message.completed", {"message": {"role": "assistant", "content": f"re: {text}"}})
     await worker.complete(run)

@@ -18,7 +18,7 @@ STREAMS_ONCE = Abilities(dedupe="none", supports_streaming=True, supports_edit=T
 
 
 class Writer:
-    """A runner that says what the test says, when the test says it."""
+    """A runner that sends the text of the test on demand."""
 
     def __init__(self) -> None:
         self.run: Any = None
@@ -38,7 +38,7 @@ class Writer:
 
 
 async def moment(loop_time: Any, post: Any, condition: Any) -> None:
-    """Let time pass until the condition holds: what is on its way to the disk sets its timers later."""
+    """Advance time until the condition holds: pending writes set their timers later."""
     give_up_at = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < give_up_at, (post.channel.tried, post.statuses)

@@ -29,7 +29,7 @@ def row(record_id: int, channel: str = "a", *, preview: bool = False) -> OutboxR
 
 
 def page(window: OutboxWindow, *rows: OutboxRow) -> list[int]:
-    """What is held of a page that is read now."""
+    """The held rows of a page that is read now."""
     window.turn()
     return [each.record_id for each in rows if each.record_id > window.read_to and window.admits(each)]
 

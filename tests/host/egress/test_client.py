@@ -1,5 +1,5 @@
-"""The way out, against real servers and a resolver that lies (F44): what is judged is what is connected to, at every
-hop; and what it sends and takes is bounded."""
+"""Egress against real servers and a lying resolver (F44): the checked address is the connected one, at every hop; and
+requests and responses are limited."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Connections through real proxies on loopback: what a proxy is handed, what it may refuse, and what still holds."""
+"""Connections through real proxies on loopback: the data for a proxy, its refusals, and the remaining rules."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes, however they are cut."""
+"""Server-sent events out of bytes, at any cut."""
 
 import pytest
 from tests.tables import for_each

@@ -1,4 +1,4 @@
-"""What every engine keeps. A cluster's engine is added to `ENGINES` and must pass the same tests."""
+"""The contract of every engine. A cluster's engine is added to `ENGINES` and must pass the same tests."""
 
 import asyncio
 from collections.abc import Callable
@@ -152,7 +152,7 @@ def let_last(store: Store, owner: str, left_ms: int) -> None:
 
 
 def note(scribe: Any, seq: int, epoch: int) -> Entry:
-    """What an owner writes about the run."""
+    """A record of an owner about the run."""
     record = scribe.record(scribe.facts(), "note", {"epoch": epoch}, seq, epoch=epoch)
     return Entry(records=[record], fence=("run_1", epoch))
 
@@ -183,7 +183,7 @@ async def test_a_claim_without_a_newer_epoch_is_refused_at_any_age_of_the_lease(
 async def test_a_claim_of_the_next_epoch_fences_off_the_old_owner(
     engines: Make, store: Store, scribe: Any, left_ms: int
 ) -> None:
-    """Of a valid lease too: the next start of a host takes what the last one held, and waits for nothing to run out."""
+    """Also of a valid lease: the next start of a host takes the runs of the last one without a wait."""
     (old, old_journal), (new, new_journal) = engines("i1"), engines("i2")
     await claimed(old, old_journal, scribe)
     let_last(store, "i1", left_ms)
@@ -204,7 +204,7 @@ async def test_a_claim_of_the_next_epoch_fences_off_the_old_owner(
 async def test_a_renewal_extends_the_lease_and_changes_nothing_else_of_the_run(
     engines: Make, store: Store, scribe: Any, left_ms: int
 ) -> None:
-    """Of one that has run out too: whoever was blocked for longer goes on where nobody took the run meanwhile."""
+    """Also of an expired lease: a blocked owner continues if no other host took the run."""
     engine, journal = engines("i1")
     await claimed(engine, journal, scribe)
     let_last(store, "i1", left_ms)

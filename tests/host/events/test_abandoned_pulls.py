@@ -16,7 +16,7 @@ SPARE_TURNS = 3
 
 
 def open_pull(run: WorkerRun) -> OutgoingCall:
-    """A pull that is left when the test says so."""
+    """A pull that the test abandons on demand."""
     body: JsonObject = {"run_id": run.run_id, "action": "steering.pull", "params": {"mode": "all"}}
     return run._peer.open_call("api/call", body, run._give_up)  # as `call` does it, without waiting
 
@@ -127,7 +127,7 @@ async def test_a_run_with_a_terminal_result_pulls_no_messages(memory_store: Memo
 
 
 async def test_messages_of_an_abandoned_pull_count_in_the_queue_again(memory_store: MemoryStore, rooms: Any) -> None:
-    """What waits again counts again: otherwise a run would be given more than it may hold."""
+    """Returned messages count again: otherwise a run would get more than it may hold."""
     room = await rooms(memory_store)
     run = await room.begin()
     for number in range(100):

@@ -1,4 +1,4 @@
-"""`resolve` predicts what happens to an event that is posted right after it: agent, decision and refusal. Over random
+"""`resolve` predicts the fate of an event that is posted right after it: agent, decision and refusal. Over random
 agents and bindings."""
 
 from typing import Any
@@ -82,7 +82,7 @@ steps = st.lists(
 
 
 def saved(bodies: list[JsonObject], book: BindingRegistry) -> None:
-    """Those that nothing tells apart from others are refused, whichever of them comes first."""
+    """Clashing bindings are refused, in any order."""
     for number, body in enumerate(bodies):
         binding = Binding.read({"binding_id": f"b{number}", **body})
         before = book.all()
@@ -108,7 +108,7 @@ class Street:
         return sorted(self.stage.dispatcher.live)
 
     async def settled(self, event: Any, preview: Preview) -> None:
-        """What came before it to the same conversation has its place."""
+        """Earlier events of the same conversation have their place."""
         if (agent := preview.resolution.agent) is not None:
             lane = lane_of(agent.agent_id, event.scope)
             if lane is not None:
@@ -121,14 +121,14 @@ class Street:
         return not isinstance(decision, Steer) or decision.run_id in self.stage.dispatcher.live
 
     async def post(self, event: Any) -> tuple[str | None, Any]:
-        """Its refusal, or what was accepted."""
+        """Its refusal, or the accepted event."""
         try:
             return None, await self.stage.intake.accept(event)
         except HostError as error:
             return error.code, error
 
     async def check(self, event: Any) -> None:
-        """Post an event, and hold what comes of it to what was said of it."""
+        """Post an event, and compare the result with its preview."""
         intake = self.stage.intake
         await self.settled(event, intake.preview(event))
         first, preview = (intake.preview(event) for _ in range(2))

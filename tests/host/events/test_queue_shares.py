@@ -1,4 +1,4 @@
-"""Shares of the queue: one conversation, one caller or one agent cannot fill it for everybody else."""
+"""Shares of the queue: one conversation, one caller or one agent cannot fill it for all others."""
 
 import asyncio
 from typing import Any

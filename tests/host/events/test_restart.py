@@ -257,7 +257,7 @@ async def test_a_message_for_a_missing_agent_waits_and_delays_no_other(
 
 
 def named(agent_id: str, **more: Any) -> Agent:
-    """An agent that somebody saved for the runner that is there."""
+    """A saved agent for the existing runner."""
     return Agent(
         agent_id=agent_id,
         runner_id="plugin:acme/parrot/default",

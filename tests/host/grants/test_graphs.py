@@ -1,4 +1,4 @@
-"""The graph of a grant: what is shown, what is checked and what is called are the same."""
+"""The graph of a grant: display, check and call use the same capabilities."""
 
 import json
 from typing import Any

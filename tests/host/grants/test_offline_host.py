@@ -1,4 +1,4 @@
-"""The offline host of the SDK and the gate of this host decide alike about what a manifest permits."""
+"""The offline host of the SDK and the gate of this host decide alike about the permissions of a manifest."""
 
 from typing import Any
 

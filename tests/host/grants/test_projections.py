@@ -1,4 +1,4 @@
-"""What the runner sees of its grant: valid shapes, and nothing that the check would not agree with."""
+"""The runner's view of its grant: valid shapes, in agreement with the check."""
 
 from typing import Any
 

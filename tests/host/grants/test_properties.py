@@ -1,4 +1,4 @@
-"""What holds for every policy, every offer and every event: nothing is ever wider than what it was made of."""
+"""Properties of every policy, every offer and every event: no result is wider than its inputs."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -179,7 +179,7 @@ def grants(draw: st.DrawFn) -> Grant:
 
 @st.composite
 def revocations(draw: st.DrawFn, grant: Grant) -> Revocation:
-    """Some of what a grant holds."""
+    """Some rights of a grant."""
     names = sorted(granted_operations(grant))
     kinds = {kind: sorted(granted_things(grant, kind)) for kind in (*KINDS, "platform", "conversations")}
     return Revocation(
@@ -295,7 +295,7 @@ def test_a_revocation_only_narrows_and_removes_its_named_rights(data: st.DataObj
 
 @st.composite
 def families(draw: st.DrawFn) -> tuple[Grant, Revocation, Grant]:
-    """A parent, what was revoked from it, and a child that it called for."""
+    """A parent, its revocation, and a child that it called."""
     parent = draw(grants())
     revoked = draw(revocations(parent))
     gone: list[str] = []

@@ -1,4 +1,4 @@
-"""Taking rights away from a live run: what may be named, how it adds up, and what a record keeps of it."""
+"""Revoking rights of a live run: the valid names, their sum, and their record."""
 
 from typing import Any
 

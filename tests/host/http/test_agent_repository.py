@@ -40,7 +40,7 @@ BODY = {"runner_id": RUNNER.manifest.id}
 
 @dataclass
 class Desk:
-    """A keeper with books of its own."""
+    """Repositories with separate registries."""
 
     journal: Journal
     store: Store

@@ -1,4 +1,5 @@
-"""Approvals over HTTP: shown, decided by who may, once, and said to be stale otherwise. A whole host, a real worker."""
+"""Approvals over HTTP: shown, decided by approvers, once, and otherwise refused as stale. A whole host, a real
+worker."""
 
 import os
 import subprocess

@@ -54,7 +54,7 @@ PATIENCE_S = 60.0
 
 
 class MovedClock(SystemClock):
-    """The machine's clock, and what a test adds to it."""
+    """The machine's clock, with an offset of the test."""
 
     moved_ms = 0
 
@@ -105,7 +105,7 @@ def records(host: Any, agent: str, text: str) -> list[Any]:
 
 
 def made(host: Any, text: str, agent: str = "maker") -> dict[str, Any]:
-    """What is known of the one artifact of a run."""
+    """The metadata of the one artifact of a run."""
     (said,) = [each["data"] for each in records(host, agent, text) if each["type"] == "artifact.created"]
     return host.get(f"/api/v1/artifacts/{said['artifact_id']}").json
 
@@ -124,7 +124,7 @@ def content_file(host: Any, artifact: dict[str, Any]) -> Any:
 
 
 def until_swept(host: Any, artifact: dict[str, Any]) -> None:
-    """What is younger than an hour, by the clock of its files, may be on its way to another artifact."""
+    """Content younger than an hour, by the clock of its files, may belong to a new artifact."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(content_file(host, artifact), (0, 0))
     give_up_at = time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""Who may see, steer and stop the runs of an agent: its rules, for who is bound by them."""
+"""The audience of an agent: rules about reading, steering and stopping its runs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -229,7 +229,7 @@ def test_the_payload_of_an_event_without_a_run_is_visible_to_its_readers_only(
 
 @pytest.fixture
 def hidden_run(shop: Any, people: dict[str, Any], agent: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A run that bob may see until it is hidden from him and goes on; and the hiding."""
+    """A run that bob may see until it is hidden from him and continues; and the hiding."""
     monkeypatch.setattr(run_rows, "STREAM_LOOK_S", 0.0)
     name, room = agent("hiding", "workshop/steady", audience={"see": {"who": "everyone"}}), f"hiding-{shop.port}"
     run_id = people["ann"].tell(name, "begin", conversation=room).json["run_id"]

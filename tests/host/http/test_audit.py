@@ -1,5 +1,5 @@
-"""The audit of a running host: pages, an export that is itself recorded, heads, a witness that goes and comes back, and
-a proof that a stranger can check."""
+"""The audit of a running host: pages, a recorded export, heads, a witness that disconnects and returns, and a proof
+that a third party can check."""
 
 import json
 import sqlite3
@@ -22,7 +22,7 @@ from bollard.trust.keys import VerifyKey
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
-    """SQLite alone: what is special to PostgreSQL is tested where records are read."""
+    """SQLite only: PostgreSQL is tested where records are read."""
     data = tmp_path_factory.mktemp("data")
     witness = data / "elsewhere"
     witness.mkdir()  # no file: a witness that cannot be written

@@ -1,4 +1,4 @@
-"""Bindings over HTTP: saved, shown, deleted; which agent an event goes to, and why."""
+"""Bindings over HTTP: saved, shown, deleted; the agent of an event, and the reason."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""Many at once at the edge of a budget: as many as there is room for are taken, no more, and the rest are refused by
-name; also across a restart. Who was refused keeps no place, and who ended leaves one."""
+"""Many concurrent requests at the edge of a budget: as many as fit are accepted, no more, and the rest are refused by
+name; also across a restart. A refused request takes no slot, and an ended run frees one."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -51,7 +51,7 @@ def at_once(many: int, ask: Any) -> list[Any]:
 
 
 def calls(client: Any, agent: str, runs: int, each: int) -> Counter[str]:
-    """What came of so many calls at once, of so many runs at once for one actor."""
+    """The outcomes of concurrent calls, of concurrent runs of one actor."""
     said = Counter[str]()
     for answer in at_once(runs, lambda _: client.tell(agent, str(each), actor={"id": "ada"})):
         records = client.read(answer.json["run_id"])

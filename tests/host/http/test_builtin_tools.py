@@ -52,7 +52,7 @@ def client(start_module_host: Any, client_of: Any, tmp_path_factory: pytest.Temp
 
 
 def calls(client: Any, *asked: tuple[str, dict[str, Any]]) -> tuple[list[str], list[Any], str]:
-    """Which tools the run had, what came of its calls, and the run."""
+    """The tools of the run, the outcomes of its calls, and the run."""
     answer = client.tell("tooler", json.dumps(asked))
     assert answer.status in (200, 201, 202), answer.body
     run_id = answer.json["run_id"]
@@ -88,7 +88,7 @@ def test_a_run_works_with_its_files_and_artifacts(client: Any) -> None:
 
 
 def test_a_program_waits_for_approval_and_the_level_is_shown(client: Any) -> None:
-    """`exec` is of high risk: without an approver nothing is started, whatever the level."""
+    """`exec` is of high risk: without an approver no program starts, at any level."""
     level = client.get("/readyz").json["sandbox"]
     tools, told, run_id = calls(client, ("exec", {"command": "echo > ran"}))
     assert ("exec" in tools) == (level != "none")

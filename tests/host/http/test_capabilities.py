@@ -1,4 +1,5 @@
-"""What a workspace offers, what an agent can do of it and why, over the API of a real host with a real worker."""
+"""The capabilities of a workspace, the ones of an agent and the reasons, over the API of a real host with a real
+worker."""
 
 import json
 import textwrap

@@ -19,7 +19,7 @@ from bollard.host.store.selection import choose_store
 
 
 class Program:
-    """A program behind a channel: a real server that remembers what came, and signs what it sends."""
+    """A program behind a channel: a real server that remembers requests, and signs its own."""
 
     def __init__(self) -> None:
         self.came: list[Any] = []
@@ -192,7 +192,7 @@ def test_a_request_without_the_signature_of_the_channel_is_refused(api: Any) -> 
 
 
 def test_headers_outside_the_signature_do_not_change_an_event(api: Any) -> None:
-    """One signed request that somebody saw must not become other events, by headers that were added to it."""
+    """A recorded signed request must not make other events by added headers."""
     secret = save(api, "sealed")["secret"]
     raw = json.dumps({"text": "hi"}).encode()
     headers = sign(secret_bytes(secret), "msg-1", int(time.time()), raw)

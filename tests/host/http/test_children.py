@@ -1,4 +1,4 @@
-"""Agents that call agents: a child run of its own, that ends with its parent and goes no deeper than four."""
+"""Agents that call agents: a separate child run, which ends with its parent, up to four levels deep."""
 
 from itertools import count
 from typing import Any
@@ -58,7 +58,7 @@ def test_an_ungranted_agent_is_not_found(family: Any) -> None:
 
 
 def test_a_child_knows_actors_by_the_bot_of_its_caller(family: Any) -> None:
-    """Who is called the same at another bot is another, also below (F49)."""
+    """The same actor id at another bot is another actor, also below (F49)."""
     keys = {}
     for bot in ("telegram", "slack"):
         event = {

@@ -1,4 +1,4 @@
-"""Any CloudEvent becomes a draft or a typed error."""
+"""Any CloudEvent gives a draft or a typed error."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ GOOD: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "s", "type": 
 
 
 def judged(call: Callable[[], Any]) -> Any:
-    """What it makes, or its refusal. Anything else that is raised fails the test."""
+    """Its result, or its refusal. Any other exception fails the test."""
     try:
         return call()
     except HostError as error:

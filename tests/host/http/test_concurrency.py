@@ -1,4 +1,4 @@
-"""A message that comes while a run of its conversation is active: each policy, and the gates before all of them."""
+"""A message during an active run of its conversation: each policy, and the gates before all of them."""
 
 from itertools import count, pairwise
 from typing import Any

@@ -1,4 +1,4 @@
-"""Draining: nothing new is taken, with an error that says to try again; what runs goes on; who asks is told why."""
+"""Draining: new work is refused with a retryable error; active runs continue; the error has a reason."""
 
 import threading
 from pathlib import Path
@@ -12,7 +12,7 @@ from bollard.host.settings import Settings
 
 @pytest.fixture(scope="module")
 def settings(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """What is drained does not depend on the store."""
+    """Draining does not depend on the store."""
     return Settings(data=tmp_path_factory.mktemp("data"), plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
 
 

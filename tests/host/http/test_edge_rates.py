@@ -14,7 +14,7 @@ from bollard.host.settings import Settings
 
 @pytest.fixture
 def begin(start_host: Any, client_of: Any, tmp_path: Path, plugin: Path) -> Callable[..., Any]:
-    """A host with settings of its own, and its client."""
+    """A host with its own settings, and its client."""
 
     def start(**more: Any) -> Any:
         host = start_host(

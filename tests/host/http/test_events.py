@@ -56,7 +56,7 @@ def host(settings: Any, reporter: Any, start_module_host: Any, client_of: Any) -
 
 
 def told(host: Any, answer: Any) -> Any:
-    """What the run of an accepted event was told."""
+    """The input of the run of an accepted event."""
     assert answer.status == 202, answer.body
     run_id = answer.json["run_id"]
     assert run_id is not None, answer.json
@@ -353,7 +353,7 @@ def test_a_binary_payload_keeps_its_bytes_and_its_type(host: Any) -> None:
 
 
 def pour(host: Any, head: str, pieces: list[bytes]) -> bytes:
-    """Send what a server may stop to listen to, and read what it says."""
+    """Send a body that a server may stop reading, and read the answer."""
     with socket.create_connection(("127.0.0.1", host.port), timeout=120) as line:
         lines = ["POST /api/v1/events HTTP/1.1", "host: localhost", f"authorization: Bearer {host.token}", head]
         line.sendall("\r\n".join([*lines, f"content-type: {STRUCTURED}", "", ""]).encode())

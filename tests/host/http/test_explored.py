@@ -9,7 +9,7 @@ EVENT = {"specversion": "1.0", "source": "explored", "type": "build.failed", "ag
 
 
 def test_an_empty_workspace_header_is_not_found(api: Any) -> None:
-    """Not the first one: whoever fills in the header from something empty must not end up elsewhere."""
+    """Not the first one: a client with an empty header must not reach another workspace."""
     answer = api.get("/api/v1/agents", bollard_workspace="")
     absent = api.get("/api/v1/agents", bollard_workspace="absent")
     assert (answer.status, answer.body) == (absent.status, absent.body)
@@ -26,7 +26,7 @@ def test_a_time_out_of_range_is_refused_by_name(api: Any, time: float) -> None:
 
 
 def test_a_cloud_event_from_before_the_epoch_is_refused_by_name(api: Any) -> None:
-    """No runner could be told of it: in the protocol times begin with the epoch."""
+    """No runner could get it: in the protocol times start with the epoch."""
     body = {**EVENT, "id": "old", "time": "1960-01-01T00:00:00Z"}
     answer = api.send("POST", "/api/v1/events", body, content_type=STRUCTURED)
     assert (answer.status, answer.error["details"]["field"]) == (400, "time")

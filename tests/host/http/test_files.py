@@ -1,5 +1,4 @@
-"""`/files` of a whole host with a real worker: uploads, who may what, agents that are given a file, and runs that read
-it."""
+"""`/files` of a whole host with a real worker: uploads, rights, agents with a file, and runs that read it."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What a run may do, over HTTP: its grant, the reasons, and taking something away while it runs."""
+"""The rights of a run over HTTP: its grant, the reasons, and revocations while it runs."""
 
 import hashlib
 from typing import Any

@@ -51,7 +51,7 @@ class Turns:
 
 
 class Things:
-    """One operation of each kind; what they do is chosen by the test."""
+    """One operation of each kind; the test chooses its behaviour."""
 
     def __init__(self) -> None:
         self.act: Handler | None = None
@@ -119,7 +119,7 @@ class Door:
         return sent[0]["status"], json.loads(sent[1]["body"]), found
 
     async def connect(self, path: str = "/socket", token: str = "ann") -> list[Message]:
-        """What a WebSocket is sent."""
+        """The messages sent to a WebSocket."""
         headers = [(b"authorization", f"Bearer {token}".encode())]
         scope = {"type": "websocket", "path": path, "query_string": b"", "headers": headers, "extensions": _DENIAL}
         sent: list[Message] = []

@@ -1,4 +1,4 @@
-"""People, programs and workspaces over HTTP: who comes in, as whom, and what they see."""
+"""Users, programs and workspaces over HTTP: logins, identities, and their views."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 def user(api: Any) -> Any:
-    """Makes a user who is gone afterwards; returns the token of a session of theirs."""
+    """Makes a user who is deleted afterwards; returns the token of a session."""
     made: list[tuple[str, str]] = []
 
     def make(user_id: str, role: str, workspace: str = "default") -> str:

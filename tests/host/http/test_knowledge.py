@@ -1,4 +1,4 @@
-"""`/knowledge` of a whole host, with the real engine in its process: bases, documents, questions, and who may what."""
+"""`/knowledge` of a whole host, with the real engine in its process: bases, documents, retrievals, and rights."""
 
 import subprocess
 import sys

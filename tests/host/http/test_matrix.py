@@ -1,5 +1,5 @@
-"""Every operation against everybody who should not get through: callers of another workspace, of a lesser role, without
-a token. The operations come from the table, so that a new route cannot be forgotten here."""
+"""Every operation against every unauthorised caller: of another workspace, of a lesser role, without a token. The
+operations come from the table, so that a new route cannot be forgotten here."""
 
 import contextlib
 import http.client
@@ -70,7 +70,7 @@ ABSENT = {
 
 @dataclass
 class Theirs:
-    """What the first workspace has, by the name that paths have for it."""
+    """The resources of the first workspace, by the names of path parameters."""
 
     ids: dict[str, str] = field(default_factory=dict)
     before: dict[str, bytes] = field(default_factory=dict)
@@ -199,7 +199,7 @@ def theirs(api: Any) -> Theirs:
 
 
 def enrolled(api: Any) -> str:
-    """A remote runtime with a key of its own."""
+    """A remote runtime with its own key."""
     code = api.post("/api/v1/runtimes", {"name": "their-runtime"}).json["code"]
     key = Ed25519PrivateKey.generate()
     public = key.public_key().public_bytes_raw()
@@ -228,7 +228,7 @@ def stranger(api: Any) -> str:
 
 @pytest.fixture(scope="module")
 def onlooker(api: Any) -> str:
-    """A key of a third workspace, where nobody has tried anything under the names of the first."""
+    """A key of a third workspace, where no test has used the names of the first."""
     assert api.put("/api/v1/workspaces/third", {}).status == 201
     rights = sorted(rights_of("admin"))
     made = api.post("/api/v1/keys", {"name": "all", "rights": rights}, bollard_workspace="third")
@@ -241,7 +241,7 @@ MOMENT = re.compile(r'"(created|set)_at":[0-9.]+')
 
 
 def told(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
-    """Status and body; the id that was asked for may be said again."""
+    """Status and body; the requested id may be repeated."""
     text = answer.body.decode()
     for name, value in ids.items():
         text = text.replace(f'"{value}"', f'"<{name}>"').replace(f"folder is {value}", f"folder is <{name}>")

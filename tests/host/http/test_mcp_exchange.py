@@ -32,7 +32,7 @@ PATIENCE_S = 120.0
 
 
 class Workbench:
-    """Tools in memory: `wait` goes on until it is let go, `steps` tells how far it is."""
+    """Tools in memory: `wait` runs until it is released, `steps` reports its progress."""
 
     instructions = "In memory."
 
@@ -64,7 +64,7 @@ class Workbench:
 
 
 class Sent:
-    """One request, and what is sent back for it."""
+    """One request, and the messages sent back for it."""
 
     scope: dict[str, Any]
 

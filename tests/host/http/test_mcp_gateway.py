@@ -85,7 +85,7 @@ class Harness:
         return self.api.post("/mcp/run", body, token=token or self.token, **headers)
 
     def call(self, tool: str, /, **arguments: Any) -> Any:
-        """Without the official client, in the older era: the whole message that comes back."""
+        """Without the official client, in the older era: the whole response message."""
         params = {"name": tool, "arguments": arguments}
         return self.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).json
 
@@ -98,7 +98,7 @@ class Harness:
 
 
 def client(api: Any, path: str, token: str, era: str, *steps: Any) -> list[Any]:
-    """What the official client says of these steps; the first is the version that it speaks."""
+    """The results of the official client for these steps; the first is its protocol version."""
     told = {"MCP_URL": f"http://127.0.0.1:{api.port}{path}", "MCP_TOKEN": token, "MCP_MODE": era}
     ended = subprocess.run(
         [sys.executable, str(PROGRAM)],

@@ -39,7 +39,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings
 
 
 def told(api: Any, text: str, agent: str = "able") -> tuple[Any, list[Any]]:
-    """What the runner said at last, and all records of its run."""
+    """The last message of the runner, and all records of its run."""
     created = api.tell(agent, text)
     assert created.status == 202, created.body
     records = api.read(created.json["run_id"])

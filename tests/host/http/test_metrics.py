@@ -1,4 +1,4 @@
-"""`/metrics`: every number an operator needs, in a format that a scraper reads, and only for those who may."""
+"""`/metrics`: every number an operator needs, in a format that a scraper reads, and only with the right."""
 
 from collections.abc import Callable
 from typing import Any

@@ -97,7 +97,7 @@ class _Answering(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _hold(self) -> None:
-        """Until somebody hangs up: then writing fails."""
+        """Until the client disconnects: then writing fails."""
         while not self.server.held.wait(0.01):
             self.wfile.write(b": still here\n\n")
 
@@ -131,7 +131,7 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def asker(settings: Settings, tmp_path_factory: pytest.TempPathFactory, start_module_host: Any, client_of: Any) -> Any:
-    """A host with a runner that asks its model whatever it is told."""
+    """A host with a runner that passes its input to its model."""
     plugin: Path = tmp_path_factory.mktemp("plugins") / "asker.py"
     plugin.write_text(textwrap.dedent(PLUGIN), encoding="utf-8")
     host = start_module_host(replace(settings, plugins=(plugin,), tokens_per_day=1_000_000, cost_per_day=1000.0))

@@ -46,7 +46,7 @@ SIGNED = {"cursor", "consent"}
 
 
 def resolved(thing: Any) -> Any:
-    """What a reference of the document stands for."""
+    """The target of a reference of the document."""
     while isinstance(thing, dict) and "$ref" in thing:
         found: Any = DOCUMENT
         for part in thing["$ref"].removeprefix("#/").split("/"):
@@ -61,7 +61,7 @@ def problems(schema: Any, value: Any) -> list[str]:
 
 
 def media_of(item: Any) -> Iterator[tuple[str, str, Any]]:
-    """Where, media type, and what is said of it: of the body and of every answer."""
+    """Place, media type, and description: of the body and of every answer."""
     for media, said in item.get("requestBody", {}).get("content", {}).items():
         yield "body", media, said
     for status, answer in item["responses"].items():
@@ -291,7 +291,7 @@ def archive() -> bytes:
 
 
 def _install(api: Any) -> None:
-    """The plugin of the examples, with the consent that the first try is told to ask for."""
+    """The plugin of the examples, with the consent that the first try demands."""
     asked = api.post("/api/v1/plugins", archive(), content_type="application/zip")
     consent = asked.error["details"]["consent"]
     answer = api.post(f"/api/v1/plugins?consent={consent}", archive(), content_type="application/zip")

@@ -1,4 +1,4 @@
-"""The list of operations: complete, unambiguous, and the same as what a host serves."""
+"""The list of operations: complete, unambiguous, and the same as the one of a host."""
 
 import asyncio
 import re

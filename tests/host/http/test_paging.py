@@ -1,4 +1,4 @@
-"""Every list comes in pages: a limit, a signed cursor, and nothing twice or missing."""
+"""Every list has pages: a limit, a signed cursor, and no item twice or missing."""
 
 from typing import Any
 
@@ -114,7 +114,7 @@ def test_an_unknown_run_status_is_refused(full: Any) -> None:
 
 
 def test_every_list_is_covered_by_the_paging_tests() -> None:
-    """A list is what takes a cursor; one that is elsewhere is tested where its things are."""
+    """A list takes a cursor; other lists are tested with their resources."""
     here = {path.partition("?")[0].replace("long%20talk", "{conversation_id}") for path, _ in LISTS}
     people = ("identity", "users", "keys", "workspaces", "actors")
     things = ("plugins", "channels", "runtimes", "deliveries", "secrets", "skills", "mcp", "models", "knowledge")

@@ -17,7 +17,7 @@ from bollard.host.store.blobs import BlobStore
 
 
 class Slow:
-    """A body whose beginning is large, and whose end comes when it is told to."""
+    """A body with a large beginning, whose end arrives on demand."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()

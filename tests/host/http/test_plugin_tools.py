@@ -258,7 +258,7 @@ def test_a_platform_action_passes_the_executor_and_returns_its_outcome(kit: Any,
 
 @pytest.fixture
 def asking(kit: Any, program: Program) -> Any:
-    """Says what to do on the platform without waiting for it."""
+    """Requests an action on the platform without waiting for it."""
     kit.save_agent("asker", "kit/asker", access={"permissions": {"platform": ["request"]}})
     assert kit.put("/api/v1/channels/hall", {"url": program.url, "abilities": {"dedupe": "none"}}).status in (200, 201)
     target = {"channel": "hall", "target": "lobby"}

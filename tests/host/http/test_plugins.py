@@ -53,7 +53,7 @@ def gate(tmp_path: Any) -> Any:
 
 @pytest.fixture
 def talker(gate: Any) -> Callable[..., bytes]:
-    """An archive of a plugin that says what version it is."""
+    """An archive of a plugin that prints its version."""
 
     def pack(name: str = "talker", version: str = "1.0.0", says: str = "one", **more: Any) -> bytes:
         fields = {"author": "acme", "env": "[]", "permissions": "{}", **more}
@@ -73,7 +73,7 @@ def send(api: Any, method: str, path: str, archive: bytes, **query: str) -> Any:
 
 
 def install(api: Any, archive: bytes, method: str = "POST", path: str = PLUGINS, **query: str) -> Any:
-    """Say yes to whatever it asks for."""
+    """Consent to everything that it requests."""
     refused = send(api, method, path, archive, **query)
     assert refused.status == 409, refused.body
     assert refused.error["code"] == "consent_needed"

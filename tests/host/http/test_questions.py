@@ -1,4 +1,4 @@
-"""A run asks the person it works for, waits, and goes on with the answer: through the API and by a message."""
+"""A run asks its user, waits, and continues with the answer: through the API and by a message."""
 
 import json
 from typing import Any

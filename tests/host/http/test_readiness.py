@@ -1,4 +1,4 @@
-"""`/readyz` says whether work should come here, and each reason why not; `/healthz` only that somebody answers."""
+"""`/readyz` reports whether the host accepts work, and each reason against it; `/healthz` only that it answers."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ def test_every_reason_has_a_message_and_a_hint() -> None:
 
 
 class _Journal:
-    """A journal in memory: what a commit comes to."""
+    """A journal in memory with a chosen outcome of a commit."""
 
     def __init__(self) -> None:
         self.full = False

@@ -43,7 +43,7 @@ def run_id(api: Any) -> Iterator[str]:
 
 
 def revoked_at(stream: Any) -> int:
-    """The first record that a reader was not given: the last thing that it was told."""
+    """The first record that a reader did not get: the last data of its stream."""
     events = list(stream)
     assert (events[-1].type, events[-1].id) == ("gap", None)
     assert events[-1].data["data"]["reason"] == "revoked"

@@ -54,7 +54,7 @@ def say(socket: ClientConnection, **frame: Any) -> None:
 
 
 def refusal(api: Any, path: str, **more: Any) -> Any:
-    """What is answered instead of a socket."""
+    """The response instead of a socket."""
     with pytest.raises(InvalidStatus) as refused, opened(api, path, **more):
         pass
     response = refused.value.response

@@ -1,5 +1,5 @@
-"""Secrets over HTTP: set and never shown, given to a run by name, and found nowhere else. The canaries are planted by a
-plugin that tells everything it was given, on every way out that it has (F43)."""
+"""Secrets over HTTP: set and never shown, given to a run by name, and found in no other place. The canaries are planted
+by a plugin that repeats everything it gets, on every way out that it has (F43)."""
 
 import base64
 import json

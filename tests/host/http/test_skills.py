@@ -1,4 +1,4 @@
-"""Skills over HTTP, on both stores: saved, read, changed, removed; and what an agent then has."""
+"""Skills over HTTP, on both stores: saved, read, changed, removed; and their effect on an agent."""
 
 import base64
 import time

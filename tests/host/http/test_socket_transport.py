@@ -14,7 +14,7 @@ PATIENCE_S = 120.0
 
 
 class Line:
-    """The server's side of a WebSocket in memory: what comes is put in, what leaves is taken out."""
+    """The server's side of a WebSocket in memory: a test puts incoming messages in and takes outgoing ones out."""
 
     def __init__(self) -> None:
         self.coming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -38,7 +38,7 @@ class Line:
 
 
 class Heard:
-    """Who is told what arrived."""
+    """Records the received frames."""
 
     def __init__(self) -> None:
         self.frames: list[Any] = []

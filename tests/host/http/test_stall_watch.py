@@ -15,7 +15,7 @@ SCOPE = {"type": "http", "method": "POST", "path": "/x", "headers": [], "asgi": 
 
 
 class Client:
-    """One client, and what it was sent."""
+    """One client, and its messages."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []

@@ -1,4 +1,4 @@
-"""`POST /api/v1/state/purge` of a real host: who may, what is refused, and what is told."""
+"""`POST /api/v1/state/purge` of a real host: rights, refusals, and answers."""
 
 import textwrap
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Steering, stopping and following runs through sockets and over MCP, for those who may not: refused by name, nothing
-reaches the run, and a run of others is not told from one that never was."""
+"""Steering, stopping and following runs through sockets and over MCP without the right: refused by name, no message
+reaches the run, and a foreign run looks like an unknown one."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Active:
     room: str
 
     def given(self) -> list[str]:
-        """What the log says of messages for it."""
+        """The log records about its messages."""
         page = self.api.get(f"/api/v1/runs/{self.run_id}/records?limit=100").json["items"]
         return [each["type"] for each in page if each["type"].startswith(("steering.", "run.cancel"))]
 

@@ -1,5 +1,5 @@
-"""Traces, end to end: a caller's trace goes through the request, the run, the worker and its calls, and leaves by OTLP
-to a collector on a real socket. A collector that is away costs nobody anything."""
+"""Traces, end to end: a caller's trace covers the request, the run, the worker and its calls, and is sent by OTLP to a
+collector on a real socket. An unreachable collector costs only its spans."""
 
 import gzip
 import http.server
@@ -66,7 +66,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, *args: Any) -> None:
-                """Nobody reads it."""
+                """Silent."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -127,12 +127,12 @@ def client(traced: Settings, collector: Collector, start_host: Any, client_of: A
 
 @pytest.fixture(scope="module", params=["sqlite"])
 def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
-    """What is traced does not depend on the store."""
+    """Tracing does not depend on the store."""
     return Settings(data=tmp_path_factory.mktemp("data"), plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
 
 
 def said(client: Any, agent: str, text: str, **headers: str) -> tuple[str, str]:
-    """The run, and what it answered."""
+    """The run, and its answer."""
     body = {"agent": f"traced.{agent}", "input": {"text": text}, "conversation": "c"}
     run_id = client.post("/api/v1/runs", body, **headers).json["run_id"]
     events = client.read(run_id)

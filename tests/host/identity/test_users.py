@@ -86,7 +86,7 @@ async def test_every_failed_login_gets_the_same_error(
 
 
 class Watched(PasswordHasher):
-    """Notes what it is asked, and answers when it is let."""
+    """Records its calls, and answers on demand."""
 
     def __init__(self) -> None:
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)

@@ -1,4 +1,4 @@
-"""Bases with an engine behind them: it is there when it is first needed, knows what was saved last, and erases."""
+"""Bases with an engine behind them: it opens on first use, has the latest saved version, and erases."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

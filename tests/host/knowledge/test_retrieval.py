@@ -1,4 +1,4 @@
-"""Questions and answers: what may be asked, and how much of the answer leaves the host."""
+"""Questions and answers: valid questions, and the size of the answer."""
 
 from typing import Any
 

@@ -34,7 +34,7 @@ class Desk:
         self._seq = 10
 
     def write(self, changes: list[Change]) -> list[ExpectationResult]:
-        """All of them in one entry; what became of each."""
+        """All of them in one entry; returns the outcome of each."""
         entry = Entry(
             records=[self._record(change) for change in changes],
             expects=[self._expectation(number, change) for number, change in enumerate(changes)],
@@ -49,7 +49,7 @@ class Desk:
         return [row.id for row in self.store.records_of_run(self._facts.run_id, 10, 100)]
 
     def write_as_before(self, changes: list[Change]) -> None:
-        """As they were written when no record said a version."""
+        """As they were written before records had versions."""
         records = [self._record(change) for change in changes]
         self._writer.turn([Entry(records=records, fence=(self._facts.run_id, 1))])
 

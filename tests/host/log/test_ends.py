@@ -1,4 +1,4 @@
-"""What the next start vouches for of a chain whose writer was killed, and what not."""
+"""The signatures of the next start for a chain of a killed writer."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The journal: what is told is on disk, in order, once, and nobody suffers for another's entry."""
+"""The journal: every reported commit is on disk, in order, once, and no entry suffers for another."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ def told_into(outcomes: list[Any]) -> Callable[[Any], None]:
 
 
 async def queued_behind_the_gate(journal: Journal, gate: Any, scribe: Any) -> asyncio.Task[Any]:
-    """A commit that is under way and does not end: what comes now queues up."""
+    """A commit that does not end: later entries queue up."""
     gate.shut()
     first = asyncio.create_task(journal.commit(Entry(records=[scribe.note(n=0)])))
     await gate.arrival()
@@ -173,7 +173,7 @@ async def test_lingering_ends_when_a_caller_waits(
 
 
 class Lingering(threading.Condition):
-    """A condition that waits for a notice, however short it was asked to wait."""
+    """A condition that waits for a notification, whatever its timeout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -379,7 +379,7 @@ def unknown() -> Exception:
 async def test_a_commit_of_unknown_outcome_is_looked_up_before_a_retry(
     gate: Any, open_journal: Open, scribe: Any, verified: Any, landed: bool, blind: int
 ) -> None:
-    """`blind`: the store stays away for longer than the journal waits for a commit, so that nobody can look."""
+    """`blind`: the store stays away for longer than the journal waits for a commit, so that no lookup is possible."""
     journal = open_journal(gate.store)
     facts = scribe.facts()
     await journal.commit(scribe.first(facts))
@@ -429,7 +429,7 @@ async def test_deltas_of_a_commit_of_unknown_outcome_are_written_once(
 
 
 def failing_late(store: Store, error: Exception) -> tuple[Store, FailurePlan]:
-    """A store that makes a commit and says once that it did not."""
+    """A store that makes a commit and reports its failure once."""
 
     def fail(call: str) -> Exception:
         plan.fail_at = None

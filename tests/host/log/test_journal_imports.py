@@ -1,4 +1,5 @@
-"""The journal process is small: it loads what writing takes, and none of the shapes that the rest of a host needs."""
+"""The journal process is small: it loads only the modules of writing, and none of the shapes that the rest of a host
+needs."""
 
 import subprocess
 import sys

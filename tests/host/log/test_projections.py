@@ -300,7 +300,7 @@ async def test_a_rebuild_keeps_only_the_leases_of_active_runs(store: Store, open
 async def live_through(
     journal: Journal, store: Store, scribe: Any, chance: random.Random, runs: int, steps: int
 ) -> None:
-    """Some runs side by side, each with a lawful life, while people save things and what has expired is swept."""
+    """Some runs side by side, each with a valid history, while resources are saved and expired data is swept."""
     lives = {f"run_{number}": await be_born(journal, scribe, chance, number) for number in range(runs)}
     await journal.commit(Entry(records=[waiting(scribe, scribe.facts("nobody"))]))
     for now_ms in range(T0 + 100, T0 + 100 + steps):

@@ -1,5 +1,5 @@
-"""What is dropped by age: gone with everything that was made of it, accounted for in its own commit, and only when
-nobody needs it any more."""
+"""Data dropped by age: removed with everything derived from it, accounted for in its own commit, and only when no run
+needs it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ MESSAGE = {"message": {"role": "assistant", "content": "a secret answer"}}
 
 
 async def live(journal: Journal, scribe: Any, run_id: str, *, ends: bool = True) -> None:
-    """A run that answers, and ends or goes on."""
+    """A run that answers, and ends or continues."""
     facts = scribe.facts(run_id)
     await journal.commit(scribe.first(facts, text="a secret question"))
     records = [scribe.record(facts, "message.completed", MESSAGE, 5)]
@@ -119,7 +119,7 @@ async def test_a_failed_purge_drops_no_data_without_a_record(
 
 
 def test_record_types_of_projections_are_refused_for_retention() -> None:
-    """Everything that projections are made of, but what was said."""
+    """Everything that projections are made of, except messages."""
     handlers = Projector()._handlers  # pyright: ignore[reportPrivateUsage]
     read_from_the_log = {"grant.revoked"}
     assert (handlers.keys() - {"event.received", "message.completed"}) | read_from_the_log == STANDING

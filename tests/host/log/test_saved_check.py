@@ -1,4 +1,4 @@
-"""A start compares what people saved with the newest record about each thing."""
+"""A start compares saved resources with the newest record about each."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ BEN = PolicyRow(workspace="w", id="ben", revision=1, body=b'{"role":"admin"}', u
 
 
 async def saved_things(store: Store, journal: Journal, clock: ManualClock) -> None:
-    """A user who was changed once, an agent with a gate, and a key that was revoked."""
+    """A user who was changed once, an agent with a gate, and a revoked key."""
     changes = SavedChanges(journal, clock)
 
     async def save(kind: Any, thing: str, revision: int, body: Any) -> None:

@@ -1,4 +1,4 @@
-"""A repository holds in memory what is on disk: never more, never less."""
+"""A repository holds in memory exactly the committed resources."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def read_note(body: dict[str, Any], workspace: str) -> str:
 
 
 class Notes(Repository[str]):
-    """A repository of texts that records what it hears."""
+    """A repository of texts that records its notifications."""
 
     def __init__(self, journal: Journal, clock: ManualClock) -> None:
         super().__init__(NOTE, SavedChanges(journal, clock), read_note, lambda says: {"says": says})

@@ -1,4 +1,4 @@
-"""F15: a host does not write behind an end of the log that is not what was written, until somebody decides."""
+"""F15: a host does not write behind a changed end of the log, until an operator decides."""
 
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +60,7 @@ def _changed(log: Log, record_id: int, **changes: Any) -> Log:
 
 
 def _rewritten(log: Log, record_id: int, upto: int, key: SigningKey, clock: ManualClock, scribe: Any) -> Log:
-    """A part of the newest chain as it would be if somebody had said something else, hashes and all."""
+    """A part of the newest chain with a changed record, hashes and all."""
     chains = Chains("newer", key, clock, every_records=HEAD_RECORDS, every_s=60)
     made = chains.chain([scribe.note(n=90 + row.id if row.id >= record_id else row.id - 4) for row in log[0][3:7]], 4)
     by_id = {row.id: row for row in made if row.id <= upto}

@@ -1,4 +1,4 @@
-"""The journal's writer as a process: what a thread promises, and what happens when that process is gone."""
+"""The journal's writer as a process: the promises of a thread, and the loss of that process."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ PATIENCE_S = 120.0
 
 
 class Desk:
-    """A journal whose writer is a process, and the store that reads what it wrote."""
+    """A journal whose writer is a process, and the store that reads its records."""
 
     def __init__(self, data: Path, incarnation: str = "i1") -> None:
         self.lost = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Tools of real servers, through the bridge: what is offered, what comes back, and what reaches the server."""
+"""Tools of real servers, through the bridge: offers, answers, and requests."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""What a yes is to, and what is suggested: pure."""
+"""The object of a consent, and its suggestions: pure."""
 
 import json
 from typing import Any

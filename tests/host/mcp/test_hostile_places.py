@@ -1,4 +1,4 @@
-"""Addresses that answer as no MCP server should: what comes back has its limits, and nothing goes elsewhere."""
+"""Addresses of invalid MCP servers: their responses are limited, and nothing is sent to other addresses."""
 
 import asyncio
 import gzip

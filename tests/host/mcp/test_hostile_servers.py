@@ -1,4 +1,4 @@
-"""Servers that are dead, slow, huge or lying: each costs its own callers something, and nobody else anything."""
+"""Servers that are dead, slow, huge or lying: each affects only its own callers."""
 
 import asyncio
 import os

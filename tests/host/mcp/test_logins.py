@@ -42,7 +42,7 @@ BACK = "http://127.0.0.1:9/callback"
 
 @dataclass
 class Desk:
-    """A source over a real vault, with what these tests ask of it."""
+    """A source over a real vault, with shared helpers for these tests."""
 
     servers: Servers
     vault: Vault
@@ -55,7 +55,7 @@ class Desk:
         return self.servers.source
 
     async def begin(self, name: str, by: str = "ann") -> dict[str, str]:
-        """What a browser comes back with."""
+        """The parameters that a browser returns with."""
         begun = await self.source.begin_login("w", name, BACK, by)
         async with httpx2.AsyncClient() as browser:
             answer = await browser.get(begun.url)

@@ -1,4 +1,4 @@
-"""Servers and what was agreed to of them, on every store: the same after a restart, and gone with its deletion."""
+"""Servers and their consents, on every store: the same after a restart, and removed with a deletion."""
 
 from collections.abc import Callable
 

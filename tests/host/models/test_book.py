@@ -1,5 +1,5 @@
-"""The book of models: what the environment names, what stands for `default`, what a saved model reads back as, and how
-calls are paced and priced."""
+"""The registry of models: the models of the environment, the alias `default`, the round trip of a saved model, and the
+pace and the price of calls."""
 
 import asyncio
 from typing import Any

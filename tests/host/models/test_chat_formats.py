@@ -1,4 +1,4 @@
-"""Every format over a real connection: the same answer however it is cut, and no answer that only looks like one."""
+"""Every format over a real connection: the same answer at any cut, and no answer that only looks like one."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ async def gathered(chunks: AsyncIterator[MessageChunk]) -> list[MessageChunk]:
 
 
 async def failure(backend: ModelBackend) -> tuple[list[MessageChunk], ModelFailed]:
-    """What came before, and what it ended with."""
+    """The chunks before the failure, and the failure."""
     came: list[MessageChunk] = []
 
     async def gather() -> None:

@@ -292,7 +292,7 @@ async def test_an_invalid_base_url_is_refused_at_once(url: str, there: Provider)
 
 @pytest.fixture
 async def trusted(tmp_path: Path) -> AsyncIterator[tuple[Provider, ssl.SSLContext]]:
-    """A provider with a certificate of its own, and a context that trusts it."""
+    """A provider with its own certificate, and a context that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
     now = datetime.datetime.now(datetime.UTC)

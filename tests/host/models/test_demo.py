@@ -1,4 +1,4 @@
-"""The built-in model does what docs/reference/demo-model.md says, and the same every time."""
+"""The built-in model follows docs/reference/demo-model.md, deterministically."""
 
 import json
 import math
@@ -52,7 +52,7 @@ async def chunks_of(call: ModelCall, backend: ModelBackend | None = None) -> lis
 
 
 async def said(call: ModelCall) -> str:
-    """What both ways of asking say, which is the same."""
+    """The answer of both methods, which is the same."""
     streamed = "".join(str(chunk.content) for chunk in await chunks_of(call))
     assert (await demo().invoke(call, None)).content == streamed
     return streamed

@@ -1,4 +1,4 @@
-"""What providers say when they do not answer, and what a caller can decide on."""
+"""The errors of providers, and the reasons that a caller can decide on."""
 
 import json
 from datetime import UTC, datetime

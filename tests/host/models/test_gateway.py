@@ -1,4 +1,4 @@
-"""What is written to each vendor: messages, images, files, tools and arguments. Pure."""
+"""The request to each vendor: messages, images, files, tools and arguments. Pure."""
 
 import base64
 from typing import Any

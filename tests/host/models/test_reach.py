@@ -1,4 +1,4 @@
-"""Where the provider of a saved model may be, and who is shown what a provider inside says."""
+"""The allowed addresses of a provider, and the visibility of errors of an internal one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ OpenHost = Callable[..., Awaitable[ModelParts]]
 
 @pytest.fixture
 async def open_host(tmp_path: Path) -> AsyncIterator[OpenHost]:
-    """The models of a host, as they are on disk, each time with what an operator allows by then."""
+    """The models of a host, as they are on disk, each time with the current settings of an operator."""
     clock = ManualClock()
     store, key, redactor = MemoryStore(clock), SigningKey(SigningKey.new_secret()), Redactor()
     opened: list[tuple[ModelParts, Journal]] = []

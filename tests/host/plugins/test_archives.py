@@ -100,7 +100,7 @@ def test_entries_that_share_their_bytes_are_refused(shelf: CodeStore) -> None:
 
 
 def test_a_quine_of_headers_is_refused(shelf: CodeStore) -> None:
-    """One file whose bytes are said to reach over the next one, as in a bomb without any nesting."""
+    """One file whose bytes claim to reach over the next one, as in a bomb without any nesting."""
     inner = Raw(b"b", b"y" * 100)
     header = 30 + len(inner.name)
     outer = Raw(b"a", b"", packed=b"x" * 10, size=10 + header + 100, packed_size=10 + header + 100, crc=0)

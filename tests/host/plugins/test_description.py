@@ -1,4 +1,4 @@
-"""What a plugin says of itself before any of its code runs, and what somebody consents to."""
+"""The description of a plugin before any of its code runs, and the object of a consent."""
 
 import sys
 from pathlib import Path

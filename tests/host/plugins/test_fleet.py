@@ -1,5 +1,5 @@
-"""The fleet with real processes: workspaces that share no worker, versions that follow one another, names that are
-believed by their channel only."""
+"""The fleet with real processes: workspaces that share no worker, versions that follow one another, names that only the
+connection proves."""
 
 import asyncio
 import io
@@ -26,7 +26,7 @@ READY_S = 60.0
 
 
 class Fleet:
-    """A fleet, and what it tells others."""
+    """A fleet, and its notifications."""
 
     def __init__(self, clock: ManualClock, shelf: CodeStore) -> None:
         self.agents = AgentRegistry()
@@ -126,7 +126,7 @@ async def test_a_worker_with_another_plugin_id_or_digest_is_refused(yard: Fleet)
 
 
 async def test_a_runner_that_requests_more_than_its_consent_is_not_used(yard: Fleet, shelf: CodeStore) -> None:
-    """What a worker declares is a claim too: here the consent was to less than the manifest says."""
+    """The declaration of a worker is a claim too: here the consent covers less than the manifest."""
     shelved = yard.shelved(permissions="{history: [page]}")
     less = yard.shelved(permissions="{}").described.access
     fitting = yard.fit(shelved)

@@ -1,4 +1,4 @@
-"""What the workers of a plugin said: bounded, numbered, without what a terminal would obey and without secrets."""
+"""The output of the workers of a plugin: limited, numbered, without terminal escapes and without secrets."""
 
 import pytest
 from tests.doubles.manual_clock import ManualClock

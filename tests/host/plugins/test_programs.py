@@ -1,4 +1,4 @@
-"""Plugins whose worker is a program of its own: started without a shell from the pinned folder, within the consent."""
+"""Plugins whose worker is a separate program: started without a shell from the pinned folder, within the consent."""
 
 import io
 import os
@@ -33,7 +33,7 @@ spec:
 
 
 def program_of(command: str = "[bin/worker, --loud]", name: str = "tiny") -> dict[str, bytes]:
-    """The files of a plugin with a program of its own."""
+    """The files of a plugin with its own program."""
     return {"manifest.yaml": MANIFEST.replace("COMMAND", command).replace("NAME", name).encode(), "bin/worker": TINY}
 
 

@@ -26,7 +26,7 @@ class Source:
 
 @dataclass(eq=False)
 class Fitted:
-    """What the log of quarantines looks at."""
+    """The fields that the log of quarantines reads."""
 
     pool: Pool
     source: Source

@@ -1,4 +1,4 @@
-"""What is kept of plugins: consent is on disk before code runs, and a change that fails changes nothing."""
+"""Saved plugins: consent is on disk before code runs, and a failed change changes nothing."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""Tools of plugins with real worker processes: what is offered, what is called, and what a lost worker means."""
+"""Tools of plugins with real worker processes: offers, calls, and the loss of a worker."""
 
 import asyncio
 import io
@@ -172,7 +172,7 @@ def written(path: Path) -> str:
 
 
 async def there(path: Path) -> str:
-    """What a worker wrote, as soon as it did."""
+    """The text of a file, as soon as a worker has written it."""
     async with asyncio.timeout(WAIT_S):
         while not written(path):  # noqa: ASYNC110 -- another process
             await asyncio.sleep(0.01)

@@ -44,7 +44,7 @@ READS = replace(WRITES, id="tool:memory/read", name="read", effects="none")
 
 
 class HangingDesk:
-    """A journal whose disk does not answer, until it is told to go on."""
+    """A journal whose disk does not answer until it is released."""
 
     def __init__(self, behind: WriterThread) -> None:
         self._behind = behind
@@ -95,7 +95,7 @@ def acting(make_agent: Any) -> Any:
 
 
 async def test_a_call_that_is_not_recorded_in_time_is_not_made(hanging: Any, acting: Any) -> None:
-    """F16: the journal hangs. What has an effect is refused; the record that says so stands behind its beginning."""
+    """F16: the journal hangs. A call with an effect is refused; the record of the refusal follows its start."""
     house, desk = hanging
     source = MemorySource([WRITES, READS])
     house.offer(Sources([source]))

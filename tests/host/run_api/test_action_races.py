@@ -152,7 +152,7 @@ async def test_a_run_that_is_being_stopped_starts_no_call(memory_house: Any, act
 
 
 async def test_a_called_agent_has_its_own_deadline(memory_house: Any, make_agent: Any, loop_time: Any) -> None:
-    """It may wait for a person far longer than its calls may take; then whoever called it waits with it."""
+    """It may wait for a user far longer than its calls may take; then its caller waits with it."""
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
     async def wait(order: CallOrder) -> CallResult:

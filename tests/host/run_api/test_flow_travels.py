@@ -1,4 +1,4 @@
-"""Flow bits are stored with what a run writes and return with it: two runs together cannot do what one may not."""
+"""Flow bits are stored with the writes of a run and return with them: two runs together cannot do more than one may."""
 
 import base64
 import json
@@ -58,7 +58,7 @@ def agent(house: Any, make_agent: Any) -> Any:
 
 
 async def writer(house: Any, agent: Any) -> Any:
-    """A run of something that came from outside, which has read what is private, and has left it everywhere."""
+    """A run of untrusted content, which has read private data, and has left it everywhere."""
     run = await house.begin(agent, trigger="webhook", event_type="order.placed", text="orders")
     assert run.flow == UNTRUSTED
     await house.ask(run, "tools.call", name="diary", parameters={})

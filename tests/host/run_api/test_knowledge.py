@@ -1,4 +1,4 @@
-"""`knowledge.list` and `knowledge.retrieve`: for bases that the run was granted, with what they bring along."""
+"""`knowledge.list` and `knowledge.retrieve`: for granted bases, with their flow."""
 
 from typing import Any
 

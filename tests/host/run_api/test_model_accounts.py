@@ -1,5 +1,4 @@
-"""Calls of models that nobody makes through `models.*`: those of a run's question to a base are the run's, all others
-are the workspace's."""
+"""Calls of models outside of `models.*`: those of a run's retrieval belong to the run, all others to the workspace."""
 
 import asyncio
 from typing import Any

@@ -45,7 +45,7 @@ SMALL = {"style": "openai-chat", "base_url": "https://models.example/v1", "model
 
 
 class Scripted:
-    """A backend that says what it was told, and remembers what it was asked."""
+    """A backend with scripted answers that records its requests."""
 
     def __init__(self, spec: SavedModel) -> None:
         self.spec = spec

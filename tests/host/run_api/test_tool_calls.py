@@ -1,4 +1,4 @@
-"""`tools.call`: every call goes through the executor, is recorded before it executes, and executes once."""
+"""`tools.call`: every call passes the executor, is recorded before it executes, and executes once."""
 
 import asyncio
 from typing import Any
@@ -60,7 +60,7 @@ async def text(order: CallOrder) -> CallResult:
 
 
 def acted(house: Any, run: Any) -> list[tuple[str, str]]:
-    """What the log says of the run's calls."""
+    """The log records about the run's calls."""
     rows = house.store.records_of_run(run.facts.run_id, 0, 1000)
     found = [(row.type, row) for row in rows if row.type.startswith("action.")]
     assert all(row.observed for _, row in found)
@@ -217,7 +217,7 @@ async def test_a_large_output_is_stored_as_an_artifact_with_a_preview(house: Any
 
 
 async def test_an_unattended_run_with_all_three_flow_bits_is_refused(memory_house: Any, with_tools: Any) -> None:
-    """F42 at its third step, where nobody is there to ask: refused, and not called."""
+    """F42 at its third step, without an approver: refused, and not called."""
     reads, sends = tool("reads", flow=PRIVATE), tool("sends", flow=OUT)
     source = MemorySource([reads, sends], text)
     memory_house.offer(Sources([source]))

@@ -57,7 +57,7 @@ async def test_a_run_gets_the_details_of_its_tools(memory_house: Any, tooled: An
 
 
 async def test_the_executor_runs_exactly_the_tools_of_the_planner(memory_house: Any, tooled: Any) -> None:
-    """Names are tried that nobody was given, too: ids of other tools, plain names of tools that have a prefix."""
+    """Ungranted names are tried, too: ids of other tools, plain names of tools that have a prefix."""
     quiet: dict[str, Any] = {"flow": NO_FLOW, "approval": "never"}
     huge = find(id="mcp:github/huge", name="find", source="mcp:web", **quiet)
     secret = find(id="mcp:github/secret", name="secret", **quiet)

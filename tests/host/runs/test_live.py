@@ -1,4 +1,4 @@
-"""A live run over an in-memory wire: what is published, what is written, and how the run ends."""
+"""A live run over an in-memory wire: its published records, its written records, and its end."""
 
 import asyncio
 import base64

@@ -95,7 +95,7 @@ def _checked_step(state: RunState, letter: Letter, seq: int) -> RunState:
 
 
 def _check_settled(state: RunState) -> None:
-    """Whatever a run ends with, each message that it holds gets one record, and then it holds none."""
+    """At any end of a run, each message that it holds gets one record, and then it holds none."""
     stopped = state.cancel == "cancelled" and not state.superseded
     for ending in ENDINGS:
         records = settled(state, ending)
@@ -166,7 +166,7 @@ def test_an_ended_run_takes_and_returns_no_message() -> None:
 
 
 def test_records_of_a_settled_run_replay_to_the_state_that_wrote_them() -> None:
-    """Recovery feeds the machine from the log what the executor fed it live."""
+    """Recovery feeds the machine from the log the same facts as the executor fed it live."""
     letters: list[Letter] = [
         ("run.started", {}),
         ("steering.queued", {"event_id": "a"}),

@@ -105,7 +105,7 @@ def judge(
 
 
 def grant_of(facts: RunFacts, permissions: frozenset[str]) -> Grant:
-    """What a run with these facts may do, where the agent has every scope of state and these permissions."""
+    """The rights of a run with these facts, if the agent has every scope of state and these permissions."""
     families = {name.partition(".")[0] for name in permissions if "." in name}
     agent = Agent(
         agent_id=facts.agent_id,

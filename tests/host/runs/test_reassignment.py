@@ -118,7 +118,7 @@ async def test_a_run_read_by_its_worker_ends_with_it(memory_store: MemoryStore, 
 async def test_a_run_of_a_lost_remote_line_continues_only_if_its_agent_is_repeatable(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
-    """The line to another machine breaks: what was read there is not known here."""
+    """The line to another machine breaks: the host does not know which frames were read there."""
     held = await stopped(memory_store, stages)
     stage = held.stage
     once = await held.say()

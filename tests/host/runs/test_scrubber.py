@@ -44,7 +44,7 @@ def piece(scrub: RunScrubber, chunk: JsonObject, message_id: str = "m") -> Any:
 
 
 def texts(chunk: Any) -> str:
-    """Every text of a chunk that comes in pieces, one behind the other."""
+    """Every text of a chunk in pieces, one behind the other."""
     shown = chunk.get("content") or ""
     shown = shown if isinstance(shown, str) else "".join(each["text"] for each in shown)
     calls = chunk.get("tool_calls") or ()

@@ -72,7 +72,7 @@ async def test_a_runner_sees_exactly_the_apis_of_its_grant(
 
 
 async def repository(worker: Any, run: Any) -> None:
-    """Keeps values of the sizes that it is told."""
+    """Stores values of the given sizes."""
     for key, size in json.loads(run.request["context"]["input"]["text"]).items():
         await run.emit("state.updated", {"scope": "conversation", "key": key, "value": "x" * (size - len('""'))})
     await worker.complete(run, message={"role": "assistant", "content": "done"})

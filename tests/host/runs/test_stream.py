@@ -24,7 +24,7 @@ from bollard.host.store.rows import DeltaRow
 
 
 class Tail:
-    """A live run as a reader sees it: what was shown and is not on disk."""
+    """A live run as a reader sees it: the shown and uncommitted records."""
 
     def __init__(self, shown: list[StreamRecord]) -> None:
         self.shown = shown
@@ -92,7 +92,7 @@ class Ledger:
         self.records.extend(shown)
 
     async def lose(self, kinds: str) -> None:
-        """Some records are shown and never written; the next epoch takes over behind what was written."""
+        """Some records are shown and never written; the next epoch continues after the written ones."""
         before = self.seq
         _, self.lost = self.make(kinds)
         self.seq = before

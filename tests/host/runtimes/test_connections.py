@@ -1,4 +1,4 @@
-"""Who is let in, who waits for a yes, whose code has the place, and who is cut. Runtimes speak over memory."""
+"""Admission, consent, the code in use, and disconnection of runtimes. Runtimes speak over memory."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the redactor finds: every form, over every border, in time that grows with the text alone (S24, F38)."""
+"""The redactor finds every form, over every cut, in time that grows with the text only (S24, F38)."""
 
 import base64
 import gzip

@@ -1,4 +1,4 @@
-"""Skills from the text of a file to what a run reads of them: names that lead out, versions, and who may see what."""
+"""Skills from the text of a file to the reads of a run: names that leave the folder, versions, and visibility."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""The list of conversations on every store: a thread is one of its own, the newest message says where it stands."""
+"""The list of conversations on every store: a thread is a separate one, the newest message determines its position."""
 
 from tests.host.store.conftest import T0
 

@@ -1,4 +1,4 @@
-"""What people saved, what plugins stored, and what is kept beside the log, on every store."""
+"""Saved resources, plugin storage, and kept rows beside the log, on every store."""
 
 import pytest
 

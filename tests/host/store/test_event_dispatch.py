@@ -1,4 +1,4 @@
-"""What becomes of an event, on every store: the run it gets, the run that claims it, and those that wait."""
+"""The fate of an event, on every store: its run, the run that claims it, and the pending ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is kept beside the log carries an HMAC under a key that is not in the database."""
+"""Kept rows beside the log carry an HMAC under a key that is not in the database."""
 
 import os
 import subprocess
@@ -57,7 +57,7 @@ def keep(store, *changes):
 
 
 def edited(store, statement):
-    """Somebody writes to the database, and not through a store."""
+    """A direct write to the database, not through a store."""
     store._database.begin()
     store._database.run(statement)
     store._database.commit()

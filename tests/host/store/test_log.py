@@ -1,4 +1,4 @@
-"""The log's rows on every store: records, deltas, heads, and what retention leaves of them."""
+"""The log's rows on every store: records, deltas, heads, and the effect of retention."""
 
 import msgspec
 import pytest

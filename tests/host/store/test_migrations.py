@@ -196,7 +196,7 @@ def columns_of(place, table):
 
 
 def schema_of(place):
-    """Everything that the database says of its own shape."""
+    """Everything in the database about its own shape."""
     kind, where = place
     if kind == "sqlite":
         with sqlite3.connect(where) as connection:

@@ -1,4 +1,4 @@
-"""Messages on their way to channels, in every store: what waits, in order, and what became of each."""
+"""Messages on their way to channels, in every store: open ones, in order, and the outcome of each."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What only PostgreSQL can suffer: lost connections, lost answers, and other hosts."""
+"""Faults of PostgreSQL only: lost connections, lost answers, and other hosts."""
 
 import contextlib
 import random
@@ -21,13 +21,13 @@ NAMED = "application_name = 'bollard' AND datname = current_database()"
 
 
 def refusal() -> bytes:
-    """What a server says to a connection that it ends, before it closes it."""
+    """The message of a server to a connection that it ends, before it closes it."""
     fields = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
     return b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
 
 
 class Proxy:
-    """Stands between a client and the server. It can lose a commit's question or its answer, or end the connection in
+    """A proxy between a client and the server. It can lose a commit's question or its answer, or end the connection in
     the server's own words when the commit is made."""
 
     def __init__(self, url: str) -> None:

@@ -40,7 +40,7 @@ def test_a_reserve_at_an_impossible_path_is_not_held(tmp_path):
 
 
 class SmallDisk:
-    """A tmpfs in a user namespace, with a program in it that says what a reserve does there."""
+    """A tmpfs in a user namespace, with a program in it that reports the behaviour of a reserve there."""
 
     def __init__(self, folder, mebibytes):
         self._folder = folder

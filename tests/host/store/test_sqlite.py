@@ -1,4 +1,4 @@
-"""What only SQLite can suffer: a full file, a second writer, flipped bits, files that are something else."""
+"""Faults of SQLite only: a full file, a second writer, flipped bits, files of another format."""
 
 import re
 import shutil
@@ -34,7 +34,7 @@ def chained(row: RecordRow) -> ChainedRecord:
 
 @pytest.fixture
 def other_writer(sqlite_store, sqlite_path):
-    """A second process that holds the write lock until it is told to let go."""
+    """A second process that holds the write lock until it is released."""
     command = [sys.executable, "-c", HOLD_THE_LOCK, str(sqlite_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"

@@ -1,4 +1,4 @@
-"""SQLite against PostgreSQL: whatever is done to both, both answer the same."""
+"""SQLite against PostgreSQL: after any sequence of operations, both give the same answers."""
 
 import pytest
 from hypothesis import HealthCheck, settings

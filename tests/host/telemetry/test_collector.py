@@ -1,4 +1,4 @@
-"""The link to a collector, against one on a real socket that answers as a test says."""
+"""The link to a collector, against one on a real socket that answers on demand."""
 
 import contextlib
 import gzip
@@ -42,7 +42,7 @@ class Sink:
                     self.end_headers()
 
             def log_message(self, *args: Any) -> None:
-                """Nobody reads it."""
+                """Silent."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

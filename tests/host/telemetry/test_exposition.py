@@ -1,4 +1,4 @@
-"""The text format of Prometheus: what is rendered is read back by a parser that knows only the format."""
+"""The text format of Prometheus: a parser that knows only the format reads the rendered text back."""
 
 import time
 from collections.abc import Callable

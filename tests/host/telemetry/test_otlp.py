@@ -1,4 +1,4 @@
-"""What we write by hand is what OpenTelemetry's own definitions read."""
+"""OpenTelemetry's own definitions read our handwritten encoding."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Spans: made only where somebody keeps them, and never in anybody's way."""
+"""Spans: made only for a collector, and never a burden for others."""
 
 import threading
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The built-in tools: what is offered, and what each does with a real folder and real programs."""
+"""The built-in tools: their offer, and their effects on a real folder and real programs."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ LEAVING = [
 
 @pytest.fixture
 def confined(tools: BuiltinTools) -> Confinement:
-    """The level here. Where there is none, the refusal is what is tested, and said."""
+    """The level of this machine. Without one, the test checks the refusal."""
     confinement = tools.confinement
     if confinement.level is None:
         assert DEFINITIONS["exec"].id in tools.absent("default")
@@ -71,7 +71,7 @@ def test_every_tool_has_a_complete_definition():
 
 
 def test_a_definition_does_not_change_with_the_host(tools: BuiltinTools):
-    """Else every update would need a consent. Whoever changes a definition changes this digest on purpose."""
+    """Otherwise every update would need a consent. A change of a definition changes this digest on purpose."""
     assert DEFINITIONS["now"].version == "1"
     assert {each.source for each in tools.capabilities("default")} == {"builtin"}
 
@@ -177,7 +177,7 @@ async def test_no_path_of_any_tool_leaves_the_folder(call, home: Path, tmp_path:
 
 
 async def test_an_expensive_pattern_takes_linear_time(say, call):
-    """F38: time grows with the line alone. The bound is of processor time, and far beyond what it takes."""
+    """F38: time grows with the line only. The limit is in processor time, and far beyond the usual."""
     await say("write", path="a.txt", content="a" * 100_000 + "!\n")
     begun = time.process_time()
     for pattern in (r"(a+)+$", r"(a|aa)+$", r"(a|a?)+$", r"(.*a){20}$", r"([a-z]+)*\d"):
@@ -330,7 +330,7 @@ async def test_unused_files_of_a_run_are_removed(say, tools: BuiltinTools, home:
 
 
 def test_a_host_with_readable_data_runs_no_programs(tmp_path: Path):
-    """What is beneath the system's programs is readable to all of them, keys too."""
+    """Files beneath the system's programs are readable to all of them, keys too."""
     for root, there in (
         (Path("/usr/share/bollard/workspaces"), False),
         (tmp_path, machine_confinement().level is not None),

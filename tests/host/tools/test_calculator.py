@@ -1,4 +1,4 @@
-"""The calculator: what people mean, to the last digit, and nothing that takes long or means something else."""
+"""The calculator: the usual meaning, to the last digit, and no slow or ambiguous expression."""
 
 import contextlib
 import time

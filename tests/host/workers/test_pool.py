@@ -56,7 +56,7 @@ async def test_a_crash_ends_its_runs_at_once_and_the_worker_is_replaced(pools: A
 
 
 async def second(pool: PluginPool, but: Any) -> Any:
-    """A ready worker that is not `but`, told by the catalogue that comes with each."""
+    """A ready worker other than `but`, found by the catalogue that comes with each."""
     async with asyncio.timeout(READY_S):
         while True:
             slot = await pool.wait_ready(READY_S)
@@ -210,7 +210,7 @@ async def test_a_plugin_that_cannot_be_imported_is_quarantined_with_its_error(po
 
 @pytest.mark.smoke
 async def test_a_key_printed_by_a_plugin_is_shown_nowhere(pools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in why it cannot start, which everybody is told who asks for the plugin, nor in the host's own log."""
+    """Neither in the reason of a failed start, which every caller gets, nor in the host's own log."""
     monkeypatch.setenv("PARROT_KEY", "sk-very-secret")
     code = """
         import os
