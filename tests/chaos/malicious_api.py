@@ -14,7 +14,7 @@ AUTHOR, NAME = sys.argv[1:3]
 MIB = 1024 * 1024
 CALL_ID = "c"
 BATCH = 200
-"""Calls of a flood that are unanswered at the same time: what a socket holds, and far more than a run may have."""
+"""Calls of a flood that are unanswered at the same time: the capacity of a socket, and far more than a run may have."""
 
 
 class Channel:

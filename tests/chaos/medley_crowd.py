@@ -17,9 +17,9 @@ MODES = ("steer", "queue", "interrupt", "reject", "parallel")
 """One agent for each, called so; and one more that answers through a channel."""
 CHAT = "chat"
 STEPS = {"say": 4, "listen": 4, "count": 2, "upload": 2, "call": 1, "ask": 0.3}
-"""What a runner does, and how often."""
+"""The plans of a runner, and their frequencies."""
 BUSY = {404, 409, 503}
-"""It is not there, not so any more, or not at the moment: whoever asked was refused, and nothing was promised."""
+"""Absent, outdated, or impossible at the moment: the request was refused, and nothing was promised."""
 _LOOKS = 5
 """Looks in a row at a host without runs after which nothing more is on its way."""
 
@@ -46,7 +46,7 @@ class Crowd:
         self.sent: dict[str, dict[str, Any]] = {}
         """Every event that was ever sent, acknowledged or not."""
         self.written: dict[int, dict[str, Any]] = {}
-        """The same of those that came through the channel, with what they were answered."""
+        """The same of those of the channel, with their answers."""
         self.externals: dict[str, External] = {}
         self.stopped = set[str]()
         self.revoked = set[str]()
@@ -206,7 +206,7 @@ class Crowd:
             for number in self.written:
                 await self.write(number)
             quiet = 0
-            while quiet < _LOOKS:  # between two runs of a message that is given on there is none
+            while quiet < _LOOKS:  # a returned message has no run between its two runs
                 busy = await self.decide(later=0) or any((await self.host.health())["runs"].values())
                 quiet = 0 if busy or await self._undelivered() else quiet + 1
                 await asyncio.sleep(0.05)

@@ -14,7 +14,7 @@ from bollard.host.log.records import data_of
 from bollard.host.store.store import Store
 
 Lines = list[dict[str, Any]]
-"""What runners and tools were told is done, or did."""
+"""Acknowledged steps of runners, and the effects of tools."""
 _STANDS = {"allow_once": {"granted", "used"}, "deny": {"denied"}}
 """How an approval stands that was answered so."""
 

@@ -11,7 +11,7 @@ import psutil
 __all__ = ["PATIENCE_S", "describe_processes", "holders_of", "patience", "tail"]
 
 PATIENCE_S = 120.0
-"""An upper bound on a busy machine, never something that a test is about: what comes, comes in a second or two."""
+"""An upper limit on a busy machine, never the subject of a test: answers arrive within a second or two."""
 _TAIL_BYTES = 4000
 
 
@@ -24,7 +24,7 @@ async def patience(what: str, seen: Callable[[], Awaitable[str]]) -> AsyncGenera
             yield
     except TimeoutError as error:
         if not limit.expired():
-            raise  # that of somebody else
+            raise  # a timeout of another wait
         raise AssertionError(f"waited {PATIENCE_S:g} s for {what}\n{await seen()}") from error
 
 

@@ -106,7 +106,7 @@ async def test_a_full_disk_refuses_new_work_serves_reads_and_heals_by_itself(
     for number in range(repeats):
         await _fill_and_free(disk, chaos, f"{number}.")
     await host.kill()
-    host.data = Path(shutil.copytree(disk.seen_at, tmp_path / "kept"))  # SQLite does not open what is behind /proc
+    host.data = Path(shutil.copytree(disk.seen_at, tmp_path / "kept"))  # SQLite cannot open files behind /proc
     assert not (found := chaos.problems()), "\n".join(found[:10])
 
 

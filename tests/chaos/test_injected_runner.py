@@ -183,7 +183,7 @@ async def test_private_data_of_a_run_stays_protected_in_runs_that_read_it(stage)
     child = {"do": "child", "agent": "accomplice", "orders": [{"do": "diary"}, {"do": "say", "text": "LOOT"}]}
     went, _ = await stage.event("victim", child, *out, conversation="elsewhere")
     assert codes(went)[1:] == [("child", "done"), ("fetch", REFUSED), ("send", REFUSED)], "it comes back with a child"
-    # What is there when a run begins counts as read, and after a restart as before.
+    # The data of the start of a run counts as read, before and after a restart.
     await stage.host.kill()
     await stage.host.start()
     await stage.host.ready("victim", "accomplice")

@@ -14,7 +14,7 @@ from bollard.trust.keys import load_or_make_signing_key
 
 CLIENTS = 6
 PAUSE_S = 0.05
-"""Between two tries of what was not answered."""
+"""Between two tries of an unanswered request."""
 CUTS_IN_ROUND = 12
 ENDED_BY_SERVER = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s AND application_name = 'bollard'"

@@ -11,7 +11,7 @@ from tests.chaos.patience import PATIENCE_S
 
 MIB = 1 << 20
 ROOM = 64 * MIB
-"""What the worker may take beyond what it has."""
+"""The memory that the worker may take beyond its present size."""
 CGROUP = Path("/sys/fs/cgroup/memory")
 
 

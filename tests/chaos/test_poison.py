@@ -12,7 +12,7 @@ from tests.simulation.ledger import run_problems
 from bollard.host.limits import WORKER_CRASHES
 
 SOFT = [*poison.RAISED, *poison.UNSENDABLE, "no_result", "recursion"]
-"""What ends its run and leaves its worker alone."""
+"""Events that end their run and leave its worker alone."""
 SAID = {
     "raises": "RuntimeError: as always",
     "unspeakable": "Unspeakable: ",
@@ -27,9 +27,9 @@ SAID = {
     "recursion": "RecursionError: ",
     **dict.fromkeys(poison.UNSENDABLE, "InvalidResult: state.updated: value: is not JSON: "),
 }
-"""How the sentence begins that is said of each."""
+"""The beginning of the error message of each."""
 UNREADABLE = {"nan": float("nan"), "infinite": 1e999, "integer": 10**400, "half": "\ud800"}
-"""Events that are no JSON, and never become any."""
+"""Events without valid JSON."""
 
 
 class Lanes:

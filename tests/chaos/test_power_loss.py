@@ -32,9 +32,9 @@ from bollard.trust.keys import load_or_make_signing_key
 SECTOR = 512
 """Bytes that a disk writes whole or not at all."""
 IMAGES = 12
-"""Images of one recorded host, in what every commit runs."""
+"""Images of one recorded host, in the short form."""
 SHOWN_EARLY = {"message.delta", "run.started", "tool.call.started", "tool.call.completed"}
-"""What a reader may see before it is on disk: its loss breaks no promise."""
+"""Records that a reader may see before they are on disk: their loss breaks no promise."""
 _ENTRY = struct.Struct("=IIIIQQQ")
 
 
@@ -92,7 +92,7 @@ class Disk:
         self._flushes = flushes
         self.root = Folder()
         self._now: dict[str, File | Folder] = {str(root): self.root}
-        """What a program sees under each path, durable or not."""
+        """The content that a program sees under each path, durable or not."""
         self._begun: dict[int, int] = {}
 
     def follow(self, op: Op) -> None:

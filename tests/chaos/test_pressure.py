@@ -121,7 +121,7 @@ async def host(make_host, scripted, plugin_path):
     host = make_host(scripted, plugin_path("faulty"))
     await host.start()
     await host.ready("scripted", "faulty")
-    await _good_run(host)  # what is loaded once is no growth
+    await _good_run(host)  # one-time loading is not growth
     return host
 
 

@@ -21,7 +21,7 @@ from bollard.wire.websocket import connect_websocket
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 UNANSWERED = "the worker's loop is blocked"
-"""What is said of one that was asked whether it is there, and did not answer."""
+"""The reason for a runtime that did not answer its pings."""
 PLUGIN = """
     import asyncio, os, subprocess
     from bollard.sdk import RunContext, runner

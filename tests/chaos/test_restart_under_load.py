@@ -10,7 +10,7 @@ from tests.chaos.patience import PATIENCE_S
 
 CLIENTS = 8
 PAUSE_S = 0.05
-"""Between two tries of what was not answered."""
+"""Between two tries of an unanswered request."""
 ERRORS = 0.001
 """The share of requests that may fail after all tries."""
 AFTER_S = 1.5

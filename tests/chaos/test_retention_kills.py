@@ -134,7 +134,7 @@ async def test_dropped_data_is_removed_and_recorded_whenever_the_host_dies(
 ):
     retention_s = dict.fromkeys(KINDS, KEPT_S)
     forgetful = make_host(scripted, retention_s=retention_s, housekeeping_s=0.1)
-    # An event that was forgotten is a new one when it comes again, so nobody sends one again.
+    # A dropped event is a new one when it is sent again, so no client repeats one.
     chaos = make_chaos(forgetful, plan=plan, again=0, history=History(ages=True))
     for kill in kills(seed, rounds):
         await storm(chaos, kill)

@@ -111,7 +111,7 @@ async def _survives_a_freeze(host, freeze, thaw, *, reads):
         told = await asyncio.gather(*(_ask(host, "POST", *each) for each in asked))
         if reads:
             told += await asyncio.gather(*(_ask(host, "GET", "/api/v1/runs") for _ in range(REQUESTS)))
-        # Whoever repeats before the thaw is told the same, also where the first one is still going on.
+        # A repeat before the thaw gets the same error, also while the first request is in progress.
         told += await asyncio.gather(*(_ask(host, "POST", *each) for each in asked[:4]))
     for each in told:
         _is_told_of_the_stall(each, reads=reads)

@@ -87,7 +87,7 @@ class Talk:
             for text in self.sent:
                 await self.send(text)
             quiet = 0
-            while quiet < _LOOKS:  # between two runs of a message that is given on there is none
+            while quiet < _LOOKS:  # a returned message has no run between its two runs
                 quiet = 0 if any((await self.host.health())["runs"].values()) else quiet + 1
                 await asyncio.sleep(0.05)
 

@@ -43,7 +43,7 @@ NOTES = {
     "files_low",
     "only_demo",
 }
-"""What may be said of any machine."""
+"""Findings that may occur on any machine."""
 
 CRASHES = """
 import os
@@ -319,7 +319,7 @@ def test_a_record_of_the_future_is_found(ask, past):
     connection.close()
     told = ask()
     assert int(told["record_future"]["fields"]["seconds"]) > 3500
-    assert "chain_broken" in told  # the time is part of what was signed
+    assert "chain_broken" in told  # the time is part of the signed data
 
 
 def test_a_nearly_full_disk_is_found(tmp_path):

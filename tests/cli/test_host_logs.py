@@ -114,7 +114,7 @@ def test_an_exception_is_logged_with_its_trace_and_without_its_secret(logged: An
 def test_a_secret_known_to_the_redactor_is_in_no_line(logged: Any) -> None:
     redactor = Redactor()
     configure_logs("info", for_people=False, hidden=redactor.everywhere.value)
-    redactor.add("default", "a-known-value")  # what comes later counts too
+    redactor.add("default", "a-known-value")  # later secrets count too
     log = structlog.get_logger("bollard.test")
     log.info("it said a-known-value", deep={"list": ["612d6b6e6f776e2d76616c7565"]}, named="YS1rbm93bi12YWx1ZQ==")
     (line,) = logged()

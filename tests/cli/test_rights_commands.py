@@ -57,7 +57,7 @@ def test_without_an_actor_the_user_of_the_machine_is_the_actor(ask, ada) -> None
     run = ada("of-ada-alone")
 
     sent = ask("runs", "steer", run.run_id, "hello").json
-    assert "steering" not in sent  # nobody here is called ada
+    assert "steering" not in sent  # the local user is not ada
     ask("runs", "cancel", sent["run_id"])
     ask("runs", "cancel", run.run_id)
     assert run.end() == 1

@@ -96,7 +96,7 @@ def test_a_host_that_requires_a_remote_witness_does_not_start_without_it(new_hos
 
     _, again = receiver(int(url.rpartition(":")[2]))
     assert again == url
-    host.start(**demanded)  # what the witness missed is told to it now
+    host.start(**demanded)  # the missing heads are sent to the witness now
     assert bollard("chat", "--agent", "echo", "--message", "again", **host.variables).code == 0
     host.signal(signal.SIGTERM)
     cut(host.data)

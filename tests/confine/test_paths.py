@@ -169,7 +169,7 @@ def test_only_regular_files_are_opened(place: Path):
     """A pipe would block, a device would never end, a socket belongs to another program."""
     os.mkfifo(place / "pipe")
     special = ["pipe", "folder"]
-    if os.geteuid() == 0:  # nobody else can make one, so nobody else meets one
+    if os.geteuid() == 0:  # only root can create one
         os.mknod(place / "device", stat.S_IFCHR | 0o600, os.makedev(1, 5))
         special.append("device")
     with Folder(place) as folder:
@@ -254,7 +254,7 @@ def test_a_tree_of_any_depth_and_mode_is_removed_and_links_are_not_followed(tmp_
     (root / "shut").chmod(0)
     remove_tree(root)
     assert not root.exists()
-    remove_tree(root)  # what is not there is removed
+    remove_tree(root)  # an absent tree counts as removed
 
 
 def test_a_pattern_matches_names_in_linear_time():

@@ -30,7 +30,7 @@ from bollard.host.telemetry.prometheus import process_numbers
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 WALKS = {"docs/guides/approve-a-tool.md"}
-"""Pages that need several terminals at once: each has a test of its own."""
+"""Pages that need several terminals at once: each has its own test."""
 QUICK = {"README.md"}
 COMMAND_TIMEOUT_S = 240.0
 TERMINAL_COLUMNS = 100
@@ -196,7 +196,7 @@ class DocumentedHost:
 
     url: str
     variables: dict[str, str]
-    """What a reader's shell has besides: the port, and the token that the first start printed."""
+    """Further variables of a reader's shell: the port, and the token that the first start printed."""
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.full
 PAGE = "docs/guides/approve-a-tool.md"
 DOCUMENTED_PORT = "8430"
 SETTLE_S = 120.0
-"""From a yes to the end of what it leads to."""
+"""From an approval to the end of its effects."""
 GOES_ON = ("bollard up", "bollard chat")
 READS = ("bollard conversations", "bollard approvals\n", "bollard runs", "bollard audit show", "cat ")
 

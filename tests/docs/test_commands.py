@@ -32,7 +32,7 @@ COMMAND_TIMEOUT_S = 240.0
 DOCUMENTED = "http://127.0.0.1:8420"
 """Where pages say that the host listens."""
 _ENDLESS = {"bollard plugin dev": b"Try it in another terminal"}
-"""Commands that go on until Ctrl-C, and what they print when they have begun."""
+"""Commands that run until Ctrl-C, and their output after the start."""
 _LAST_AGENT = {"bollard up --plugins shout.py": "shout"}
 _NEEDS_HOST = re.compile(
     r"^(\$ |    )?(.*\| )?([A-Z_]+=\S+ )?"

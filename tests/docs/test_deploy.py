@@ -17,7 +17,7 @@ from bollard.host.settings import Settings, read_settings
 
 SETTINGS = {f"BOLLARD_{name.upper()}" for name in Settings.__struct_fields__}
 NOT_OF_THE_HOST = {"BOLLARD_ORIGIN", "BOLLARD_PROXY"}
-"""What compose.yaml asks its reader for."""
+"""The variables that compose.yaml requires."""
 PROGRAM = "/usr/local/lib/bollard/bin/bollard"
 
 
@@ -60,7 +60,7 @@ def test_the_unit_is_valid_for_systemd(deploy: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [program, "verify", "--man=no", str(there)], capture_output=True, text=True, check=False, timeout=120
     )
-    # Other units of this machine are read too; only what is said of ours counts.
+    # Other units of this machine are read too; only messages about ours count.
     said = [line for line in done.stderr.splitlines() if "bollard" in line]
     assert not said, said
 

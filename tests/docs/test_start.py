@@ -30,7 +30,7 @@ TOOLS = re.compile(
     r"basename|bash|cat|chmod|cp|curl|cut|date|dirname|echo|env|expr|find|git|grep|head|id|ln|ls|make|mkdir|mktemp|mv"
     r"|printf|readlink|realpath|rm|sed|sh|sleep|sort|tail|touch|tr|true|uname|uniq|wc|xargs"
 )
-"""What every Linux has, with what the README asks for."""
+"""The programs of every Linux, with those that the README requires."""
 PACKAGES = re.compile(r"(PIP|UV)_\w+|(https?|no)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE", re.IGNORECASE)
 """Variables that say where this machine gets packages from."""
 
@@ -44,7 +44,7 @@ class Newcomer:
     terminal: Any
     state: Path
     cloned: frozenset[str]
-    """What stands in the clone before anything is done."""
+    """The content of the clone before the first command."""
     printed: list[str] = field(default_factory=list[str])
 
     def types(self, command: str) -> tuple[int, str]:

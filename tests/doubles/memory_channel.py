@@ -16,7 +16,7 @@ class MemoryChannel:
         self.tried: list[Outgoing] = []
         """Every try, in order."""
         self.messages: dict[str, Outgoing] = {}
-        """What stands there, by the channel's own id, in the order of arrival. An edit changes it in place."""
+        """The shown messages, by the channel's own id, in the order of arrival. An edit changes one in place."""
         self.closed = False
         self._keys: dict[str, str] = {}
         self._plan: deque[NotDelivered | DeliveryUnknown] = deque()

@@ -21,7 +21,7 @@ class MemorySource:
         self._act = act
         self.revision = 0
         self.orders: list[CallOrder] = []
-        """What was called, in order."""
+        """The calls, in order."""
 
     @property
     def adapter(self) -> Adapter:

@@ -132,7 +132,7 @@ async def test_requests_to_a_dead_helper_fail_once_and_its_owner_is_notified_onc
     helper.send(b"100 echo late")
     await helper.end()
     assert owner.lost == [helper.pid]
-    gc.collect()  # an error that nobody took is told now, and fails this test
+    gc.collect()  # an unhandled error is raised now, and fails this test
 
 
 async def test_children_of_a_helper_are_killed_with_it(owner: Owner, helper: HelperProcess[str]) -> None:

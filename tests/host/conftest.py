@@ -320,7 +320,7 @@ async def open_journal(
 
     def start(store: Store, incarnation: str = "i1") -> Journal:
         journal = Journal(WriterThread(Writer(store, blobs, clock, incarnation=incarnation, key=signing_key)))
-        starting.append(asyncio.ensure_future(journal.start()))  # what is put before waits
+        starting.append(asyncio.ensure_future(journal.start()))  # earlier entries wait
         opened.append(journal)
         return journal
 

@@ -27,7 +27,7 @@ from bollard.segments import terms
 
 PATIENCE_S = 120.0
 EPSILON = 1e-4
-"""What products of 256 numbers differ by when they are added up in another order."""
+"""The difference of products of 256 numbers when they are added up in another order."""
 
 Opening = Callable[[str], Tables]
 _FIRST_CHUNKS = itertools.count(1, 1000)
@@ -140,7 +140,7 @@ def test_vectors_from_before_the_extension_are_found_during_and_after_their_move
     vector_database: VectorDatabase, opened: Opening
 ):
     before = opened(vector_database.owner)
-    assert before.vectors.searched_by == "process"  # who may not make the extension has it as it was
+    assert before.vectors.searched_by == "process"  # its user has no right to create the extension
     before.open_base()
     fill(before, seed=3, batches=2 * MOVE_BATCHES + 1)
     question = some_vectors(4, 1)[0]
@@ -221,7 +221,7 @@ def test_a_deleted_document_is_in_no_table(vector_database: VectorDatabase, open
     assert tables.library.drop_base("w", "k") == 1
     assert tables.database.purge(1)
     assert vector_database.count("pg_tables WHERE tablename LIKE 'knowledge_vectors_%'") == 0
-    assert tables.vectors.nearest(1, some_vectors(9, 1)[0], 5, None) == []  # somebody asked meanwhile
+    assert tables.vectors.nearest(1, some_vectors(9, 1)[0], 5, None) == []  # a retrieval in between
 
 
 def test_words_are_counted_and_found_as_on_sqlite(both_ways: tuple[Tables, Tables]):

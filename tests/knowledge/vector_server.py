@@ -64,7 +64,7 @@ def vector_server(settings: Sequence[str] = ()) -> Generator[str]:
             _wait(server, url)
             yield url
         finally:
-            server.send_signal(signal.SIGINT)  # without waiting for who is connected
+            server.send_signal(signal.SIGINT)  # without waiting for connected clients
             server.wait(PATIENCE_S)
 
 

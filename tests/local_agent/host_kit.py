@@ -132,7 +132,7 @@ ACCESS: dict[str, Any] = {
         "agents": ["call"],
     }
 }
-"""All that the runner may be granted; what it is granted is what a configuration or a policy names."""
+"""All permissions that the runner may get; a configuration or a policy names the granted ones."""
 
 
 @contextmanager

@@ -176,7 +176,7 @@ def test_la_10_ten_thousand_messages_stay_within_budget_and_a_fact_is_remembered
     seeded(agent_host, "talk", f"{MESSAGES} {FACT}", room)
     agent_host.save_model("narrow", context_window=WINDOW)
     agent_host.save_agent("keeper", model={"primary": "narrow", "fallbacks": []})
-    # Whoever is shown the code says it, and nobody else does: the last answer has it only if every summary kept it.
+    # A model repeats the code only if it is shown: the last answer has it only if every summary kept it.
     agent_host.provider.script(
         {"contains": "7341", "text": "The code of the vault is 7341.", "times": 0, "usage": None},
         {"text": "Nothing that matters.", "times": 0, "usage": None},
@@ -195,7 +195,7 @@ def test_la_10_ten_thousand_messages_stay_within_budget_and_a_fact_is_remembered
     assert f"Message {MESSAGES} " in str(last)
     again = len(asked)
     agent_host.run("keeper", "and once more?", conversation=room)
-    assert len(agent_host.asked()) == again + 1  # what is summarised is not summarised again
+    assert len(agent_host.asked()) == again + 1  # summarised messages are not summarised again
     assert agent_host.asked()[-1]["messages"][: len(last) - 1] == last[:-1]
 
 

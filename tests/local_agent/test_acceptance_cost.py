@@ -47,4 +47,4 @@ def test_a_summary_counts_in_the_cost_limit(agent_host: AgentHost) -> None:
 
     again = agent_host.run("saver", "what is it?", conversation="dear-talk")
     assert again.text == "You said: what is it?"
-    assert "The code is 7341." in str(agent_host.asked()[1]["messages"])  # what was paid for is kept
+    assert "The code is 7341." in str(agent_host.asked()[1]["messages"])  # the paid summary is kept

@@ -17,7 +17,7 @@ def test_la_14_an_interrupted_answer_fails_the_run_keeps_its_text_and_the_next_r
     assert message["content"] == "".join(told.deltas)
     assert message["content"].startswith("one")
     assert "\ufffd" not in message["content"]
-    assert len(agent_host.asked()) == 1  # nobody takes over in the middle of a message
+    assert len(agent_host.asked()) == 1  # no model takes over in the middle of a message
 
     again = agent_host.run("careful", "again", conversation=f"la-14-{fault}")
     assert again.text == "You said: again"

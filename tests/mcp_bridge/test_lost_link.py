@@ -77,7 +77,7 @@ async def test_a_message_abandoned_before_the_pipe_has_space_is_never_sent() -> 
 
     for method in ("begun", "waits", "waits"):
         sending = asyncio.create_task(send(method, 1 << 20))
-        await wait_all_tasks_blocked()  # the pipe is full, and nobody reads it
+        await wait_all_tasks_blocked()  # the pipe is full, and no process reads it
         sending.cancel()
         await asyncio.wait([sending])
     assert left == [True, False, False]

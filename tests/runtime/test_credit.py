@@ -78,7 +78,7 @@ async def test_runs_that_wait_for_credit_use_no_more_memory(start: Any) -> None:
         await run.until(limits.WINDOW_RESULTS)
     for _ in range(5):
         await driver.host.ping()
-    # The sockets took what was allowed; a worker that queued instead would hold 24 GB.
+    # The sockets took the allowed bytes; a worker that queued instead would hold 24 GB.
     assert process.memory_info().rss - before < 32 * 1024 * 1024
     assert {len(run.results) for run in runs} == {limits.WINDOW_RESULTS}
     assert driver.strikes == []

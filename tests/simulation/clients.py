@@ -19,7 +19,7 @@ from bollard.host.runs.stream import parse_place
 
 _SOURCE: Final = "sim"
 _PURGED: Final = ("api.denied", "retention.purged")
-"""Kinds of records whose data nobody needs: what is dropped of them changes no projection."""
+"""Types of records whose data no projection needs."""
 
 
 class Clients:
@@ -68,7 +68,7 @@ class Clients:
         accepted = await self._deliver(first)
         if accepted is not None and accepted.run_id is not None:
             live, store = self._host.core.dispatcher.live, self._world.store
-            while accepted.run_id not in live and store.unfinished_runs("", 1):  # noqa: ASYNC110 -- nobody tells
+            while accepted.run_id not in live and store.unfinished_runs("", 1):  # noqa: ASYNC110 -- no notification
                 await asyncio.sleep(0.1)
             found = await asyncio.gather(*(self._deliver_soon(event) for event in others))
             full = {each.steered for each in found if each is not None} == {True, False}

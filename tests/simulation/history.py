@@ -81,13 +81,13 @@ class History:
 
     workspace: str = "default"
     ages: bool = False
-    """Whether the host forgets what is too old."""
+    """Whether the host drops old data."""
     accepted: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """The run of each acknowledged event that has one of its own, by source and id."""
+    """The run of each acknowledged event with its own run, by source and id."""
     given: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], set[str]])
-    """The runs that an acknowledged event was said to have been given to."""
+    """The runs that were reported for an acknowledged event."""
     known: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """The id of each acknowledged event, whatever became of it."""
+    """The id of each acknowledged event, with any outcome."""
     views: list[View] = field(default_factory=list[View])
     problems: list[str] = field(default_factory=list[str])
 

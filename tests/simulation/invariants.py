@@ -23,9 +23,9 @@ from bollard.protocol import JsonObject, limits
 
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 _PROMPT_S: Final = 2.0
-"""Time in which a run that is interrupted has been told to stop."""
+"""Time within which an interrupted run is stopped."""
 _GRACE_S: Final = limits.CANCEL_GRACE_S + 1.0
-"""Time by which a child may outlive its parent: its grace, and what it takes to notice."""
+"""Time by which a child may outlive its parent: its grace, and the delay of the notification."""
 _RECOVERED_S: Final = 5.0
 """The same for one whose end a restarted host had to write."""
 
@@ -236,11 +236,11 @@ def _read_message(record: RecordRow, messages: dict[tuple[str, str], _Message], 
             message.steered(kind, record.run_id or "", data)
 
 
-# What runners really pulled, held against what the log says of it (§9).
+# The messages that runners really pulled, compared with the log (§9).
 #
-# A message that is acknowledged was read, by the run that acknowledged it; none is read twice, each run reads what it
-# was given in the order in which it came, and it is given only what its people may say to it, and no more than it may
-# hold. Nothing is dropped for good unless somebody stopped the run. Changes nothing.
+# An acknowledged message was read by the run that acknowledged it; none is read twice, each run reads its messages in
+# arrival order, and it gets only messages of its permitted actors, and no more than it may hold. No message is dropped
+# permanently unless a client stopped the run. Changes nothing.
 
 
 _Actor = tuple[object, object]
@@ -258,7 +258,7 @@ class _Run:
     """Messages whose pull was given up. They may wait beside others that came meanwhile."""
     acknowledged: list[str] = field(default_factory=list[str])
     stopped: bool = False
-    """Whether somebody stopped it."""
+    """Whether a client stopped it."""
     problems: list[str] = field(default_factory=list[str])
 
     def steered(self, kind: str, data: JsonObject, actor: _Actor, *, anyone: bool) -> None:

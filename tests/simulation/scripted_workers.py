@@ -22,9 +22,9 @@ _PLUGIN = PluginIdentity(author="sim", name="scripted", version="1")
 _WORKER = WorkerIdentity(name="simulator", version="1", language="python")
 _RESTART_S = 0.3
 _WAY_S = 0.003
-"""The longest time that a frame is on its way: what one side sends crosses what the other does."""
+"""The longest transit time of a frame: frames of both sides may cross."""
 _HASTE_S = 0.015
-"""The longest time that a hasty runner waits for an answer: about what a commit and its way back take."""
+"""The longest time that a hasty runner waits for an answer: about a commit and its way back."""
 
 
 class _Scripted:

@@ -25,9 +25,9 @@ from bollard.host.log.records import data_of
 _SETTLED_S: Final = 300.0
 """Time in which the last incarnation must bring every run, every message and every reader to its end."""
 _CROWDED: Final = 0.3
-"""How many lives have somebody who sends more into a run than it may hold."""
+"""How many lives have a client that sends more into a run than it may hold."""
 _STOPPED: Final = 0.3
-"""How many lives have somebody who stops what an earlier one left in the queue."""
+"""How many lives have a client that cancels runs which an earlier life left in the queue."""
 _OWNED_S: Final = 5.0
 """Time after a restart in which every run and every message has an owner or an end."""
 _TRAPS: Final = [

@@ -65,8 +65,8 @@ REPAIRS: dict[str, tuple[int, Callable[[pytest.MonkeyPatch], None]]] = {
     "a run that is about to begin is given no more than it may hold": (20, _no_count_before_the_beginning),
     "a run that is stopped while it waits for its agent says that somebody asked for it": (3, _no_reason_of_a_stop),
 }
-"""Seeds that were red without a repair, and what takes it away. Where anything changes that histories are made of, it
-may be another one: then the first of many are tried."""
+"""Seeds that failed without a repair, and the removal of that repair. After a change of the parts of histories, another
+seed may show it: then the first of many are tried."""
 TRIED = 300
 
 KINDS = [
@@ -87,7 +87,7 @@ KINDS = [
         )
     ),
 ]
-"""What must happen somewhere in the first histories, or they would prove less than they seem to."""
+"""Facts that must occur in the first histories; otherwise they would prove less."""
 KINDS_BATCHES = 4
 QUICK_BATCHES = 6
 """Batches of the quick tier; a seed that was red once is in `REPAIRS` as well."""

@@ -46,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     states: int = 0
     """How often it writes state as a result."""
     child: "Plan | None" = None
-    """What it asks of another agent."""
+    """Its calls of another agent."""
     message: bool = True
     """Whether it says something whole before its end."""
     ending: Ending = "completes"
@@ -93,7 +93,7 @@ def plan_of_text(text: str) -> Plan:
     return msgspec.json.decode(text, type=Plan)
 
 
-# Sees what runners ask the host for and get, and what was taken from them before they asked.
+# Sees the calls of runners and their answers, and earlier revocations.
 
 
 class Witness:

@@ -28,7 +28,7 @@ async def started(open_channel: Any, sink: Any) -> tuple[Any, WorkerRun]:
 
 async def read_all(run: WorkerRun, into: list[Any]) -> None:
     async for chunk in run.stream("models.stream", {"q": 1}):
-        into += [chunk]  # one by one: what came before an error counts
+        into += [chunk]  # one by one: results before an error count
 
 
 # --- calls ---

@@ -23,7 +23,7 @@ from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES
 from bollard.wire.websocket import CHANNEL_SUBPROTOCOL, WebSocketCodec, connect_websocket
 
 PATIENCE_S = 120.0
-TLS = Path(__file__).parent / "tls"  # a certificate for localhost that nobody trusts, made for this test
+TLS = Path(__file__).parent / "tls"  # an untrusted certificate for localhost, made for this test
 
 
 class Server:
@@ -362,7 +362,7 @@ async def test_a_server_that_disconnects_during_the_handshake_is_a_closed_connec
 
 async def test_a_port_without_a_listener_is_a_closed_connection() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can listen there meanwhile
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: no other process can listen there
         port = taken.getsockname()[1]
         with pytest.raises(ChannelClosed, match=f"127.0.0.1:{port}"):
             await connect_websocket(f"ws://127.0.0.1:{port}/")

@@ -24,9 +24,9 @@ PROCESS_CLIENTS = 5000
 """Connections of one client process."""
 HEADS, BODIES, READERS = 100, 30, 10
 SERVED_S = REQUEST_HEAD_S - 1
-"""Who is served later than this may have waited for the slow ones to be ended."""
+"""A request served later than this may have waited for the end of the slow ones."""
 LATE_S = 20.0
-"""What a deadline may be overrun by when the machine is busy with other tests."""
+"""The tolerance of a deadline while the machine is busy with other tests."""
 PART_S = 0.4
 
 
@@ -48,7 +48,7 @@ async def test_slow_clients_are_cut_and_good_ones_are_served(product: Any) -> No
         for kind, status, seconds in ended:
             limit = REQUEST_HEAD_S if kind == "head" else BODY_WINDOW_S
             if LONG and kind == "head" and not status:
-                continue  # it made room for somebody else
+                continue  # it was evicted for another connection
             assert status == 408, (kind, status)
             assert limit - 1 <= seconds <= limit + LATE_S, (kind, seconds)
         assert len(times) > 3

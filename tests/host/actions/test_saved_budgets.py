@@ -40,7 +40,7 @@ async def test_a_restart_does_not_reset_daily_budgets(books: Any, journal: Any) 
     for _ in range(2):
         budgets.reserve(CONTEXT, POLICY, Cost(calls=1, tokens=30)).settle(Cost(calls=1, tokens=10))
     kept.save()
-    await journal.commit(Entry())  # what was put before is on disk with it
+    await journal.commit(Entry())  # earlier entries are on disk with it
     budgets, kept = await books(clock)
     budgets.reserve(CONTEXT, POLICY, Cost(calls=1, tokens=30)).settle(Cost(calls=1, tokens=30))
     with pytest.raises(BudgetExceeded) as caught:

@@ -14,7 +14,7 @@ from bollard.host.errors import CapabilityDenied, InvalidRequest
 from bollard.host.limits import SCHEMA_STEPS
 
 BOMB_S = 0.05
-"""F38, as time of this process: what others do on the machine does not count."""
+"""F38, as time of this process: other processes of the machine do not count."""
 
 
 def capability(**schema: Any) -> Capability:

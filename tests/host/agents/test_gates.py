@@ -305,7 +305,7 @@ def test_a_deleted_agent_leaves_no_counts(door: Door) -> None:
     door.gates.forget("never-there", workspace="w")
 
 
-# --- by what a rule calls somebody ---
+# --- names in rules ---
 
 
 def known(workspace: str, actor: Actor | None) -> frozenset[str]:

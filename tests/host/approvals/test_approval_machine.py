@@ -102,7 +102,7 @@ class Approvals(RuleBasedStateMachine):
 
     async def _ask(self, run: LiveRun, to: str, call_id: str) -> None:
         if any(made[:2] == (run.facts.run_id, call_id) for made in self.done):
-            return  # the executor gives a call that was made its recorded outcome, and asks nobody
+            return  # the executor returns the recorded outcome of a completed call, without an approval
         if self.host.open(run, call_id) is not None:
             return  # nor does it ask twice about a call that waits
         proposal = self.host.proposal(run, call_id=call_id, arguments={"to": to})
@@ -252,7 +252,7 @@ class Approvals(RuleBasedStateMachine):
 
 
 def test_no_call_runs_without_an_approval_or_twice_in_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Runs of an incarnation that was killed never end there: nobody waits for their last words.
+    # Runs of a killed incarnation never end there, so no waiter needs their last results.
     monkeypatch.setattr(dispatcher, "LAST_WORDS_S", 0.05)
     run_state_machine_as_test(
         Approvals,

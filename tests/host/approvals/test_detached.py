@@ -20,7 +20,7 @@ async def lost(host: ApprovalHost) -> tuple[LiveRun, Approval]:
     run = await host.run()
     task, approval = await host.parked(run, flow=Flow.of_bits(3))
     await host.crash(run)
-    with pytest.raises(ApprovalDenied):  # nobody waits for it any more
+    with pytest.raises(ApprovalDenied):  # its waiter is gone
         await task
     return run, approval
 

@@ -150,7 +150,7 @@ def test_a_zip_bomb_stops_at_the_size_limit_and_at_its_declared_size(zipped, row
     assert path.stat().st_size < 20_000
     with pytest.raises(BadArchive, match="holds more than"):
         read(path, max_bytes=1 << 20)
-    # One that lies about its size in the list of members, too: only what was promised is taken.
+    # A false size in the list of members, too: only the declared bytes are taken.
     data = bytearray(path.read_bytes())
     at = data.rfind(b"PK\1\2", 0, data.rfind(b"PK\1\2"))
     struct.pack_into("<L", data, at + 24, 100)

@@ -41,7 +41,7 @@ STRANGER = SigningKey(b"s" * 32)
 KEYS = {KEY.verify_key.key_id: KEY.verify_key}
 COLUMNS = RecordRow.__struct_fields__
 APART = 10
-"""Between two ids: room for what somebody puts in."""
+"""Between two ids: space for inserted records."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def test_each_record_type_is_written_in_the_module_of_the_table(kind: str) -> No
 
 RECORDING = {"NewRecord", "Judged", "_insist", "_kept", "_note", "_record", "_write", "_written", "beside", "into_run"}
 RECORDING |= {"note", "observe", "record", "settle", "write", "write_down", "write_first"}
-"""What is called to have a record written."""
+"""Functions that write a record."""
 CHOSEN_BEFORE = {"action.completed", "action.failed", "approval.denied", "approval.granted"}
 """Kinds that are put together, or chosen, before the call."""
 CALLS = {"agents.call", "platform.request", "tools.detail"}

@@ -28,7 +28,7 @@ from bollard.host.store.selection import choose_store
 from bollard.trust.keys import SigningKey, load_or_make_signing_key
 
 NOT_COMPARED = {"runs", "events", "transcript", "outbox", "conversations"}
-"""What settling the past changes."""
+"""The changes of a settlement."""
 
 
 def taken(past, path, clock, **options):
@@ -297,7 +297,7 @@ def test_every_change_of_one_byte_is_found(make_past, clock, tmp_path):
                 same = reader.manifest
         except BadArchive:
             continue
-        # A byte that says nothing: a time or an attribute of a member. What it holds is the same.
+        # An insignificant byte: a time or an attribute of a member. The content is the same.
         with ArchiveReader(path, "backup") as reader:
             assert same == reader.manifest
 

@@ -13,7 +13,7 @@ from bollard.segments import clauses
 from bollard.trust.keys import load_or_make_signing_key
 
 LATER = {"flow": 0, "usage": None}
-"""Columns that came since, and what they hold of a row from before."""
+"""Later columns, and their values in an old row."""
 
 LEASE = ("owner", "lease_until_ms")
 

@@ -80,7 +80,7 @@ def test_a_workspace_is_imported_with_its_runs_messages_contents_and_chain(past,
         hashes = [record.hash for record in all_records(store)]
         newest = store.last_record()
     with opened(elsewhere) as store:
-        # Versions of state are ids: none that somebody remembers from there is that of a later value here.
+        # Versions of state are ids: no remembered version of the other store is that of a later value here.
         assert all(record.id > newest for record in all_records(store) if record.workspace == "default")
         found = {run.run_id: run for run in store.runs(RunQuery(workspace="default", limit=100))}
         assert found.keys() == runs.keys()

@@ -238,7 +238,7 @@ async def test_deliveries_in_flight_at_a_crash_follow_the_dedupe_of_the_channel(
     channel.shut()
     await first.say()
     await first.until(lambda: channel.tried)
-    await first.close()  # as if it died: nobody wrote down what became of it
+    await first.close()  # as after a crash: the outcome has no record
     channel.lift()
     second = await posts(memory_store, answers, channel=channel, incarnation="i2")
     await second.until(lambda: second.statuses == [status])

@@ -13,7 +13,7 @@ from bollard.host.channels.channel import Abilities, DeliveryUnknown, NotDeliver
 PATIENCE_S = 120.0
 STREAMS = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
 STREAMS_RARELY = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1 / 60)
-"""For messages that must be whole before their time to be shown comes, however slow the machine is."""
+"""For messages that must be complete before their preview is due, on a machine of any speed."""
 STREAMS_ONCE = Abilities(dedupe="none", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
 
 

@@ -23,7 +23,7 @@ from bollard.host.settings import Settings
 
 PATIENCE_S = 120.0
 CALM = ConnectionTimeouts(head_s=30, body_window_s=30, idle_s=30, drain_s=30, linger_s=1)
-"""For tests that wait for no deadline: however slow the machine is, none comes in their way."""
+"""For tests without a deadline: none expires, on a machine of any speed."""
 QUICK = ConnectionTimeouts(head_s=1.0, body_window_s=1.0, idle_s=1.2, drain_s=0.6, linger_s=0.3)
 
 
@@ -195,7 +195,7 @@ class Server:
         self._up, self._wires = threading.Event(), list[Wire]()
         self.http: HttpServer | None = None
         self.problems: list[Any] = []
-        """What the loop caught because nobody else did."""
+        """Exceptions that only the loop caught."""
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
         assert self._up.wait(PATIENCE_S)

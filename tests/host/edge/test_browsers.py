@@ -80,7 +80,7 @@ _COOKIE = "Cookie: theme=dark; __Host-bollard=abc"
 @pytest.mark.parametrize(
     ("method", "lines", "status"),
     [
-        # Whoever is no browser says nothing, and needs a token anyway.
+        # A client other than a browser sends none of these headers, and needs a token anyway.
         ("GET", [], 200),
         ("POST", [], 200),
         # Our own page, and a listed one.

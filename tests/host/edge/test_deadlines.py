@@ -127,7 +127,7 @@ def test_a_reader_that_does_not_read_is_cut(hasty: Any) -> None:
     wire.send(b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert hasty.app.gone.wait(PATIENCE_S)
     hasty.until(lambda: hasty.http.table.cut_readers == 1)
-    assert wire.ended()  # what was on its way can still be read
+    assert wire.ended()  # data in transit can still be read
 
 
 def test_of_readers_that_buffer_too_much_the_longest_stuck_one_is_cut_first(start: Any) -> None:

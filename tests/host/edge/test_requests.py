@@ -162,7 +162,7 @@ def test_trailers_and_chunk_extensions_are_limited(server: Any, begun: bytes) ->
     assert answer is not None
     assert (answer.status, answer.code, answer.all("connection")) == (431, "head_too_large", ["close"])
     assert "trailers and chunk extensions" in answer.json["error"]["message"]
-    assert server.app.gone.wait(PATIENCE_S)  # whoever waited for the rest of the body is told
+    assert server.app.gone.wait(PATIENCE_S)  # the reader of the rest of the body is notified
 
 
 def test_a_body_in_small_chunks_with_a_short_trailer_is_read_whole(server: Any) -> None:

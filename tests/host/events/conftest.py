@@ -160,7 +160,7 @@ class Room:
     async def until(self, condition: Callable[[], Any]) -> None:
         """Until something that another turn of the loop does is done."""
         async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110 -- whatever it is about tells nobody
+            while not condition():  # noqa: ASYNC110 -- the condition has no notification
                 await asyncio.sleep(0)
 
     async def die(self) -> None:

@@ -28,7 +28,7 @@ async def _refused(room: Any, **fields: Any) -> Overloaded:
 
 async def test_a_busy_conversation_fills_only_its_own_share(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue", queue=LIMITS)
-    begun = await room.begin()  # nobody waits yet
+    begun = await room.begin()  # no run waits yet
     for _ in range(2):
         await room.say("more")
     refusal = await _refused(room)

@@ -43,7 +43,7 @@ async def test_the_place_of_a_message_does_not_change_while_it_is_written(gate: 
     before = live.place[1]
     saying = asyncio.create_task(room.say("and this"))
     async with asyncio.timeout(120):
-        while live.place[1] == before:  # noqa: ASYNC110 -- nobody tells when a record gets its number
+        while live.place[1] == before:  # noqa: ASYNC110 -- the number of a record has no notification
             await asyncio.sleep(0)
     assert live.note("api.called", {"action": "host.info", "outcome": "ok"}, pressing=False)
     accepted = await saying
@@ -234,7 +234,7 @@ async def test_a_message_steers_past_a_waiting_event_of_its_actor(store: Store, 
     room.check()
 
 
-# --- who may steer ---
+# --- rights to steer ---
 
 
 @pytest.mark.requirement("P09-06")
@@ -305,7 +305,7 @@ async def test_a_runner_without_steering_gets_its_messages_in_turn(memory_store:
     assert await room.answer_all(after=1) == ["next"]
 
 
-# --- what is revoked ---
+# --- revocations ---
 
 
 @pytest.mark.requirement("P09-07")

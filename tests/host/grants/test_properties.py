@@ -42,7 +42,7 @@ from bollard.host.texts import LOCALES
 from bollard.protocol import ACTIONS, AgentResources, FormItem, StateScope
 from bollard.trust import canonical_json, sha256_of
 
-# Few ids, so that what is selected, added, cut, offered and called meets often.
+# Few ids, so that selected, added, cut, offered and called ids often coincide.
 IDS = ("a", "b", "é𝄞", "ghost")
 KINDS = ("models", "tools", "knowledge_bases", "files", "agents", "skills")
 FORM = tuple(

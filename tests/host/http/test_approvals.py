@@ -198,7 +198,7 @@ def test_only_approvers_of_the_agent_may_decide(asking: Any) -> None:
 def test_another_person_must_decide_if_the_agent_requires_it(asking: Any) -> None:
     policy = {"access": ACCESS, "approval": {"mode": "always", "other_person": True}}
     asking.save_agent("four-eyes", "asker/default", **policy)
-    run_id, item = parked(asking, agent="four-eyes")  # it is for nobody who is known, and so is the admin token
+    run_id, item = parked(asking, agent="four-eyes")  # it has no known actor, and neither has the admin token
     refused = decide(asking, item)
     assert refused.status == 403
     assert "another person than the requester" in refused.error["message"]

@@ -81,7 +81,7 @@ def test_without_a_rule_a_run_is_not_found_for_other_users(shop: Any, people: di
     absent = people["bob"].get("/api/v1/runs/run_absent")
     assert people["bob"].get(f"/api/v1/runs/{run['run_id']}").body == absent.body
     refused = people["bob"].tell("private", "what was said?", conversation="private-room")
-    assert (refused.status, refused.error["code"]) == (403, "unauthorized")  # nobody lets themselves in
+    assert (refused.status, refused.error["code"]) == (403, "unauthorized")  # no caller can add themselves
     assert reads(people["bob"], run, "private-room") == {404}
     said(people["bob"], "private", conversation="private-room", thread="another")
     assert reads(people["bob"], run, "private-room") == {404}
@@ -193,7 +193,7 @@ def test_a_caller_cannot_join_a_conversation_with_an_event(shop: Any, people: di
     own = {"type": "key", "id": made["key_id"]}
     refused = key.post("/api/v1/events", {**event, "id": "1", "text": "let me in", "actor": own})
     assert (refused.status, refused.error["code"]) == (403, "unauthorized")
-    assert key.post("/api/v1/events", {**event, "id": "2", "text": "the build failed"}).status == 202  # nobody's
+    assert key.post("/api/v1/events", {**event, "id": "2", "text": "the build failed"}).status == 202  # no actor
     assert key.get(f"/api/v1/runs/{run['run_id']}").status == 404
     elsewhere = {**event, "conversation": "own-room", "id": "3", "text": "hello", "actor": own}
     assert key.post("/api/v1/events", elsewhere).status == 202
@@ -210,7 +210,7 @@ def test_a_caller_cannot_join_a_conversation_by_steering(shop: Any, people: dict
     refused = people["bob"].post(f"/api/v1/runs/{active}/steer", {"input": {"text": "let me in"}})
     assert (refused.status, refused.error["code"]) == (403, "unauthorized")
     assert reads(people["bob"], run, "shared-room") == {404}
-    assert people["bob"].post(f"/api/v1/runs/{active}/cancel").status == 202  # that brings nobody in
+    assert people["bob"].post(f"/api/v1/runs/{active}/cancel").status == 202  # that adds no participant
     stream.until("run.ended")
     stream.close()
 

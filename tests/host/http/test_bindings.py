@@ -89,7 +89,7 @@ def test_an_event_without_an_agent_follows_the_most_specific_binding(bound: Any)
     assert [(run["agent_id"], run["binding_id"]) for run in runs] == [("doorman", "door"), ("parrot", "everything")]
     assert runs[0]["bot_id"] == "front"
     again = bound.post("/api/v1/events", {**EVENT, "id": "early"})
-    assert (again.status, again.json) == (200, {**lonely.json, "first": False})  # what became of it has not changed
+    assert (again.status, again.json) == (200, {**lonely.json, "first": False})  # its outcome has not changed
 
 
 def test_the_key_of_a_request_names_an_event(bound: Any) -> None:

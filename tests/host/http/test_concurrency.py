@@ -237,7 +237,7 @@ def test_concurrent_runs_have_a_budget(shop: Any, room: dict[str, str]) -> None:
     first = wait_in(shop, "narrow", room, id=f"first-{room['conversation']}")
     refused = shop.tell("narrow", "beside", **room)
     assert (refused.status, refused.error["code"]) == (429, "budget_exceeded")
-    assert "retry-after" not in refused.headers  # nobody can say when
+    assert "retry-after" not in refused.headers  # the time is unknown
     again = shop.tell("narrow", "wait", **room, id=f"first-{room['conversation']}")
     assert (again.status, again.json["run_id"]) == (200, first)
     cancel(shop, first)

@@ -41,7 +41,7 @@ def test_an_operator_drains_a_host_and_resumes_it(drained: Any) -> None:
     assert (refused.status, refused.error["code"], refused.error["retryable"]) == (503, "draining", True)
     assert refused.headers["retry-after"] == "1"
     again = client.post("/api/v1/runs", {"agent": "parrot", "id": "one", "input": {"text": "hi"}})
-    assert again.json["run_id"] == first.json["run_id"]  # what was accepted before has its answer
+    assert again.json["run_id"] == first.json["run_id"]  # an earlier accepted event has its answer
     assert client.get("/api/v1/runs").status == 200
     assert client.post(f"/api/v1/runs/{going}/cancel").status in (200, 202)
     assert stream.until("run.ended").data["data"]["status"] == "cancelled"

@@ -161,7 +161,7 @@ def test_an_external_run_takes_no_steering_messages(shop: Any) -> None:
     assert shop.ended(beside.json["run_id"])["status"] == "completed"
 
 
-# --- who may ---
+# --- rights ---
 
 
 def test_a_run_token_opens_its_own_run_only(shop: Any, program: Any) -> None:

@@ -188,7 +188,7 @@ async def test_an_address_with_too_many_wrong_tokens_gets_429(door: Door) -> Non
     statuses.append((await door.ask(path="/stream", token=None, query="ticket=x"))[0])
     assert statuses == [401, 401, 429, 429]
     assert set(door.strangers.asked) == {"192.0.2.7"}
-    assert (await door.ask())[0] == 200  # a valid token is nobody's guess
+    assert (await door.ask())[0] == 200  # a valid token is not a guess
 
 
 async def test_refusals_and_internal_errors_are_typed(door: Door) -> None:

@@ -291,7 +291,7 @@ def test_a_closed_workspace_stops_its_runs_and_refuses_its_tokens(api: Any, user
     stream = client_of(api.port, token).stream(run_id)
     stream.until("message.delta")
     assert api.delete("/api/v1/workspaces/brief").json == {"workspace_id": "brief", "deleted": True}
-    last = list(stream)[-1].data["data"]  # its token ends too, and its reader may be told that first
+    last = list(stream)[-1].data["data"]  # its token ends too, and its reader may get that first
     assert last.get("status", last.get("reason")) in ("cancelled", "revoked")
     stream.close()
     assert api.get("/api/v1/session", token=token).status == 401

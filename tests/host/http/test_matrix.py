@@ -74,7 +74,7 @@ class Theirs:
 
     ids: dict[str, str] = field(default_factory=dict)
     before: dict[str, bytes] = field(default_factory=dict)
-    """What its own people read of it."""
+    """The view of its own users."""
 
 
 def filled(operation: Operation, ids: dict[str, str]) -> str:
@@ -332,7 +332,7 @@ def roles(api: Any) -> dict[str, str]:
 
 
 HARMFUL = frozenset({"DELETE /api/v1/session"})
-"""What a role may do and this test should not: it would end the session that it asks with."""
+"""Rights of a role that this test does not use: they would end the session of the test."""
 
 
 @for_each("role", ROLES)

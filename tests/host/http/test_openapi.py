@@ -203,13 +203,13 @@ REFUSED = {
     "updatePlugin": "not_found",
     "rollbackPlugin": "not_found",  # there is no earlier version
     "consentRuntime": "conflict",  # the runtime is not connected
-    "enrolRuntime": "unauthenticated",  # the code of the example was never told to anybody; a true one is used below
+    "enrolRuntime": "unauthenticated",  # the code of the example was never issued; a valid one is used below
     "consentMcpTools": "conflict",  # the server of the example is switched off, and lists nothing
     "refreshMcpServer": "conflict",
-    "beginMcpLogin": "conflict",  # and nobody logs in for it; test_logins does
+    "beginMcpLogin": "conflict",  # and there is no login for it; test_logins has one
     "completeMcpLogin": "conflict",
     "logoutMcpServer": "conflict",
-    "getApproval": "not_found",  # nobody asked for anything; test_approvals does
+    "getApproval": "not_found",  # there is no approval; test_approvals has one
     "getApprovalContent": "not_found",
     "decideApproval": "not_found",
     "answerRunQuestion": "not_found",
@@ -218,7 +218,7 @@ REFUSED = {
 """Examples that this host cannot say yes to."""
 STAGES = ("PUT", "POST", "GET", "OPTIONS", "PATCH", "DELETE")
 LAST = ("deleteKnowledgeBase", "unlinkActor", "deleteBinding", "deleteAgent", "endSession", "deleteUser", "drainHost")
-"""What is tried behind everything else, in this order: it takes away what others need."""
+"""Operations that run after all others, in this order: they remove resources that others need."""
 
 
 def _turn(operation: Operation) -> tuple[int, int]:

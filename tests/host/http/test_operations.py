@@ -16,7 +16,7 @@ from bollard.host.settings import Settings
 
 ALL = operations()
 NO_RIGHT = {"issueTicket", "showSession", "endSession", "changePassword", "getOpenApi"}
-"""What everybody with a token may do: it is about the caller alone, or the same for everybody."""
+"""Operations for every token: they concern only the caller, or are the same for all."""
 
 OWN_ERRORS = {"getReadiness", "serveRunOverMcp", "serveAgentsOverMcp"}
 """Whose refusals have another shape, beside that of all: readiness, and JSON-RPC."""

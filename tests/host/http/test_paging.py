@@ -213,7 +213,7 @@ def test_absent_events_all_look_the_same(full: Any) -> None:
 # --- artifacts ---
 
 CONTENT = bytes(range(256)) * 20_000
-"""Larger than what is read at once."""
+"""Larger than one read."""
 
 
 @pytest.fixture(scope="module")

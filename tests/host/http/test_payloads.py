@@ -59,7 +59,7 @@ async def sent(tmp_path: Path) -> AsyncIterator[Callable[[str | None], asyncio.T
         body.end.set()
     for outcome in await asyncio.gather(*readers, return_exceptions=True):
         assert isinstance(outcome, ClientDisconnect | Overloaded)
-    async with AsyncExitStack() as again:  # whoever left gave the place back
+    async with AsyncExitStack() as again:  # the abandoned request freed its slot
         for _ in range(LARGE_EVENTS_OF_CHANNEL):
             payloads._enter("room")
             again.callback(payloads._leave, "room")

@@ -26,7 +26,7 @@ def assert_refused(answer: Any, status: int, code: str) -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
-# --- who may ---
+# --- rights ---
 
 OPEN = {
     "/api/v1/session",
@@ -35,7 +35,7 @@ OPEN = {
     "/api/v1/runtime/enrolment",
     "/api/v1/runtime/channel",
 }
-"""Below the API, what needs no token: what one gets a token with, and what is signed instead."""
+"""Operations of the API without a token: those that issue a token, and those with a signature."""
 NAMES = {"run_id": "run_x", "agent_id": "parrot"}
 
 
@@ -97,7 +97,7 @@ def test_health_needs_no_token(api: Any) -> None:
     assert ready.json["plugins"]["parrot"]["workers"] >= 0
 
 
-# --- what is not there ---
+# --- absent resources ---
 
 
 @for_each("run_id", ["run_x", "run_0", "x" * 64, "x" * 65, "x" * 2000, "%00", "..%2F..", "%F0%9F%98%80"])

@@ -70,7 +70,7 @@ async def open_line() -> Any:
 
 async def until(true: Any) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not true():  # noqa: ASYNC110 -- nobody tells
+        while not true():  # noqa: ASYNC110 -- there is no notification
             await asyncio.sleep(0)
 
 

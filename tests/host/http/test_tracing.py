@@ -243,7 +243,7 @@ def test_without_a_collector_the_worker_gets_the_span_of_the_caller(
     client.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
     assert said(client, "teller", "hello", traceparent=CALLER)[1] == CALLER
     _, alone = said(client, "teller", "hello")
-    assert alone.endswith("-00")  # a trace of its own, that nobody records
+    assert alone.endswith("-00")  # its own trace, which is not recorded
 
 
 def test_an_event_belongs_to_its_own_trace_or_to_that_of_its_request(client: Any, collector: Collector) -> None:

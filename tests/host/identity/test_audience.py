@@ -291,7 +291,7 @@ async def test_a_stream_ends_soon_after_its_reader_loses_access(hall: Hall) -> N
     for _ in range(3):
         office.clock.advance(STREAM_LOOK_S)
         assert await anext(batches) == []
-    await office.user("ann", "viewer", password=None)  # another role is another caller: whoever reads comes again
+    await office.user("ann", "viewer", password=None)  # another role is another caller: the reader reconnects
     assert await anext(batches) == []  # not looked at yet
     office.clock.advance(STREAM_LOOK_S)
     with pytest.raises(AccessRevoked):

@@ -77,7 +77,7 @@ async def test_the_keys_of_a_user_are_deleted_with_the_user(office: Any) -> None
     assert office.caller(made.token) is not None
     await office.book.delete_user("ann", ADMIN)
     assert office.caller(made.token) is None
-    await office.user(role="admin")  # somebody else of this name
+    await office.user(role="admin")  # another user of this name
     for _ in range(2):
         assert office.caller(made.token) is None
         assert [saved.id for saved in office.book.keys.all("default")] == [others.saved.id]

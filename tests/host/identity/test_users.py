@@ -130,7 +130,7 @@ async def test_logins_and_failures_are_in_the_log_without_the_typed_values(memor
     for user_id, workspace in (("ann", "default"), ("my secret password", "default"), ("ann", "nowhere")):
         with pytest.raises(Unauthenticated):
             await office.login(user_id, "wrong", workspace)
-    await office.journal.commit(Entry())  # what was put before is on disk with it
+    await office.journal.commit(Entry())  # earlier entries are on disk with it
     (succeeded,) = office.records("login.succeeded")
     assert b'"user_id":"ann"' in succeeded.data
     failed = [row.data for row in office.records("login.failed")]
@@ -148,7 +148,7 @@ async def test_a_login_above_the_rate_waits_and_then_succeeds(memory_office: Any
         await office.login()
     assert 0 < caught.value.details["retry_after_s"] <= 60 / LOGINS_PER_MINUTE + 1
     session = await office.book.sessions.begin("default", "ann", PASSWORD, "10.0.0.9")
-    assert office.caller(session.token) is not None  # somebody else's tries do not lock her out
+    assert office.caller(session.token) is not None  # tries of another address do not lock her out
     office.clock.advance(60)
     assert office.caller(await office.login()) is not None
 
@@ -175,7 +175,7 @@ async def test_an_expired_caller_is_not_current(memory_office: Any) -> None:
     assert office.book.callers.is_current(key)
     office.clock.advance(60)
     assert office.book.callers.is_current(ann)
-    assert not office.book.callers.is_current(key)  # though nobody tried to use it since
+    assert not office.book.callers.is_current(key)  # even without any use since
     office.clock.advance(SESSION_S - 60)
     assert not office.book.callers.is_current(ann)
 
@@ -423,7 +423,7 @@ async def test_a_caller_cannot_change_users_with_more_rights(memory_office: Any)
     for body, password in (
         ({"user_id": "eve", "role": "admin"}, PASSWORD),  # a new one
         ({"user_id": "vic", "role": "member"}, None),  # raised
-        ({"user_id": "ann", "role": "viewer"}, None),  # lowered by who is below
+        ({"user_id": "ann", "role": "viewer"}, None),  # lowered by a caller with fewer rights
         ({"user_id": "ann", "role": "admin"}, "another password"),  # taken over
     ):
         with pytest.raises(Forbidden, match="has rights that you lack"):

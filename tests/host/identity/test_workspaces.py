@@ -100,7 +100,7 @@ async def test_a_link_to_a_deleted_or_disabled_user_has_no_effect(memory_office:
     await office.book.delete_user("ann", installation())
     with pytest.raises(NotFound):
         office.book.links.get("default", saved.id)
-    await office.user()  # somebody else of this name
+    await office.user()  # another user of this name
     assert office.book.links.user_of("default", Actor("feishu", "ou_1")) is None
 
 

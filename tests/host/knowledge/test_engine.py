@@ -186,7 +186,7 @@ async def test_a_killed_process_is_restarted_and_continues_indexing(engines: Eng
     os.kill(killed, signal.SIGKILL)
     for answer in await asked:
         assert isinstance(answer, list | KnowledgeUnavailable)
-    # Without anybody asking, unless it was done in that very moment.
+    # Without a request, unless it was completed in that very moment.
     await until(lambda: engine.pid not in (None, killed) or not (tmp_path / UNFINISHED).exists())
     done = await settled(engine, "long")
     assert (done.status, done.chunks) == ("ready", done.done_chunks)

@@ -61,7 +61,7 @@ class Desk:
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
     """Wait for a condition."""
     async with asyncio.timeout(PATIENCE_S):
-        while not await true():  # noqa: ASYNC110 -- what is waited for is told by the store alone
+        while not await true():  # noqa: ASYNC110 -- only the store shows the condition
             await asyncio.sleep(0.01)
 
 

@@ -124,7 +124,7 @@ async def test_a_consent_survives_a_restart_with_its_terms(open_servers: OpenSer
     await again.until(lambda: again.offered("kept") == ["act"])
     assert again.capability("mcp:kept/act") == before
     assert (before.risk, before.flow.bits, before.effects, before.approval) == ("medium", 2, "idempotent", "always")
-    # Only what the server is allowed is offered, whoever said yes; another endpoint is another tool.
+    # Only allowed tools are offered, with any consent; another endpoint is another tool.
     await again.source.save(
         {"command": sys.executable, "args": list(connection.server.args), "allow": ["other"]},
         "w",

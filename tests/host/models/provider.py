@@ -25,7 +25,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict[str, str])
     kind: str = "text/event-stream"
     end: Literal["whole", "cut", "silent", "nothing"] = "whole"
-    """How it ends: properly, by closing, never; or nothing is said at all."""
+    """The end of the answer: proper, by closing, never; or no answer at all."""
     framing: Literal["chunked", "length", "close"] = "chunked"
     gate: asyncio.Event | None = None
     """Waited for before the second piece."""
@@ -50,7 +50,7 @@ class Provider:
     asked: list[Asked] = field(default_factory=list[Asked])
     connections: int = 0
     gone: asyncio.Event = field(default_factory=asyncio.Event)
-    """Somebody hung up."""
+    """The client disconnected."""
     came: asyncio.Condition = field(default_factory=asyncio.Condition)
     port: int = 0
     closes: bool = False

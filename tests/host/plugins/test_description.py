@@ -189,7 +189,7 @@ def test_an_update_needs_consent_only_for_more_permissions(write_folder: Any) ->
 def test_a_riskier_tool_widens_the_access() -> None:
     low, high = RequestedAccess(tools=(("rm", "low"),)), RequestedAccess(tools=(("rm", "high"),))
     assert compare(low, high).added == ("tool rm (high)",)
-    assert compare(high, low).widens  # it is shown: whoever said yes to the old word reads the new one
+    assert compare(high, low).widens  # it is shown: the user who consented to the old word reads the new one
 
 
 def test_a_saved_plugin_reads_back_the_same() -> None:

@@ -293,7 +293,7 @@ async def test_a_run_does_not_get_another_version_of_a_tool(kit: Kit) -> None:
 
 async def test_a_removed_or_quarantined_plugin_offers_nothing_and_has_a_reason(kit: Kit) -> None:
     await kit.install(code=CODE + "\n\n@tool()\ndef other() -> str:\n    'x'\n    return ''\n")
-    assert "other" not in kit.offered()  # nobody consented to it
+    assert "other" not in kit.offered()  # it has no consent
     pool = kit.fleet.pools["default", "acme/kit"]
     assert isinstance(pool, PluginPool)
     pool._crashes.quarantined = "5 crashes within 60 s"  # what follows takes seconds of real crashes

@@ -170,7 +170,7 @@ async def test_a_called_agent_has_its_own_deadline(memory_house: Any, make_agent
     calling = asyncio.create_task(executor_of(memory_house).execute(run.session, call, LiveLedger(run)))
     await asyncio.wait_for(begun.wait(), WAIT_S)
     loop_time.advance(100 * polly.limits.timeout_s)
-    await asyncio.to_thread(lambda: None)  # what is due by now has come
+    await asyncio.to_thread(lambda: None)  # everything due has happened
     assert not calling.done()
     goes_on.set()
     assert (await asyncio.wait_for(calling, WAIT_S)).status == "completed"

@@ -65,7 +65,7 @@ async def test_the_rate_of_a_run_is_that_of_its_grant(memory_house: Any) -> None
     run, neighbour = await house.begin(), await house.begin()
     run.grant = replace(run.grant, limits=msgspec.structs.replace(run.grant.limits, calls_per_s=4))
 
-    for _ in range(8):  # twice as many at once, as for everybody
+    for _ in range(8):  # twice as many at once, as for every run
         await house.ask(run, "host.info")
     refused = await house.refusal(run, "host.info")
     for _ in range(9):

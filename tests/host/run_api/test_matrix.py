@@ -75,7 +75,7 @@ async def test_a_resource_of_another_run_looks_absent(house: Any, make_agent: An
 
     for action, name in theirs:
         if name == run.facts.conversation:
-            continue  # it has a room of that name too: what is in there, the history tests look at
+            continue  # it has a room of that name too: the history tests check its content
         refused = await house.refusal(run, action, **ASKING[action](name))
         never = await house.refusal(run, action, **ASKING[action](NEVER.get(action, "never")))
         assert refused.bytes == never.bytes, action
@@ -149,7 +149,7 @@ async def test_invalid_ids_look_absent(house: Any, name: str) -> None:
 
     for action, asking in ASKING.items():
         if action in ("state.get", "storage.get"):
-            continue  # a key is no id: what it may be is said there
+            continue  # a key is not an id: its tests are there
         refused = await house.refusal(run, action, **asking(name))
         never = await house.refusal(run, action, **asking(NEVER.get(action, "never")))
         assert refused.bytes == never.bytes, action

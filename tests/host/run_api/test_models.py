@@ -119,7 +119,7 @@ class Shop:
         self.spans: list[Span] = []
         self.counts = ModelCounts()
         self.of_workspace = Spending()
-        """What every workspace may spend a day."""
+        """The daily spending of every workspace."""
         self.book = ModelRegistry(SavedChanges(house.journal, house.clock))
         ledger = WorkspaceLedger(house.journal, house.clock)
         self.desk = ModelGateway(
@@ -174,7 +174,7 @@ class Shop:
 
 async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(WAIT_S):
-        while not condition():  # noqa: ASYNC110 -- what is waited for tells nobody
+        while not condition():  # noqa: ASYNC110 -- the condition has no notification
             await asyncio.sleep(0.005)
 
 
@@ -352,7 +352,7 @@ async def test_a_cost_budget_covers_all_runs_of_the_agent_and_unknown_usage_is_e
     await shop.save(price={"input": 1_000_000.0, "output": 0.0})
     budget = BudgetPolicy(per_day=Spending(cost=30))
     run = await shop.begin(make_agent(), "small", budget=budget)
-    await shop.house.ask(run, "models.invoke", model_id="small", messages=HELLO)  # 10 as the provider told it
+    await shop.house.ask(run, "models.invoke", model_id="small", messages=HELLO)  # 10 as reported by the provider
     shop.opened[0].usage = None
     await shop.house.ask(run, "models.invoke", model_id="small", messages=[{"role": "user", "content": "x" * 60}])
     _, guessed = await shop.called(run, 2)

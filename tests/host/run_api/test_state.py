@@ -332,7 +332,7 @@ async def test_expiry_is_judged_by_the_time_of_the_record(house: Any) -> None:
         otherwise=("state.refused", b"{}"),
         scope_key=run.grant.state_keys["conversation"],
         key="k",
-        now_ms=asked_at,  # somebody took their time
+        now_ms=asked_at,  # a slow caller
         version=first["version"],
         size=2,
         quota=100,

@@ -66,7 +66,7 @@ async def test_an_upload_continues_without_a_refused_piece(memory_house: Any) ->
 
     await append(0, first)
     refused = await append(len(first), second)
-    again = await append(0, first + b" and ")  # what is here already, and more
+    again = await append(0, first + b" and ")  # the existing bytes, and more
     await append(again["offset"], b"no more")
     made = await memory_house.ask(run, "artifacts.finish", upload_id=upload, sha256=digest_of(first + b" and no more"))
 
@@ -98,7 +98,7 @@ async def test_concurrent_pieces_of_a_secret_are_checked_in_order(memory_house: 
     places = list(itertools.accumulate((len(piece) for piece in pieces), initial=0))
     sent = list(zip(places, pieces, strict=False))
 
-    for _ in range(len(pieces)):  # whichever comes first, what is missing before it is refused
+    for _ in range(len(pieces)):  # in any order, a piece after a gap is refused
         calls = [
             memory_house.ask(run, "artifacts.append", upload_id=upload, offset=at, content_base64=text64(piece))
             for at, piece in sent

@@ -21,7 +21,7 @@ async def some_turns() -> None:
 @pytest.fixture
 async def stage(gate: Any, stages: Stages) -> AsyncIterator[Any]:
     yield await stages(gate.store)
-    gate.lift()  # before the stage goes: what it has to write waits there
+    gate.lift()  # before the stage ends: its last entries wait there
 
 
 async def started(stage: Any) -> tuple[Any, WorkerRun, str]:
@@ -75,7 +75,7 @@ async def test_a_full_revocation_returns_after_the_stop_is_on_disk(stage: Any, g
     control = RunControl(gate.store, stage.dispatcher.live)
     gate.shut()
     revoking = asyncio.create_task(control.revoke(run_id, everything=True, by="operator"))
-    await gate.arrival()  # what was taken
+    await gate.arrival()  # the revocation
     gate.lift()
     gate.shut()
     await gate.arrival()  # the stop

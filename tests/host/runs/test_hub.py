@@ -54,7 +54,7 @@ async def test_a_slow_reader_is_cut_by_frames_and_another_is_not() -> None:
     assert slow.behind
     assert not quick.behind
     assert seen == list(range(1, SUBSCRIBER_FRAMES + 10))
-    # What is in the buffer is still good, and without a hole.
+    # The content of the buffer is still valid, and without a hole.
     assert [record.seq for record in await slow.take(IDLE_S)] == list(range(1, SUBSCRIBER_FRAMES + 1))
     hub.publish("r", records(9999, 1))
     assert await slow.take(IDLE_S) == []

@@ -227,7 +227,7 @@ async def test_delta_rows_are_folded_during_the_run_and_its_end_folds_at_most_on
     assert len(memory_store.deltas_of_run(run_id, 0)) == len(merged)
 
 
-# --- what comes of results ---
+# --- effects of results ---
 
 
 @pytest.mark.requirement("P05-24", "P05-25")
@@ -481,7 +481,7 @@ async def test_a_run_of_a_silent_worker_is_ended_by_the_host_after_the_grace(
     assert await end_of(stage, run_id) == ("cancelled", "cancelled")
     assert stage.pool.drained == [stage.pool.slots[0]]
     assert [row.content for row in memory_store.transcript(ROOM)] == ["hello", "half"]
-    # What the abandoned runner says now is heard by nobody.
+    # Later results of the abandoned runner reach no reader.
     raw(worker, run, "message.delta", delta("more"), 2)
     await some_turns()
     assert stage.types(run_id)[-1] == "run.ended"
@@ -625,7 +625,7 @@ async def test_a_run_with_unwritten_records_is_stopped_and_written_later(
     await some_turns()
     gate.broken = StorageUnavailable("the disk is away", reason="test", hint="wait")
     await run.emit("message.completed", said("precious"))
-    await worker.until(lambda: worker.cancels)  # the journal gave up; the run is told to stop
+    await worker.until(lambda: worker.cancels)  # the journal gave up; the run is stopped
     assert worker.cancels == [(run_id, "host.lost")]
     await run.emit("run.failed", {"code": "host.lost", "error": "stopped"})
     worker.end.finish_run(run)
@@ -662,7 +662,7 @@ async def test_a_run_whose_records_are_permanently_refused_ends_with_its_committ
     assert run_id not in stage.dispatcher.live
     seqs = [record.seq for record in await stage.read(run_id)]
     assert seqs == list(range(1, len(seqs) + 1))
-    # What it had not pulled gets a run of its own, now and not at the next start.
+    # Its unread messages get their own run now, and not at the next start.
     await worker.until(lambda: worker.runs[-1].run_id != run_id)
     assert worker.runs[-1].request["context"]["input"]["text"] == "and this?"
 

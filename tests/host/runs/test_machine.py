@@ -109,7 +109,7 @@ def _checked_step(state: RunState, letter: Letter, seq: int) -> RunState:
     assert (AwaitStart() in effects) is (state.terminal is None and after.terminal is not None)
     assert all(isinstance(effect, _allowed(kind)) for effect in effects)
     assert len(effects) <= 1
-    # What was said once is never taken back.
+    # A published fact is never taken back.
     assert (after.cancel, after.terminal) == (state.cancel or after.cancel, state.terminal or after.terminal)
     assert after.spoke >= state.spoke
     return after
@@ -298,7 +298,7 @@ def test_an_endless_message_is_truncated_and_counts_the_missing_characters() -> 
     assert body["metadata"] == {"cut_characters": 4 * len(half) - DRAFT_CHARACTERS}
 
 
-# --- messages that nobody completes, all of them together ---
+# --- incomplete messages, all of them together ---
 
 
 def deltas(state: RunState, *texts: tuple[str, str]) -> RunState:

@@ -138,7 +138,7 @@ async def test_a_journal_reports_each_successful_commit_only() -> None:
     tell(
         [StorageUnavailable("no", reason="test", hint="none")], WriterNumbers(commits=1, failures=1, last_commit_s=0.5)
     )
-    tell([], WriterNumbers(commits=2, failures=1, last_commit_s=0.1))  # a head that was signed is nobody's entry
+    tell([], WriterNumbers(commits=2, failures=1, last_commit_s=0.1))  # a signed head is not an entry of a caller
     tell([Committed()], WriterNumbers(commits=3, failures=1, last_commit_s=0.25))
     assert told == [(2, 0.5), (1, 0.25)]
 

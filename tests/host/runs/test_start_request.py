@@ -23,9 +23,9 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "storage": ("storage.list", {"area": "plugin"}),
     "steering_pull": ("steering.pull", {}),
 }
-"""By what a context says to be available, a call that needs it."""
+"""For each available API of a context, a call that needs it."""
 LET_THROUGH, HELD_BACK = {"ok", "not_found"}, {"unauthorized", "capability_denied"}
-"""Answers to who may: the upload is not there. Answers to who may not."""
+"""Answers with the permission: the upload is absent. Answers without it."""
 
 
 @pytest.mark.requirement("P12-04", "P03-03", "P03-07")

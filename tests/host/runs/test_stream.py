@@ -266,7 +266,7 @@ async def test_a_first_batch_lingers_until_the_runner_has_results(ledgers: Any) 
         assert await anext(batches[0]) == [*ledger.records, *said]
         silent.offer(ledger.records)
         waiting = asyncio.ensure_future(anext(batches[1]))
-        for _ in range(9):  # it takes what is there
+        for _ in range(9):  # it takes the existing records
             await asyncio.sleep(0)
         assert not waiting.done()
         silent.offer(said)

@@ -18,7 +18,7 @@ PLUGIN = ("default", "acme/distant")
 
 async def until(true: Any) -> None:
     async with asyncio.timeout(120):
-        while not true():  # noqa: ASYNC110 -- whatever changes it tells nobody
+        while not true():  # noqa: ASYNC110 -- the change has no notification
             await asyncio.sleep(0.001)
 
 

@@ -162,7 +162,7 @@ def test_only_the_rows_of_the_range_are_merged_and_keep_their_times(store, make)
         transaction.merge_deltas("r", 100, 200)
         transaction.merge_deltas("nobody", 1, 2)
     assert store.deltas_of_run("r", 0) == merged
-    with store.write() as transaction:  # what was merged is merged again with what came since
+    with store.write() as transaction:  # merged rows are merged again with later ones
         transaction.merge_deltas("r", 3, 11)
     assert [(row.first_seq, row.last_seq) for row in store.deltas_of_run("r", 0)] == [(1, 2), (3, 12)]
     assert told(store.deltas_of_run("r", 0)) == told(rows)
@@ -343,7 +343,7 @@ def test_heads_with_later_records_are_found_across_workspaces_and_chains(store, 
         head(1, key="other", workspace="x"),  # another key's
         head(1, 7, workspace="y", chain="a"),
         head(1, workspace="y", chain="b"),
-    ]  # nobody signed the chain of `z`
+    ]  # the chain of `z` is unsigned
     assert store.lagging_heads("k", 10) == []
     with store.write() as transaction:
         transaction.add_records(

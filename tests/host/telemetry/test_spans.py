@@ -65,7 +65,7 @@ def test_spans_beyond_the_queue_are_dropped_and_counted() -> None:
     queue = SpanQueue(send, limit=4, at_once=2, flush_s=0.001)
     queue.start()
     queue.put(_span("0"))
-    assert begun.wait(PATIENCE_S)  # the collector takes its time, and nobody else waits for it
+    assert begun.wait(PATIENCE_S)  # the collector is slow, and no caller waits for it
     for number in range(1, 8):
         queue.put(_span(str(number)))
     assert queue.dropped == 3
