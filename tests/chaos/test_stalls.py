@@ -156,7 +156,7 @@ async def test_requests_to_a_frozen_journal_get_storage_stalled_and_repeats_retu
 
 @pytest.mark.full
 @pytest.mark.parametrize("journal", ["process", "thread"])
-async def test_requests_to_a_frozen_postgresql_get_storage_stalled_and_repeats_return_the_first_outcome(
+async def test_requests_to_a_frozen_postgresql_are_stalled_and_repeats_return_the_first_outcome(
     up_class, scripted, tmp_path, database, journal
 ):
     parts = urlsplit(database[1])

@@ -23,7 +23,7 @@ def steering(host: AgentHost, run_id: str) -> list[str]:
     return [kind for kind, _ in host.told(run_id).records if kind.startswith("steering.")]
 
 
-def test_la_09_a_message_during_a_tool_batch_is_absorbed_and_injected_before_the_next_model_call(
+def test_la_09_a_message_during_a_tool_batch_is_injected_before_the_next_model_call(
     agent_host: AgentHost, room: str
 ) -> None:
     agent_host.save_agent("payer", tools=[PAY])
