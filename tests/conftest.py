@@ -28,7 +28,7 @@ QUICK_ON_POSTGRES = (
     "host/http/test_events.py",
     "local_agent/test_acceptance_people.py",
 )
-"""The store contract, and one module for each surface. What else runs on PostgreSQL is in `make test-all`."""
+"""The store contract, and one module for each surface. All other tests on PostgreSQL are in `make test-all`."""
 FULL_UNLESS_SMOKE = ("chaos/",)
 """Folders of slow tests: those that are marked `smoke` are in the quick tier too."""
 LONG = ("simulation/", "chaos/", "cli/", "docs/", "conformance/")

@@ -6,15 +6,15 @@ import socket
 __all__ = ["free_port"]
 
 _FIRST, _LAST = 20_000, 32_767
-"""Below what the kernel gives to clients: while a server is down, no connection of another test takes its port."""
+"""Below the kernel's range for clients: while a server is down, no connection of another test takes its port."""
 
 _claims: list[socket.socket] = []
 """The same number for datagrams, bound for as long as this process lives: test processes run beside each other, and a
-port where nobody listens may be that of a server which another one is starting, or starts again in a moment."""
+port without a listener may belong to a server that another process is starting or restarting."""
 
 
 def free_port() -> int:
-    """A port on loopback where nobody listens, and that nobody else who asks here is given."""
+    """A free port on loopback that no other caller of this function gets."""
     dice = random.SystemRandom()  # the common ones are seeded alike by property tests
     while True:
         port = dice.randint(_FIRST, _LAST)

@@ -9,7 +9,7 @@ from tests.conftest import FLAKY, HERE
 from tests.tables import for_each
 
 
-def test_an_entry_of_the_flaky_list_names_a_test_a_reason_and_a_day_to_come() -> None:
+def test_an_entry_of_the_flaky_list_has_a_test_a_reason_and_a_future_date() -> None:
     for name, entry in FLAKY.items():
         assert set(entry) == {"reason", "expires"}, name
         assert datetime.date.fromisoformat(entry["expires"]) > datetime.datetime.now(datetime.UTC).date(), name
@@ -22,7 +22,7 @@ def _functions(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def test_a_table_runs_every_row_and_names_those_that_fail() -> None:
+def test_a_table_runs_every_row_and_names_the_failing_ones() -> None:
     seen: list[int] = []
 
     @for_each("number", [1, 2, pytest.param(3, id="three"), 4])

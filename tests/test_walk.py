@@ -1,4 +1,4 @@
-"""The script that counts what a request runs through."""
+"""The script that counts the code of a request."""
 
 import re
 import subprocess

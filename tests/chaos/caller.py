@@ -1,4 +1,4 @@
-"""A runner that calls itself as its plan says, one after the other or all at once, and leaves a line for each run."""
+"""A runner that calls itself by its plan, sequentially or concurrently, and writes a line for each run."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from bollard.sdk import RunContext, runner
 
 
 def leave_line(effects: Path, run_id: str) -> None:
-    """One write at the end of the file, whoever else writes there."""
+    """One append to the end of the file, safe beside other writers."""
     with effects.open("ab", buffering=0) as file:
         file.write(f"{run_id}\n".encode())
 

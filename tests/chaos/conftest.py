@@ -1,4 +1,4 @@
-"""Clients that keep a real host busy while it is killed, and what they were told."""
+"""Clients that keep a real host busy while it is killed, and the answers that they got."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ def scripted_plan(dice: random.Random, event_id: str) -> dict[str, Any]:
 
 
 class Chaos:
-    """Clients that keep a host busy, and the judge of what they were told."""
+    """Clients that keep a host busy, and the judge of the answers that they got."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Chaos:
         """How often an event that was sent before is sent again."""
 
     def new_event(self) -> str:
-        """An event that is planned by the seed, with an id of its own."""
+        """An event planned by the seed, with a new id."""
         event_id = f"e{len(self.events)}"
         self.events[event_id] = self._plan(self.random, event_id)
         return event_id
@@ -99,11 +99,11 @@ class Chaos:
                 await self.host.client.watch(self.history.view(await self.deliver(event_id)))
 
     def problems(self) -> list[str]:
-        """What is wrong with what the host left on disk."""
+        """Problems of the data that the host left on disk."""
         return self.inspect(run_problems)
 
     def inspect(self, *judges: Callable[[Store], Iterable[str]]) -> list[str]:
-        """What these judges find wrong with it, the chain, and everybody who was told something."""
+        """Problems found by these judges, in the chain, and in the answers of all clients."""
         store = self.host.open_store()
         try:
             key = load_or_make_signing_key(self.host.data / "keys" / "heads.ed25519").verify_key
@@ -125,13 +125,13 @@ def seed() -> int:
 
 @pytest.fixture
 def rounds() -> int:
-    """How often the host is killed; the short form is what every commit runs."""
+    """How often the host is killed; every commit runs the short form."""
     return int(os.environ.get("CHAOS_ROUNDS", "4"))
 
 
 @pytest.fixture
 def repeats(rounds: int) -> int:
-    """How often a fault is repeated that takes seconds: once in what every commit runs."""
+    """How often a fault that takes seconds is repeated: once in the short form."""
     return max(1, rounds // 4)
 
 
@@ -178,7 +178,7 @@ def plugin_path() -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def disk_shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library that stands between a host and its disk; see its source."""
+    """The library between a host and its disk; see its source."""
     compiler = shutil.which("gcc")
     if compiler is None:
         pytest.skip("gcc is missing: it builds the library that watches and slows the host's disk")
@@ -214,7 +214,7 @@ def server() -> Iterator[tuple[str, psycopg.Connection[Any]]]:
 
 @pytest.fixture
 def database(server: tuple[str, psycopg.Connection[Any]]) -> Iterator[tuple[str, str]]:
-    """A database of its own; its name, and its URL."""
+    """A separate database; its name, and its URL."""
     url, connection = server
     name = f"bollard_chaos_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
     connection.execute(f"CREATE DATABASE {name}")

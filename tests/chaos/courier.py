@@ -1,4 +1,5 @@
-"""A courier who asks before each delivery, and tells the conversation what became of one that outlived its run."""
+"""A courier that asks before each delivery, and reports to the conversation the outcome of a call that outlived its
+run."""
 
 from pathlib import Path
 

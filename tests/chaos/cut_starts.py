@@ -1,4 +1,4 @@
-"""Ends a loop again and again while it starts a worker, each time a turn later, and says what became of the worker.
+"""Ends a loop repeatedly while it starts a worker, each time one turn later, and prints the fate of the worker.
 Argument: the loop, `asyncio` or `uvloop`."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A plugin whose runner calls its own tool, which leaves a mark and never comes back."""
+"""A plugin whose runner calls its own tool, which leaves a mark and never returns."""
 
 import asyncio
 from pathlib import Path

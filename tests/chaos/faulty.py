@@ -12,7 +12,7 @@ from bollard.sdk import RunContext, runner
 
 
 def exhaust_memory() -> None:
-    """Take memory and use it until there is none, as native code does that asks no questions."""
+    """Allocate and use memory until there is none left, as careless native code does."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     while True:
@@ -20,7 +20,7 @@ def exhaust_memory() -> None:
 
 
 async def read_much(ctx: RunContext, times: int) -> int:
-    """Read a mebibyte so many times at once; how often it came whole."""
+    """Read a mebibyte several times at once; returns how often it was complete."""
 
     async def content():
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""A real host process that is killed, and what can be asked of it from outside."""
+"""A real host process that is killed, and the requests that tests send to it."""
 
 import asyncio
 import contextlib
@@ -130,7 +130,7 @@ class HostProcess:
         return code
 
     async def clear(self) -> None:
-        """Whatever became of it, nothing of it stays."""
+        """Removes everything of the host, in any state."""
         if self._process is not None and self._process.returncode is None:
             await self.kill()
 
@@ -161,12 +161,12 @@ class HostProcess:
             cursor = f"&cursor={page['next_cursor']}"
 
     async def health(self) -> dict[str, Any]:
-        """What the host says of itself."""
+        """The health of the host."""
         async with self.client.request("GET", "/readyz") as answer:
             return await answer.json()
 
     async def plugin(self, name: str) -> dict[str, Any]:
-        """What the host says of a plugin."""
+        """The status of a plugin."""
         return (await self.health())["plugins"][name]
 
     def worker(self, plugin: Path) -> psutil.Process:
@@ -187,11 +187,11 @@ class HostProcess:
         return store
 
     def awaiting(self, what: str) -> contextlib.AbstractAsyncContextManager[None]:
-        """Bounds a wait for something of this host; one that is in vain says how the host stands."""
+        """Bounds a wait for this host; a failed wait reports the state of the host."""
         return patience(what, self.seen)
 
     async def seen(self) -> str:
-        """How it stands, for whoever waited in vain: its processes, who holds its output, its plugins, its logs."""
+        """The state of the host for a failed wait: its processes, the holders of its output, its plugins, its logs."""
         family = list[psutil.Process]()
         with contextlib.suppress(psutil.Error):
             family = [host := psutil.Process(self.pid), *host.children(recursive=True)]
@@ -216,7 +216,7 @@ class HostProcess:
 
 
 class UpProcess(HostProcess):
-    """A host as an operator starts it: `bollard up`, with a home of its own, one plugin and settings."""
+    """A host as an operator starts it: `bollard up`, with its own home, one plugin and settings."""
 
     def __init__(self, data: Path, plugin: Path, *, database: str = "", **settings: str) -> None:
         settings |= {"builtin_plugins": "false", "requests_per_minute": "1000000"}

@@ -17,7 +17,7 @@ BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
 class Answer:
-    """One HTTP response: its head, and its body as it comes."""
+    """One HTTP response: its head, and its body as a stream."""
 
     def __init__(self, status: int, headers: dict[str, str], reader: asyncio.StreamReader) -> None:
         self.status = status
@@ -59,10 +59,10 @@ def _record(event: bytes) -> StreamRecord:
 
 
 class Client:
-    """Speaks HTTP to one port. Every request has a connection of its own."""
+    """Speaks HTTP to one port. Every request has its own connection."""
 
     def __init__(self, port: int, token: Callable[[], str], seen: Callable[[], Awaitable[str]]) -> None:
-        """`seen` says how whoever listens there stands, when it does not answer."""
+        """`seen` reports the state of the server when it does not answer."""
         self.port = port
         self._token = token
         self._seen = seen
@@ -96,7 +96,7 @@ class Client:
             return found
 
     async def watch(self, view: View) -> None:
-        """Read on where the view stands, until the run has ended or the connection has."""
+        """Read on from the position of the view, until the run or the connection has ended."""
         headers = {"last-event-id": view.place} if view.place else {}
         async with self.request("GET", f"/api/v1/runs/{view.run_id}/stream", headers=headers) as answer:
             assert answer.status == 200, await answer.json()

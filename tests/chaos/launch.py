@@ -1,4 +1,5 @@
-"""Starts a host for the chaos tests: data directory, port and plugins as arguments. Says `listening` when it does."""
+"""Starts a host for the chaos tests: data directory, port and plugins as arguments. Prints `listening` when it
+listens."""
 
 import asyncio
 import json
@@ -20,7 +21,7 @@ _DAY_S = 24 * 3600
 
 
 class ChaosHost(Host):
-    """A host that also starts workers by their own command, whatever language they speak the channel in."""
+    """A host that also starts workers by their own command, in any language."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ def _bound(port: int) -> socket.socket:
 
 
 async def serve(host: Host) -> int:
-    """Until a signal comes, or until the host cannot write any more."""
+    """Until a signal arrives, or until the host cannot write any more."""
     listener = _bound(host.settings.port)
     app = await host.start()
     server = SayingServer(app, host.settings, stop_s=5)

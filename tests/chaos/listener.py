@@ -1,4 +1,4 @@
-"""A runner that listens while it works: it pulls between its steps and says everything that it was told."""
+"""A runner that listens while it works: it pulls between its steps and repeats every message."""
 
 import asyncio
 

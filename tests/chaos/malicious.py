@@ -1,4 +1,5 @@
-"""A worker that speaks the channel by hand and breaks it as each event says. Arguments: author and name it claims."""
+"""A worker that speaks the protocol by hand and breaks it as each event demands. Arguments: author and name it
+claims."""
 
 import json
 import os
@@ -73,7 +74,7 @@ class Attack:
         self.channel.answer(self.start, {"last_sequence": 20_000})
 
     def foreign(self) -> None:
-        """Results and a call for somebody else's run."""
+        """Results and a call for a foreign run."""
         victim = self.data["victim"]
         call = {"run_id": victim, "action": "host.info", "params": {}}
         self.channel.send(self.delta(1, "poison", run_id=victim))

@@ -1,7 +1,7 @@
-"""A worker that asks the run API by hand for what is not its own. Arguments: author and name it claims.
+"""A worker that calls the run API by hand for foreign resources. Arguments: author and name it claims.
 
-An event says what to send: `calls` are sent one after another, each when the one before it was answered, always under
-the same id; `flood` is a number of calls that are sent at once. What came back is what the run says.
+An event names the frames to send: `calls` are sent one after another, each after the answer to the previous one, always
+under the same id; `flood` is a number of calls that are sent at once. The run repeats the answers.
 """
 
 import json
@@ -14,7 +14,7 @@ AUTHOR, NAME = sys.argv[1:3]
 MIB = 1024 * 1024
 CALL_ID = "c"
 BATCH = 200
-"""Calls of a flood that are unanswered at the same time: what a socket holds, and far more than a run may have."""
+"""Calls of a flood that are unanswered at the same time: the capacity of a socket, and far more than a run may have."""
 
 
 class Channel:
@@ -48,7 +48,7 @@ class Worker:
                 return
 
     def answers(self, number: int) -> list[str]:
-        """The next answers, as they came."""
+        """The next answers, unchanged."""
         found: list[str] = []
         while len(found) < number:
             line = self.channel.next()

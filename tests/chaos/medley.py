@@ -1,4 +1,4 @@
-"""A runner that takes the steps of its plan, and leaves a line of JSON for each thing that it was told is done."""
+"""A runner that takes the steps of its plan, and writes a line of JSON for each acknowledged step."""
 
 import asyncio
 import base64
@@ -16,7 +16,7 @@ PERMISSIONS = {"agents": ["call"], "artifacts": ["write"], "tools": ["call", "de
 
 
 def leave_line(told: str, **said: Any) -> None:
-    """One write at the end of the file, whoever else writes there."""
+    """One append to the end of the file, safe beside other writers."""
     with Path(told).open("ab", buffering=0) as file:
         file.write(json.dumps(said).encode() + b"\n")
 
@@ -29,7 +29,7 @@ def deliver(told: str, parcel: str) -> str:
 
 
 class Hands:
-    """What it can do beside talking."""
+    """The actions of the runner beside talking."""
 
     def __init__(self, ctx: RunContext, told: str) -> None:
         self._ctx = ctx
@@ -40,7 +40,7 @@ class Hands:
         leave_line(self._told, run=self._ctx.run_id, did=did, **said)
 
     async def count(self) -> None:
-        """One more, if nobody else was quicker."""
+        """One more, if no other run was quicker."""
         state = self._ctx.api.state
         found = await state.find("runner", "count")
         value, version = (0, 0) if found is None else (found.value, found.version)
@@ -67,7 +67,7 @@ class Hands:
         self._tell("call", child=child.run_id, status=child.status)
 
     async def ask(self) -> None:
-        """A parcel that somebody must allow."""
+        """A parcel that needs an approval."""
         parcel = f"{self._ctx.run_id}.{next(self._parcels)}"
         await self._ctx.api.tools.call("deliver", {"told": self._told, "parcel": parcel})
         self._tell("ask", parcel=parcel)

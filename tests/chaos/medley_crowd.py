@@ -1,4 +1,4 @@
-"""People and programs who want everything of one host at once, and remember what they were told."""
+"""Users and programs that use all features of one host at once, and remember the answers."""
 
 import asyncio
 import contextlib
@@ -17,15 +17,15 @@ MODES = ("steer", "queue", "interrupt", "reject", "parallel")
 """One agent for each, called so; and one more that answers through a channel."""
 CHAT = "chat"
 STEPS = {"say": 4, "listen": 4, "count": 2, "upload": 2, "call": 1, "ask": 0.3}
-"""What a runner does, and how often."""
+"""The plans of a runner, and their frequencies."""
 BUSY = {404, 409, 503}
-"""It is not there, not so any more, or not at the moment: whoever asked was refused, and nothing was promised."""
+"""Absent, outdated, or impossible at the moment: the request was refused, and nothing was promised."""
 _LOOKS = 5
 """Looks in a row at a host without runs after which nothing more is on its way."""
 
 
 class External:
-    """A run that a program outside executes: what it said, and what of that was acknowledged."""
+    """A run that an external program executes: its results, and the acknowledged ones."""
 
     def __init__(self, run_id: str, client: Client) -> None:
         self.run_id = run_id
@@ -37,7 +37,7 @@ class External:
 
 
 class Crowd:
-    """Everybody, and all that they were told."""
+    """All clients, and all answers that they got."""
 
     def __init__(self, host, dice, told, receiver) -> None:
         self.host = host
@@ -46,7 +46,7 @@ class Crowd:
         self.sent: dict[str, dict[str, Any]] = {}
         """Every event that was ever sent, acknowledged or not."""
         self.written: dict[int, dict[str, Any]] = {}
-        """The same of those that came through the channel, with what they were answered."""
+        """The same of those of the channel, with their answers."""
         self.externals: dict[str, External] = {}
         self.stopped = set[str]()
         self.revoked = set[str]()
@@ -85,14 +85,14 @@ class Crowd:
         return {"told": self._told, "steps": steps, "pause_ms": self.dice.choice([0, 5, 30])}
 
     async def talk(self) -> None:
-        """Something said to some agent in some conversation, or something that was said before."""
+        """A message for some agent in some conversation, or a repetition of an earlier one."""
         again = bool(self.sent) and self.dice.random() < 0.2
         found = await self.send(self.dice.choice(list(self.sent)) if again else self._new_message())
         if found is not None and found["run_id"] and self.dice.random() < 0.3:
             await self.host.client.watch(self.history.view(found["run_id"]))
 
     def _new_message(self) -> str:
-        """Half of them are events; the others are said by somebody who can be asked."""
+        """Half of the messages are events; the others have an actor who can be asked."""
         name = f"e{next(self._numbers)}."
         said = {
             "id": name,
@@ -130,7 +130,7 @@ class Crowd:
             assert (first["event_id"], first["run_id"]) == (found["event_id"], found["run_id"]), (first, found)
 
     async def execute(self) -> None:
-        """A run of one's own, from its beginning to its end."""
+        """An external run, from its beginning to its end."""
         name = f"x{next(self._numbers)}"
         agent = self.dice.choice(MODES)
         body = {"agent": agent, "input": {"text": name}, "id": name, "execution": "external"}
@@ -151,7 +151,7 @@ class Crowd:
         run.ended = status < 300
 
     async def meddle(self) -> None:
-        """Somebody stops a run, or takes its rights away."""
+        """A client cancels a run, or revokes its rights."""
         runs = list(self.history.accepted.values())[-8:]
         if not runs:
             return
@@ -163,7 +163,7 @@ class Crowd:
             self.revoked.add(run_id)
 
     async def decide(self, later: float = 0.5) -> bool:
-        """Somebody answers what agents ask, or leaves some of it for later; whether there was something."""
+        """A client decides open approvals, or leaves some for later; returns whether there were any."""
         _, page = await self.ask("GET", "approvals?status=requested&limit=100")
         for item in page["items"]:
             if self.dice.random() >= later:
@@ -199,14 +199,14 @@ class Crowd:
                 assert status == 409 or found["status"] == "completed", found
 
     async def settle(self) -> None:
-        """Everything is sent again, everything is answered, and everything comes to its end."""
+        """Everything is sent again, everything is answered, and every run ends."""
         async with self.host.awaiting("everything to come to its end"):
             for name in self.sent:
                 await self.send(name)
             for number in self.written:
                 await self.write(number)
             quiet = 0
-            while quiet < _LOOKS:  # between two runs of a message that is given on there is none
+            while quiet < _LOOKS:  # a returned message has no run between its two runs
                 busy = await self.decide(later=0) or any((await self.host.health())["runs"].values())
                 quiet = 0 if busy or await self._undelivered() else quiet + 1
                 await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""What must be true of the store that a medley leaves, beside what must be of every store."""
+"""Invariants of the store that a medley leaves, in addition to those of every store."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ from bollard.host.log.records import data_of
 from bollard.host.store.store import Store
 
 Lines = list[dict[str, Any]]
-"""What runners and tools were told is done, or did."""
+"""Acknowledged steps of runners, and the effects of tools."""
 _STANDS = {"allow_once": {"granted", "used"}, "deny": {"denied"}}
 """How an approval stands that was answered so."""
 
@@ -48,7 +48,7 @@ def deeds(store: Store, lines: Lines, blobs: Path) -> Iterator[str]:
 
 
 def parcels(store: Store, lines: Lines, crowd: Crowd) -> Iterator[str]:
-    """What somebody had to allow is done once at most, and never when it was denied."""
+    """A call that needs an approval is made at most once, and never after a denial."""
     delivered = Counter(line["parcel"] for line in lines if line["did"] == "deliver")
     yield from (f"{parcel} was delivered {times} times" for parcel, times in delivered.items() if times > 1)
     yield from (f"{line} and it was not" for line in lines if line["did"] == "ask" and not delivered[line["parcel"]])
@@ -64,7 +64,7 @@ def parcels(store: Store, lines: Lines, crowd: Crowd) -> Iterator[str]:
 
 
 def promises(store: Store, crowd: Crowd) -> Iterator[str]:
-    """What was stopped, taken away, and said from outside."""
+    """Cancels, revocations, and external results."""
     kinds = {run_id: [record.type for record in ledger_of(store, run_id)] for run_id in crowd.stopped | crowd.revoked}
     yield from (
         f"{run_id} was stopped: {kinds[run_id]}" for run_id in crowd.stopped if "run.cancelled" not in kinds[run_id]
@@ -83,7 +83,7 @@ def promises(store: Store, crowd: Crowd) -> Iterator[str]:
 
 
 def letters(store: Store, crowd: Crowd, receiver: Receiver) -> Iterator[str]:
-    """What came through the channel, and every answer to it."""
+    """Messages of the channel, and every answer to them."""
     for number, found in crowd.written.items():
         event = store.event("default", found["event_id"]) if found else None
         if found and (event is None or event.run_id != found["run_id"]):
@@ -98,7 +98,7 @@ def letters(store: Store, crowd: Crowd, receiver: Receiver) -> Iterator[str]:
 
 
 def _due(store: Store) -> Iterator[tuple[str, str]]:
-    """Every message for the channel by its delivery, and runs that failed, of which nothing more is said."""
+    """Every message for the channel by its delivery, and failed runs, which send no further message."""
     for record in all_records(store):
         if record.type in ("message.completed", "run.ended") and store.run(record.run_id).agent_id == CHAT:
             data = data_of(record)

@@ -1,6 +1,6 @@
-"""A runner that does whatever the text says that it reads, whoever wrote it: the worst that an injection can do.
+"""A runner that obeys every text that it reads, from any author: the worst case of an injection.
 
-Orders are JSON. `LOOT` in an order stands for everything private that it has got hold of so far.
+Orders are JSON. `LOOT` in an order stands for all private data that it has got hold of so far.
 """
 
 import json
@@ -33,7 +33,7 @@ class Keys(BaseModel):
 
 
 class Mind:
-    """What it knows, and how each order went."""
+    """The knowledge of the runner, and the outcome of each order."""
 
     def __init__(self, ctx: RunContext) -> None:
         self.ctx = ctx
@@ -82,7 +82,7 @@ class Mind:
                 await self.read(way)
 
     async def read(self, way: str) -> None:
-        """What an earlier run left behind."""
+        """The data that an earlier run left."""
         api = self.api
         match way:
             case "history":

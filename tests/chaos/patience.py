@@ -1,4 +1,4 @@
-"""How long the chaos tests wait for what must come, and what they say of a host when it does not."""
+"""The patience of the chaos tests, and their report about a host when a wait fails."""
 
 import asyncio
 import contextlib
@@ -11,20 +11,20 @@ import psutil
 __all__ = ["PATIENCE_S", "describe_processes", "holders_of", "patience", "tail"]
 
 PATIENCE_S = 120.0
-"""An upper bound on a busy machine, never something that a test is about: what comes, comes in a second or two."""
+"""An upper limit on a busy machine, never the subject of a test: answers arrive within a second or two."""
 _TAIL_BYTES = 4000
 
 
 @contextlib.asynccontextmanager
 async def patience(what: str, seen: Callable[[], Awaitable[str]]) -> AsyncGenerator[None]:
-    """Bounds a wait for `what`. One that is over says so, and what was `seen` then."""
+    """Bounds a wait for `what`. A failed wait reports it, with the state from `seen`."""
     limit = asyncio.timeout(PATIENCE_S)
     try:
         async with limit:
             yield
     except TimeoutError as error:
         if not limit.expired():
-            raise  # that of somebody else
+            raise  # a timeout of another wait
         raise AssertionError(f"waited {PATIENCE_S:g} s for {what}\n{await seen()}") from error
 
 
@@ -36,7 +36,7 @@ def tail(path: Path) -> str:
 
 
 def holders_of(inode: int) -> list[psutil.Process]:
-    """Who has this pipe open, beside this process: the end of an output comes when the last of them has let go."""
+    """Processes that have this pipe open, beside this process: the output ends when the last of them closes it."""
     found = list[psutil.Process]()
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
@@ -54,7 +54,7 @@ def _inode(descriptor: Path) -> int | None:
 
 
 def describe_processes(processes: list[psutil.Process]) -> str:
-    """One line for each: how it is, what its kernel side waits for, and what it is."""
+    """One line for each process: its state, the wait of its kernel side, and its command."""
     return "\n".join(_described(process) for process in processes) or "(none)"
 
 

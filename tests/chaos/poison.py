@@ -1,4 +1,4 @@
-"""A runner with events that it cannot stand. It leaves a line for each attempt, before it comes to grief."""
+"""A runner with poison events. It writes a line for each attempt before it fails."""
 
 import asyncio
 import ctypes
@@ -10,7 +10,7 @@ from bollard.sdk import RunContext, runner
 
 
 class Unspeakable(Exception):
-    """Cannot even say what it is."""
+    """Cannot be printed."""
 
     def __str__(self) -> str:
         raise RuntimeError("not that either")
@@ -64,7 +64,7 @@ FATAL = {
 
 
 def leave_line(effects: str, line: str) -> None:
-    """One write at the end of the file, whoever else writes there."""
+    """One append to the end of the file, safe beside other writers."""
     with Path(effects).open("ab", buffering=0) as file:
         file.write(f"{line}\n".encode())
 

@@ -10,7 +10,7 @@ __all__ = ["Receiver"]
 
 
 class Receiver:
-    """Counts what arrives under each key."""
+    """Counts the arrivals under each key."""
 
     def __init__(self):
         self.url = ""

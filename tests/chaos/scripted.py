@@ -1,4 +1,4 @@
-"""A runner that does what its event says: so many deltas, pauses, messages, state and artifacts, then an ending."""
+"""A runner that follows its event: a number of deltas, pauses, messages, state and artifacts, then an ending."""
 
 import asyncio
 

@@ -1,5 +1,5 @@
-"""F01 for calls: the host is killed while a run does something. It was done once, and the next start says that nobody
-knows what came of it."""
+"""F01 for calls: the host is killed while a run makes a call. The call was made once, and the next start records its
+outcome as unknown."""
 
 import pytest
 
@@ -36,7 +36,7 @@ async def _under_way(host, path):
 
 
 @pytest.mark.smoke
-async def test_a_call_whose_host_was_killed_happened_once_and_its_outcome_is_unknown(host, tmp_path, repeats):
+async def test_a_call_of_a_killed_host_happened_once_and_its_outcome_is_unknown(host, tmp_path, repeats):
     await _granted(host)
     for number in range(repeats):
         path = tmp_path / f"mark{number}"

@@ -1,6 +1,6 @@
-"""F01 for agents that call agents: the host is killed while whole families of runs are at work.
+"""F01 for agents that call agents: the host is killed while whole families of runs are active.
 
-Each of them has one end, nobody works on for a parent that is gone, and nobody is executed twice.
+Each run has one end, no run continues for a missing parent, and no run is executed twice.
 """
 
 import asyncio
@@ -138,7 +138,8 @@ class Families:
 
 
 def read(store):
-    """All runs, their grants, where in the log each ended, and what those that completed said of their children."""
+    """All runs, their grants, the position of each end in the log, and the reports of completed runs about their
+    children."""
     runs, grants, ends, told = {}, {}, {}, {}
     for record in all_records(store):
         match record.type:
@@ -154,7 +155,7 @@ def read(store):
 
 
 def wider(child, parent):
-    """In what a child's grant is wider than its parent's."""
+    """The rights of a child's grant that its parent's grant lacks."""
     if child.parent is None or (child.parent.run_id, child.parent.grant_sha256) != (parent.run_id, parent.sha256):
         yield f"its grant names {child.parent} as its parent"
     mine, above = child.access.rights, parent.access.rights
@@ -181,7 +182,7 @@ async def families(make_host, make_chaos, plugin_path, tmp_path):
 
 
 @pytest.mark.requirement("P05-27", "P05-29", "P06-16")
-async def test_a_family_of_runs_has_one_end_each_whenever_the_host_dies(families, seed, rounds):
+async def test_each_run_of_a_family_has_one_end_whenever_the_host_dies(families, seed, rounds):
     host = families.host
     for kill in kills(seed, rounds):
         await host.start("" if kill == INSTANT else kill)

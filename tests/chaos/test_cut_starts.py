@@ -1,4 +1,4 @@
-"""A host that cannot start ends, whatever it was about to begin; and a test that waits for one in vain says why."""
+"""A host that cannot start exits from any state; and a failed wait of a test reports the reason."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_loop_that_ends_while_it_starts_a_worker_ends_and_leaves_no_worker(loop):
+def test_a_loop_that_ends_during_the_start_of_a_worker_leaves_no_worker(loop):
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     program = [sys.executable, "-m", "tests.chaos.cut_starts", loop]
@@ -22,14 +22,14 @@ def test_a_loop_that_ends_while_it_starts_a_worker_ends_and_leaves_no_worker(loo
     assert (set(outcomes), left) == ({"cut", "started"}, "left 0"), done.stderr
 
 
-async def test_a_host_whose_port_is_taken_says_so_and_ends(make_host, scripted):
+async def test_a_host_without_its_port_reports_it_and_exits(make_host, scripted):
     host = make_host(scripted)
     with socket.create_server(("127.0.0.1", host.port)), pytest.raises(AssertionError, match="Address already in use"):
         await host.start()
     assert await host.died() == 1
 
 
-async def test_a_wait_in_vain_says_how_the_host_stands(make_host, scripted, monkeypatch):
+async def test_a_failed_wait_reports_the_state_of_the_host(make_host, scripted, monkeypatch):
     host = make_host(scripted)
     await host.start()
     await host.ready("scripted")

@@ -17,7 +17,7 @@ STEP = int(os.environ.get("CHAOS_CUT_STEP", "23"))
 
 
 class ChaosProxy:
-    """Stands between a client and a host: delays what comes back, cuts it after so many bytes, or stalls."""
+    """A proxy between a client and a host: it delays the response, cuts it after a number of bytes, or stalls."""
 
     def __init__(self, upstream: int) -> None:
         self._upstream = upstream
@@ -102,7 +102,7 @@ async def _read_through(client, view, tries):
     raise AssertionError(f"not at the end after {tries} connections: {view.place}")
 
 
-async def test_a_stream_that_is_cut_at_any_byte_is_resumed_without_a_hole_or_a_double(make_host, make_proxy, scripted):
+async def test_a_stream_cut_at_any_byte_resumes_without_a_hole_or_a_duplicate(make_host, make_proxy, scripted):
     host = make_host(scripted)
     await host.start()
     await host.ready("scripted")
@@ -129,7 +129,7 @@ async def test_a_stream_that_is_cut_at_any_byte_is_resumed_without_a_hole_or_a_d
 
 
 @pytest.mark.smoke
-async def test_readers_of_a_live_run_that_are_cut_again_and_again_get_all_of_it(make_host, make_proxy, scripted, seed):
+async def test_repeatedly_cut_readers_of_a_live_run_get_all_records(make_host, make_proxy, scripted, seed):
     host = make_host(scripted)
     await host.start()
     await host.ready("scripted")

@@ -1,5 +1,5 @@
-"""F01 for the outbox: the host is killed while answers leave through a channel. Nothing is lost; what the channel can
-tell apart is there once, and what it cannot leaves at most once."""
+"""F01 for the outbox: the host is killed while answers are sent through a channel. No answer is lost; a channel that
+deduplicates shows each once, and any other gets each at most once."""
 
 import asyncio
 import contextlib
@@ -80,8 +80,8 @@ class Chat:
 
 
 def said(host):
-    """What there was to tell, by delivery id, as the log has it: messages, and runs that failed without a word more. A
-    rebuild must not change the outbox."""
+    """The deliveries of the log, by delivery id: messages, and failed runs without a further message. A rebuild must
+    not change the outbox."""
     store = host.open_store()
     try:
         records = store.records(0, 100_000)
@@ -115,7 +115,7 @@ def points(seed, rounds):
 
 
 @pytest.mark.parametrize("dedupe", ["native", "none"])
-async def test_answers_leave_as_often_as_their_channel_allows_whenever_the_host_dies(
+async def test_answers_are_sent_as_often_as_their_channel_allows_whenever_the_host_dies(
     make_host, scripted, receiver, seed, rounds, dedupe
 ):
     chat = Chat(make_host(scripted), receiver, dedupe)
@@ -158,7 +158,7 @@ async def test_answers_leave_as_often_as_their_channel_allows_whenever_the_host_
         ("none", "delivery.after_send:1", "unknown", 1),
     ],
 )
-async def test_what_becomes_of_the_one_answer_that_was_leaving(
+async def test_the_outcome_of_an_answer_in_flight_follows_the_dedupe_of_its_channel(
     make_host, scripted, receiver, dedupe, point, status, arrivals
 ):
     chat = Chat(make_host(scripted), receiver, dedupe)

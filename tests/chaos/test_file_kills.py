@@ -11,7 +11,7 @@ async def _add(host, text):
         return await answer.json()
 
 
-async def test_a_file_whose_host_died_before_its_record_is_not_there(make_host, make_chaos, scripted):
+async def test_a_file_without_its_record_after_a_kill_is_absent(make_host, make_chaos, scripted):
     chaos = make_chaos(make_host(scripted))
     host = chaos.host
     await host.start()

@@ -1,5 +1,5 @@
-"""A host that cannot stop in order, because it has no memory or storage does not answer, ends by force: it lets go of
-its data within its deadline, and the next start goes on with it."""
+"""A host that cannot stop in order, because it has no memory or storage does not answer, exits by force: it releases
+its data within its deadline, and the next start continues with it."""
 
 import asyncio
 import os
@@ -62,7 +62,7 @@ async def test_a_host_without_memory_ends_after_sigterm_and_starts_again(host):
 
 
 @pytest.mark.full
-async def test_a_host_without_memory_that_loses_its_journal_ends_and_starts_again(host):
+async def test_a_host_without_memory_that_loses_its_journal_exits_and_starts_again(host):
     _exhaust_memory(host.pid)
     begun = time.monotonic()
     host.journal().kill()
@@ -79,7 +79,7 @@ async def test_a_host_starts_no_thread_for_a_request(host):
 
 
 @pytest.mark.full
-async def test_a_host_whose_journal_is_frozen_ends_by_force_after_sigterm_and_starts_again(host):
+async def test_a_host_with_a_frozen_journal_exits_by_force_after_sigterm_and_starts_again(host):
     journal = host.journal()
     journal.suspend()
     begun = time.monotonic()
@@ -91,7 +91,7 @@ async def test_a_host_whose_journal_is_frozen_ends_by_force_after_sigterm_and_st
 
 
 @pytest.mark.full
-async def test_runs_that_outlast_the_grace_are_cancelled_and_end_with_host_lost(up_class, plugin_path, tmp_path):
+async def test_runs_that_exceed_the_grace_are_cancelled_and_end_with_host_lost(up_class, plugin_path, tmp_path):
     host = up_class(tmp_path / "data", plugin_path("faulty"), grace_s=str(GRACE_S))
     await host.start()
     await host.ready("faulty")

@@ -1,4 +1,4 @@
-"""F12: a real disk that is full while runs stream. Nothing new is taken, reading goes on, and it heals by itself."""
+"""F12: a real disk is full while runs stream. New work is refused, reads continue, and the host heals by itself."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ ENDLESS = {"deltas": 1_000_000, "pause_ms": 100}
 
 
 class SmallDisk:
-    """A tmpfs of its own, seen by those who are started `inside` and, by another path, from here."""
+    """A separate tmpfs, visible to processes started `inside` and, by another path, from here."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ async def _answer(host, method, path, body=None):
 
 
 async def _until_refused(chaos):
-    """Send events until one is refused; what the host said. Those that it still takes count as acknowledged."""
+    """Send events until one is refused; returns the answer. Accepted ones count as acknowledged."""
     async with chaos.host.awaiting("an event to be refused"):
         while True:
             body = {"source": "chaos", "id": f"late{len(chaos.history.accepted)}", "type": "message.received"}
@@ -96,7 +96,7 @@ async def _until_taken(chaos):
             await asyncio.sleep(0.1)
 
 
-async def test_a_full_disk_takes_nothing_new_answers_questions_and_heals_by_itself(
+async def test_a_full_disk_refuses_new_work_serves_reads_and_heals_by_itself(
     disk, make_host, make_chaos, scripted, repeats, tmp_path
 ):
     host = make_host(scripted, inside=disk.inside, seen_at=disk.seen_at, data=disk.folder)
@@ -106,7 +106,7 @@ async def test_a_full_disk_takes_nothing_new_answers_questions_and_heals_by_itse
     for number in range(repeats):
         await _fill_and_free(disk, chaos, f"{number}.")
     await host.kill()
-    host.data = Path(shutil.copytree(disk.seen_at, tmp_path / "kept"))  # SQLite does not open what is behind /proc
+    host.data = Path(shutil.copytree(disk.seen_at, tmp_path / "kept"))  # SQLite cannot open files behind /proc
     assert not (found := chaos.problems()), "\n".join(found[:10])
 
 
@@ -143,8 +143,8 @@ async def _fill_and_free(disk, chaos, prefix):
 
 
 async def _until_nothing_can_be_written(disk, host):
-    """The host gives its reserve to what runs; that is taken too. What a failed commit leaves may be a reserve again,
-    and the host is ready for a moment: that is taken as well."""
+    """The host gives its reserve to active runs; that space is taken too. The space of a failed commit may be reserved
+    again, and the host is ready for a moment: that space is taken as well."""
     before = (health := await host.health())["journal"]["failures"]
     async with host.awaiting("a commit that fails, and a host that is not ready"):
         while health["journal"]["failures"] == before or health["ready"]:

@@ -23,7 +23,7 @@ HANGS = [*HEEDS, *DEAF, *STUCK]
 
 @pytest.fixture
 async def plugins(plugin_path, tmp_path):
-    """One plugin for each way to hang, so that each has a worker of its own."""
+    """One plugin for each way to hang, so that each has its own worker."""
     (tmp_path / "plugins").mkdir()
     names = {fault: tmp_path / "plugins" / f"{fault.replace('_', '-')}.py" for fault in HANGS}
     for path in names.values():
@@ -49,7 +49,7 @@ async def _hang(host, agent, fault):
 
 
 @pytest.mark.requirement("P12-03")
-async def test_a_run_that_hangs_ends_at_its_deadline_and_other_plugins_do_not_notice(
+async def test_a_hanging_run_ends_at_its_deadline_and_other_plugins_are_unaffected(
     make_host, scripted, plugins, repeats
 ):
     agents = {fault: path.stem for fault, path in plugins.items()}

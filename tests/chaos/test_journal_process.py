@@ -1,4 +1,4 @@
-"""F01: the process that writes the log is killed. The host stops by itself, and what was acknowledged stays true."""
+"""F01: the process that writes the log is killed. The host stops by itself, and every acknowledgement stays true."""
 
 import asyncio
 import contextlib
@@ -25,14 +25,14 @@ async def _kill_later(process, seconds):
 
 
 async def _storm(chaos, clients):
-    """Several clients until the host is gone, or says that it cannot write."""
+    """Several clients until the host is gone, or reports that it cannot write."""
     tasks = [asyncio.create_task(chaos.busy()) for _ in range(clients)]
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
         assert isinstance(outcome, BROKEN) or "storage_unavailable" in str(outcome), repr(outcome)
 
 
 @pytest.mark.smoke
-async def test_a_host_whose_journal_is_killed_stops_and_loses_nothing_it_acknowledged(make_up, make_chaos, rounds):
+async def test_a_host_with_a_killed_journal_stops_and_loses_no_acknowledged_record(make_up, make_chaos, rounds):
     host = make_up()
     chaos = make_chaos(host)
     try:
@@ -53,7 +53,7 @@ async def test_a_host_whose_journal_is_killed_stops_and_loses_nothing_it_acknowl
 
 
 async def _last_of_stream(host, path, opened):
-    """What the reader of a stream is told last, behind the record that it saw before."""
+    """The last record of a stream, after the record that the reader saw before."""
     seen, told = 0, {}
     async with host.client.request("GET", f"{path}/stream") as answer:
         async for record in answer.events():
@@ -96,7 +96,7 @@ async def test_readers_get_a_gap_when_the_journal_of_their_host_is_killed(make_u
         await host.kill()
 
 
-async def test_a_journal_does_not_outlive_its_host(make_up):
+async def test_a_journal_ends_with_its_host(make_up):
     host = make_up()
     await host.start()
     try:

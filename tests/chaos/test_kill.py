@@ -1,4 +1,4 @@
-"""F01: the host is killed with SIGKILL at any instant. What was acknowledged or shown stays true."""
+"""F01: the host is killed with SIGKILL at any instant. Acknowledged and shown records stay true."""
 
 import asyncio
 import contextlib
@@ -21,9 +21,7 @@ KILL_POINTS = [
 
 @pytest.mark.requirement("P05-27", "P05-29")
 @pytest.mark.smoke
-async def test_a_host_that_is_killed_at_any_instant_loses_nothing_it_acknowledged(
-    make_host, make_chaos, scripted, rounds
-):
+async def test_a_host_killed_at_any_instant_loses_no_acknowledged_record(make_host, make_chaos, scripted, rounds):
     chaos = make_chaos(make_host(scripted))
     for _ in range(rounds):
         await chaos.host.start()
@@ -40,7 +38,7 @@ async def test_a_host_that_is_killed_at_any_instant_loses_nothing_it_acknowledge
 
 
 def _unsigned_ends(store):
-    """Each start signs what the one before it had no time to; nobody did for the last."""
+    """Each start signs the unsigned ends of the previous one; the last has none after it."""
     last = store.records(store.last_record() - 1, 1)[0].chain
     heads = [head for workspace in {row.workspace for row in store.records(0, 1000)} for head in store.heads(workspace)]
     lagging = [row for key in {head.key_id for head in heads} for row in store.lagging_heads(key, 1000)]
@@ -53,7 +51,7 @@ async def _kill_later(host, seconds):
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
-async def test_a_host_that_dies_between_two_steps_loses_nothing_it_acknowledged(make_host, make_chaos, scripted):
+async def test_a_host_killed_between_two_steps_loses_no_acknowledged_record(make_host, make_chaos, scripted):
     chaos = make_chaos(make_host(scripted))
     for point in KILL_POINTS:
         await chaos.host.start(point)

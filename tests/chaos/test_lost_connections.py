@@ -1,5 +1,5 @@
-"""PostgreSQL ends every connection of the host, again and again, in the middle of its work: as a restart of the server
-does, or an administrator. Nothing acknowledged is lost, nothing is done twice, every run ends, and the host goes on."""
+"""PostgreSQL ends every connection of the host repeatedly during its work, as a restart of the server or an
+administrator does. No acknowledged record is lost, no call is made twice, every run ends, and the host continues."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from bollard.trust.keys import load_or_make_signing_key
 
 CLIENTS = 6
 PAUSE_S = 0.05
-"""Between two tries of what was not answered."""
+"""Between two tries of an unanswered request."""
 CUTS_IN_ROUND = 12
 ENDED_BY_SERVER = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s AND application_name = 'bollard'"
@@ -23,7 +23,7 @@ BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
 
 
 class Load:
-    """Clients that do not give up: what they were told, and whatever was refused for good."""
+    """Clients that do not give up: the answers that they got, and every permanent refusal."""
 
     def __init__(self, host, dice):
         self._host = host
@@ -77,7 +77,7 @@ class Load:
 
 
 @pytest.mark.smoke
-async def test_a_host_whose_connections_are_ended_again_and_again_loses_nothing_and_is_never_stuck(
+async def test_a_host_with_repeatedly_ended_connections_loses_nothing_and_never_hangs(
     server, database, make_host, scripted, seed, rounds
 ):
     (name, url), (_, connection), dice = database, server, random.Random(seed)

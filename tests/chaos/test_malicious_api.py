@@ -1,4 +1,4 @@
-"""F31, F32, F33, F49: a worker asks the run API for what is not its own. The channel alone says who asks."""
+"""F31, F32, F33, F49: a worker calls the run API for foreign resources. Only the connection identifies the caller."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ _NUMBERS = count()
 IDENTITY = ("run_id", "plugin", "workspace", "actor_id", "agent")
 
 
-def test_the_attacks_know_every_action():
+def test_the_attacks_cover_every_action():
     assert set(PARAMS) == set(ACTIONS)
 
 
@@ -60,7 +60,7 @@ def _call(action, run_id=None, **more):
 
 @pytest.fixture
 async def evil_host(make_host, scripted, plugin_path):
-    """Hosts with so many malicious plugins beside a good one, each with a channel of its own."""
+    """Hosts with a number of malicious plugins beside a good one, each with its own connection."""
 
     async def start(number):
         command = str(plugin_path("malicious_api"))
@@ -74,7 +74,7 @@ async def evil_host(make_host, scripted, plugin_path):
 
 
 async def _say(host, agent, **data):
-    """A run of the malicious plugin: its id, what it was answered, and its records."""
+    """A run of the malicious plugin: its id, the answers that it got, and its records."""
     records = await host.client.run(agent, data, conversation=f"room of {agent}", actor={"id": "eve"})
     assert records[-1]["data"] == {"status": "completed"}, records[-1]
     said = [record["data"]["message"]["content"] for record in records if record["type"] == "message.completed"]
@@ -87,7 +87,7 @@ def _codes(answers):
 
 @pytest.mark.requirement("P06-10", "P07-07")
 @pytest.mark.smoke
-async def test_every_action_for_a_run_that_is_not_the_callers_gets_the_same_bytes(evil_host):
+async def test_every_action_for_a_foreign_run_gets_the_same_bytes(evil_host):
     cells = list(product(ACTIONS, KINDS))
     pairs = [cells[first : first + FORGIVEN] for first in range(0, len(cells), FORGIVEN)]
     host = await evil_host(len(pairs))
@@ -128,7 +128,7 @@ async def test_the_third_call_for_a_foreign_run_ends_only_that_worker(evil_host)
     assert (await _say(host, "evil0"))[1] == [], "another worker took its place"
 
 
-async def test_frames_that_were_recorded_before_a_restart_are_refused_after_it(evil_host):
+async def test_frames_recorded_before_a_restart_are_refused_after_it(evil_host):
     host = await evil_host(2)
     finished, _, _ = await _say(host, "evil0", calls=[_call("host.info")])
     event = {"source": "t", "id": "1", "type": "message.received", "agent": "evil1", "text": "go"}
@@ -163,7 +163,7 @@ async def _ledger(host, run_id):
 
 
 @pytest.mark.requirement("P06-18")
-async def test_identity_that_is_claimed_in_parameters_is_refused_for_every_action(evil_host):
+async def test_an_identity_claimed_in_parameters_is_refused_for_every_action(evil_host):
     host = await evil_host(1)
     victim = (await host.client.run("scripted", {"deltas": 1}))[0]["run_id"]
     forged = [_forged(action, field, victim) for action in ACTIONS for field in IDENTITY]
@@ -188,7 +188,7 @@ async def test_an_envelope_that_claims_an_identity_is_refused_and_strikes_its_ow
 
 
 async def _hear(host, person, room, *calls, source="web"):
-    """What the one plugin was answered in a run of somebody's message."""
+    """The answers that the plugin got in a run of an actor's message."""
     event = {"source": source, "type": "message.received", "agent": "evil0", "text": "go", "conversation": room}
     event |= {"id": f"e{next(_NUMBERS)}", "actor": {"id": person}, "data": {"calls": [*calls]}}
     run_id = (await host.client.post("/api/v1/events", event))["run_id"]
@@ -199,9 +199,9 @@ async def _hear(host, person, room, *calls, source="web"):
 
 
 @pytest.mark.requirement("P07-07")
-async def test_what_another_users_run_kept_is_not_found_byte_for_byte(evil_host):
-    """One plugin, two people: state and history of a conversation are nothing to another, and what belongs to a person
-    is nothing to another one in the same room either (F49)."""
+async def test_the_state_of_another_users_run_is_not_found_byte_for_byte(evil_host):
+    """One plugin, two users: state and history of a conversation are invisible in another, and the state of a user is
+    invisible to another one in the same room (F49)."""
     host = await evil_host(1)
     own = [_call(f"state.{verb}", scope="actor") for verb in ("set", "get")]
     for room in ("eve's", "shared"):
@@ -221,7 +221,7 @@ async def test_what_another_users_run_kept_is_not_found_byte_for_byte(evil_host)
     assert json.loads(beside[2])["result"]["keys"] == []
 
 
-async def test_what_a_poisoner_wrote_is_purged_by_its_source_and_nothing_else_is(evil_host):
+async def test_a_purge_by_source_removes_only_the_state_of_the_poisoner(evil_host):
     host = await evil_host(1)
     good = [_call("state.set", scope=scope, key=f"{scope} of ann", value="good") for scope in ("conversation", "actor")]
     await _hear(host, "ann", "shared", *good, _call("state.set", key="won back"))

@@ -1,4 +1,5 @@
-"""F07, F08, F25, F33, F37: a worker without the SDK. Each attack gets what §5 and §11 say; everyone else goes on."""
+"""F07, F08, F25, F33, F37: a worker without the SDK. Each attack has the consequence of §5 and §11; all other runs
+continue."""
 
 import asyncio
 import json
@@ -24,7 +25,7 @@ def _text(records):
 
 
 async def _attack(host, name, **data):
-    """One attack, while a good run goes on beside it: the ledger of the attack."""
+    """One attack, with a good run beside it: the ledger of the attack."""
     records, good = await asyncio.gather(
         host.client.run("evil", {"attack": name, **data}), host.client.run("scripted", {"deltas": 10})
     )
@@ -37,7 +38,7 @@ async def _attack(host, name, **data):
 
 @pytest.mark.requirement("P05-18", "P05-29", "P05-30")
 @pytest.mark.smoke
-async def test_results_that_come_twice_late_or_out_of_order_are_dropped_refused_or_named(host):
+async def test_duplicate_late_and_unordered_results_are_dropped_refused_or_named(host):
     doubled = await _attack(host, "duplicates")
     assert _text(doubled) == "ac"
     assert doubled[-1]["data"]["status"] == "completed"
@@ -58,7 +59,7 @@ async def test_results_that_come_twice_late_or_out_of_order_are_dropped_refused_
     assert (await _attack(host, "refused"))[-1]["data"]["code"] == "runner.protocol"
 
 
-async def test_a_run_that_exceeds_its_window_or_invents_methods_is_ended_for_it(host):
+async def test_a_run_that_exceeds_its_window_or_calls_unknown_methods_is_ended(host):
     over = await _attack(host, "over_credit")
     assert over[-1]["data"]["code"] == "runner.protocol"
     assert len(over) < 4000
@@ -67,7 +68,7 @@ async def test_a_run_that_exceeds_its_window_or_invents_methods_is_ended_for_it(
     assert (await _attack(host, "fine"))[-1]["data"] == {"status": "completed"}, "the worker itself goes on"
 
 
-async def test_frames_that_cannot_be_read_strike_the_channel_and_the_third_ends_the_worker(host):
+async def test_unreadable_frames_strike_the_connection_and_the_third_ends_the_worker(host):
     first = ["junk", "deep", "duplicate_keys"]
     second = ["nan", "surrogate", "not_utf8"]
     third = ["huge_integer", "oversized"]
@@ -80,7 +81,7 @@ async def test_frames_that_cannot_be_read_strike_the_channel_and_the_third_ends_
 
 
 @pytest.mark.requirement("P01-07", "P01-15", "P05-34", "P05-35")
-async def test_payloads_that_are_not_allowed_have_no_effect_and_say_why(host):
+async def test_forbidden_payloads_have_no_effect_and_a_reason(host):
     ledger = await _attack(host, "bad_payloads")
     assert ledger[-1]["data"] == {"status": "completed"}
     fields = [data.get("field") for data in _of(ledger, "result.rejected")]
@@ -92,7 +93,7 @@ async def test_payloads_that_are_not_allowed_have_no_effect_and_say_why(host):
     assert not _of(ledger, "artifact.created")
 
 
-async def test_results_and_calls_for_another_plugins_run_change_nothing_there(host):
+async def test_results_and_calls_for_the_run_of_another_plugin_change_nothing(host):
     slow = {"deltas": 40, "pause_ms": 20}
     body = {"agent": "scripted", "input": {"text": "go"}, "data": slow}
     async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
@@ -120,9 +121,7 @@ async def test_a_worker_that_never_answers_loses_its_run_after_the_grace(host):
 
 @pytest.mark.requirement("P02-18")
 @pytest.mark.parametrize("author", ["local", "stranger"])
-async def test_a_worker_that_claims_another_plugins_name_gets_none_of_its_runs(
-    make_host, scripted, plugin_path, author
-):
+async def test_a_worker_with_the_name_of_another_plugin_gets_none_of_its_runs(make_host, scripted, plugin_path, author):
     host = make_host(scripted, commands={"forger": [str(plugin_path("malicious")), author, "scripted"]})
     await host.start()
     await host.ready("scripted")

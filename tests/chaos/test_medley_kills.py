@@ -1,5 +1,5 @@
 """F01 for everything together: a host as an operator starts it, its journal or a worker is killed while runs of every
-kind are under way. What anybody was told stays true."""
+kind are active. Every answer to a client stays true."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ async def up(request, up_class, plugin_path, tmp_path):
 
 
 def faults(dice, rounds, store):
-    """Two of them in what every commit runs, and the other two on the other store."""
+    """Two of the faults in the short form, and the other two on the other store."""
     first = 0 if store == "" else 2
     return [FAULTS[first], FAULTS[first + 1], *dice.choices(FAULTS, k=rounds)][: max(2, rounds // 2)]
 

@@ -70,7 +70,7 @@ for count in deaths(moment):
 
 
 class Old:
-    """A database of revision 0001, and what it held."""
+    """A database of revision 0001, and its content."""
 
     def __init__(self, database, data):
         self.database = database
@@ -164,8 +164,8 @@ def test_an_upgrade_killed_at_any_statement_changes_nothing_and_the_next_one_com
         store.close()
 
 
-def test_a_host_that_is_killed_while_it_starts_on_an_old_database_starts_the_next_time(old, tmp_path):
-    """The whole program, at instants that nobody chose: the upgrade is one of the first things it does."""
+def test_a_host_killed_during_its_start_on_an_old_database_starts_the_next_time(old, tmp_path):
+    """The whole program, at random instants: the upgrade is one of its first steps."""
     bollard = str(Path(sys.executable).with_name("bollard"))
     environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config")}
     command = [bollard, "up", "--data", str(old.data), "--port", "0"]

@@ -1,5 +1,5 @@
-"""F18: a backup of an earlier moment is restored. Nothing of what was unfinished then is done again, and what clients
-hold of the time between is never taken for something else. Copies that are cut off leave nothing half done."""
+"""F18: a backup of an earlier moment is restored. Unfinished work of that moment is not repeated, and positions from
+the time between are never mistaken. Interrupted copies leave nothing half done."""
 
 import asyncio
 import contextlib
@@ -93,9 +93,7 @@ async def test_unfinished_work_of_an_old_backup_is_not_repeated_and_later_positi
     assert again != later, "the event of the lost time is new to this host"
 
 
-async def test_an_approval_that_was_open_in_a_backup_does_not_act_again_after_a_restore(
-    make_host, plugin_path, tmp_path
-):
+async def test_an_open_approval_of_a_backup_does_not_act_after_a_restore(make_host, plugin_path, tmp_path):
     """A yes after the backup had its effect; the restored store must not offer the same question again."""
     host, ledger = make_host(plugin_path("courier")), tmp_path / "delivered"
     item = await parked(host, ledger)

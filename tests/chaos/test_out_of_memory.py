@@ -1,4 +1,4 @@
-"""F04: a worker takes more memory than it may have. The kernel ends it; its runs say so and nobody else's do."""
+"""F04: a worker exceeds its memory. The kernel ends it; only its runs fail, with a reason."""
 
 import asyncio
 import contextlib
@@ -11,12 +11,12 @@ from tests.chaos.patience import PATIENCE_S
 
 MIB = 1 << 20
 ROOM = 64 * MIB
-"""What the worker may take beyond what it has."""
+"""The memory that the worker may take beyond its present size."""
 CGROUP = Path("/sys/fs/cgroup/memory")
 
 
 class MemoryGroup:
-    """A control group of the kernel: who takes more than the limit is killed."""
+    """A control group of the kernel: it kills a process that exceeds the limit."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -77,7 +77,7 @@ async def _ends_with_its_runs(host, worker):
     assert sum(record["type"] == "message.delta" for record in records) == 600
 
 
-async def test_a_worker_that_the_kernel_kills_for_its_memory_ends_its_runs_alone(
+async def test_a_worker_killed_by_the_kernel_for_its_memory_ends_only_its_runs(
     host, memory_group, plugin_path, repeats
 ):
     for number in range(min(repeats, 4)):  # the fifth crash in a minute would be its last
@@ -87,7 +87,7 @@ async def test_a_worker_that_the_kernel_kills_for_its_memory_ends_its_runs_alone
         assert memory_group.killed() == number + 1
 
 
-async def test_a_worker_that_meets_its_memory_limit_in_native_code_ends_its_runs_alone(host, plugin_path):
+async def test_a_worker_that_reaches_its_memory_limit_in_native_code_ends_only_its_runs(host, plugin_path):
     worker = host.worker(plugin_path("faulty"))
     limit, _ = resource.prlimit(worker.pid, resource.RLIMIT_DATA)
     assert limit != resource.RLIM_INFINITY, "every worker has a limit of its own"

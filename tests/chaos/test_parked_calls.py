@@ -1,5 +1,5 @@
-"""A call is parked, the host is killed, somebody says yes after the start: it is done once, and the conversation hears
-of it. Also when the host is killed again right after the yes, and right after the deed."""
+"""A call is parked, the host is killed, and the call is approved after the restart: it is made once, and the
+conversation gets a report. The same holds if the host is killed right after the approval or right after the call."""
 
 import asyncio
 import json

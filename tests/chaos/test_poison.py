@@ -1,5 +1,5 @@
-"""F19, R09: an event that its runner cannot stand is tried once and ends with a reason. What waits behind it and what
-runs beside it goes on, also when the host dies with it."""
+"""F19, R09: a poison event is tried once and ends with a reason. Runs behind it and beside it continue, also when the
+host dies with it."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from tests.simulation.ledger import run_problems
 from bollard.host.limits import WORKER_CRASHES
 
 SOFT = [*poison.RAISED, *poison.UNSENDABLE, "no_result", "recursion"]
-"""What ends its run and leaves its worker alone."""
+"""Events that end their run and leave its worker alone."""
 SAID = {
     "raises": "RuntimeError: as always",
     "unspeakable": "Unspeakable: ",
@@ -27,13 +27,13 @@ SAID = {
     "recursion": "RecursionError: ",
     **dict.fromkeys(poison.UNSENDABLE, "InvalidResult: state.updated: value: is not JSON: "),
 }
-"""How the sentence begins that is said of each."""
+"""The beginning of the error message of each."""
 UNREADABLE = {"nan": float("nan"), "infinite": 1e999, "integer": 10**400, "half": "\ud800"}
-"""Events that are no JSON, and never become any."""
+"""Events without valid JSON."""
 
 
 class Lanes:
-    """Events of several conversations, in the order in which they are sent; and what became of each."""
+    """Events of several conversations in sending order, and the outcome of each."""
 
     def __init__(self, host, folder):
         self.host = host
@@ -53,7 +53,7 @@ class Lanes:
         return names
 
     async def end(self, name):
-        """How the first run of an event ended, once it has: what is said to its reader, which is what is on record."""
+        """The end of the first run of an event: its reader gets the recorded one."""
         run_id = self.runs[name]
         async with (
             self.host.awaiting(f"the end of {name}"),
@@ -102,7 +102,7 @@ async def _good_run(host):
 
 
 async def _refused(host, name, value):
-    """An event that cannot be read is answered with a reason, and is no event."""
+    """An unreadable event gets a reason and is not stored."""
     event = {"source": "poison", "id": name, "type": "message.received", "text": "go", "agent": "poison"}
     body = {**event, "conversation": "together", "data": {"value": value}}
     async with host.client.request("POST", "/api/v1/events", body) as answer:
@@ -112,7 +112,7 @@ async def _refused(host, name, value):
     assert "the body is not JSON" in error["message"], name
 
 
-async def test_what_raises_or_is_no_json_fails_once_and_holds_up_neither_its_queue_nor_its_worker(lanes, plugin_path):
+async def test_a_poison_message_fails_once_and_delays_neither_its_queue_nor_its_worker(lanes, plugin_path):
     worker = lanes.host.worker(plugin_path("poison"))
     alone = {kind: await lanes.send(kind, kind, "good", "good") for kind in SOFT}
     together = await lanes.send("together", *(each for kind in SOFT for each in (kind, "good")))
@@ -131,7 +131,7 @@ async def test_what_raises_or_is_no_json_fails_once_and_holds_up_neither_its_que
     assert lanes.host.worker(plugin_path("poison")) == worker, "it is the same one"
 
 
-async def test_what_ends_its_worker_is_tried_once_and_the_queue_goes_on_with_a_new_one(lanes, repeats):
+async def test_a_message_that_kills_its_worker_is_tried_once_and_the_queue_continues(lanes, repeats):
     host = lanes.host
     assert len(poison.FATAL) == WORKER_CRASHES - 1, "one more within a minute is a plugin's last, as documented"
     for number in range(repeats):
@@ -159,9 +159,7 @@ async def _save(host, agent, *, repeatable):
         assert answer.status in (200, 201), await answer.json()
 
 
-async def test_what_its_host_dies_of_is_not_tried_again_or_once_where_that_is_safe_and_the_queue_goes_on(
-    lanes, repeats
-):
+async def test_a_message_that_kills_its_host_is_repeated_only_if_repeatable_and_the_queue_continues(lanes, repeats):
     host = lanes.host
     await _save(host, "once", repeatable=False)
     await _save(host, "twice", repeatable=True)

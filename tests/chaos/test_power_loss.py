@@ -1,7 +1,7 @@
-"""R01: the power goes at any instant, and the disk keeps any part of what was not flushed. What was acknowledged stays.
+"""R01: the power fails at any instant, and the disk keeps any part of the unflushed data. Acknowledged records stay.
 
-A library between the host and its disk writes down every write, name and flush. From that, images of the disk are made
-as a power loss could have left them: everything flushed, and a part of the rest that the seed chooses.
+A library between the host and its disk records every write, name and flush. From that, images of the disk are made as a
+power loss could have left them: all flushed data, and a part of the rest that the seed chooses.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from bollard.trust.keys import load_or_make_signing_key
 SECTOR = 512
 """Bytes that a disk writes whole or not at all."""
 IMAGES = 12
-"""Images of one recorded host, in what every commit runs."""
+"""Images of one recorded host, in the short form."""
 SHOWN_EARLY = {"message.delta", "run.started", "tool.call.started", "tool.call.completed"}
-"""What a reader may see before it is on disk: its loss breaks no promise."""
+"""Records that a reader may see before they are on disk: their loss breaks no promise."""
 _ENTRY = struct.Struct("=IIIIQQQ")
 
 
@@ -69,7 +69,7 @@ def read_ops(log: Path) -> list[Op]:
 
 @dataclass
 class File:
-    """What of a file is surely on disk, and what may be."""
+    """The part of a file that is certainly on disk, and the part that may be."""
 
     inode: int
     durable: bytearray = field(default_factory=bytearray)
@@ -92,7 +92,7 @@ class Disk:
         self._flushes = flushes
         self.root = Folder()
         self._now: dict[str, File | Folder] = {str(root): self.root}
-        """What a program sees under each path, durable or not."""
+        """The content that a program sees under each path, durable or not."""
         self._begun: dict[int, int] = {}
 
     def follow(self, op: Op) -> None:
@@ -145,7 +145,7 @@ class Disk:
                 del thing.pending[:count]
 
     def after_a_power_loss(self, dice: random.Random | None, target: Path) -> None:
-        """Write the folder as it may be found afterwards; without dice, with nothing but what was flushed."""
+        """Write the folder as a power loss may leave it; without dice, only the flushed data."""
         _lay_out(self.root, dice, target)
 
 
@@ -168,7 +168,7 @@ def _rename(names: dict[str, File | Folder], changes: list[dict[str, File | Fold
 
 
 def _some(dice: random.Random | None, pending: list) -> list:
-    """What a power loss leaves of changes that were not flushed: all, none, the first few, or any of them."""
+    """The part of unflushed changes that a power loss leaves: all, none, the first few, or any of them."""
     match "none" if dice is None else dice.choice(["all", "none", "first", "any"]):
         case "all":
             return pending
@@ -205,7 +205,7 @@ def _lay_out(folder: Folder, dice: random.Random | None, target: Path) -> None:
 
 @dataclass
 class Told:
-    """What clients were told, each with the place of the shim's log at which they had it."""
+    """The answers to clients, each with its position in the log of the shim."""
 
     log: Path
     events: list[tuple[int, str, str]] = field(default_factory=list)
@@ -217,7 +217,7 @@ class Told:
         return self.log.stat().st_size
 
     def missing(self, store, place: int) -> list[str]:
-        """What was told before this place and is not so in a store."""
+        """Acknowledged facts before this position that a store lacks."""
         problems = []
         with store.write() as transaction:
             for told_at, event_id, run_id in self.events:
@@ -239,7 +239,7 @@ def _without_time(record):
 
 
 class Recording:
-    """A host that was recorded under load, and what its clients were told."""
+    """A host recorded under load, and the answers to its clients."""
 
     def __init__(self, host, chaos, log: Path) -> None:
         self.host = host
@@ -288,7 +288,7 @@ class Recording:
 
 
 def problems_of(image: Path, told: Told, place: int, key) -> list[str]:
-    """What is wrong with an image when the product's own store opens it."""
+    """Problems of an image when the product's own store opens it."""
     store = choose_store("", image, SystemClock())
     store.open()
     try:
@@ -349,7 +349,7 @@ async def test_acknowledged_records_survive_a_power_loss_at_any_instant(recordin
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
-async def test_a_host_that_starts_after_a_power_loss_ends_every_run_and_forgets_none(
+async def test_a_host_after_a_power_loss_ends_every_run_and_forgets_none(
     recording, make_host, make_chaos, scripted, seed, repeats, images
 ):
     dice = random.Random(seed)
@@ -371,7 +371,7 @@ async def test_a_host_that_starts_after_a_power_loss_ends_every_run_and_forgets_
         assert not (found := chaos.problems()), (f"seed {seed}, place {place}", found[:5])
 
 
-async def test_a_disk_that_only_pretends_to_flush_is_noticed_by_this_test(recording, seed, images):
+async def test_this_test_notices_a_disk_that_does_not_flush(recording, seed, images):
     dice = random.Random(seed)
     key = load_or_make_signing_key(recording.host.data / "keys" / "heads.ed25519").verify_key
     losses = 0
@@ -407,7 +407,7 @@ def test_the_data_directory_of_a_first_start_survives_a_power_loss(disk_shim, tm
     assert (tmp_path / "image" / "state" / "data").is_dir()
 
 
-async def test_contents_that_a_record_names_survive_a_power_loss(recording, images):
+async def test_contents_named_by_a_record_survive_a_power_loss(recording, images):
     ((_, image),) = recording.images([recording.told.place()], None, images)
     named, kept = artifacts_of(image), list(image.glob("blobs/sha256/*/*"))
     assert len(named) > 5

@@ -17,14 +17,14 @@ SLOW_MS = 500
 
 
 def _memory(host) -> int:
-    """What the host takes, without the workers: its process, and the one that writes its log if it has one."""
+    """The memory of the host without the workers: its process, and its journal process if it has one."""
     own = psutil.Process(host.pid)
     parts = [child for child in own.children() if "bollard.runtime" not in child.cmdline()]
     return sum(part.memory_info().rss for part in (own, *parts))
 
 
 class Gauge:
-    """What a host and its queues grew to while somebody looked."""
+    """The growth of a host and its queues during an observation."""
 
     def __init__(self, host) -> None:
         self._host = host
@@ -33,7 +33,7 @@ class Gauge:
         self.waiting = 0
 
     def queued_little(self, runs: int) -> bool:
-        """Whether no more waited for the disk than what begins, goes on and ends with so many runs at once."""
+        """Whether the journal queue held no more than the starts, results and ends of this many concurrent runs."""
         return self.waiting <= 2 * (runs + 1)
 
     async def look(self) -> None:
@@ -77,7 +77,7 @@ class Flood:
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        """Count what comes. A reader that falls behind resumes where it stands."""
+        """Count the records. A slow reader resumes at its position."""
         body = {"agent": "faulty", "input": {"text": "go"}, "data": self._data}
         async with self._host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
             self.run_id = answer.headers["bollard-run-id"]
@@ -121,12 +121,12 @@ async def host(make_host, scripted, plugin_path):
     host = make_host(scripted, plugin_path("faulty"))
     await host.start()
     await host.ready("scripted", "faulty")
-    await _good_run(host)  # what is loaded once is no growth
+    await _good_run(host)  # one-time loading is not growth
     return host
 
 
 @pytest.mark.parametrize("fault", ["deltas", "logs", "calls"])
-async def test_a_flood_is_bounded_and_other_runs_go_on(host, fault):
+async def test_a_flood_is_limited_and_other_runs_continue(host, fault):
     async with gauged(host) as gauge:
         flood = asyncio.create_task(host.client.run("faulty", {"fault": fault}))
         for _ in range(3):
@@ -143,9 +143,7 @@ async def test_a_flood_is_bounded_and_other_runs_go_on(host, fault):
 
 
 @pytest.mark.parametrize("fault", ["endless_deltas", "endless_logs", "endless_calls"])
-async def test_a_flood_without_end_costs_the_host_little_and_ends_when_it_is_cancelled(
-    host, plugin_path, fault, repeats
-):
+async def test_an_endless_flood_costs_the_host_little_and_ends_on_cancel(host, plugin_path, fault, repeats):
     floods = [Flood(host, fault=fault, size=200) for _ in range(4)]
     async with gauged(host) as gauge:
         await asyncio.gather(*(flood.begun() for flood in floods))
@@ -202,7 +200,7 @@ async def slow_disk(make_host, scripted, plugin_path, disk_shim, tmp_path):
     return SlowDisk(host, switch)
 
 
-async def test_a_slow_disk_makes_commits_larger_and_no_run_fails_for_it(slow_disk, repeats):
+async def test_a_slow_disk_makes_larger_commits_and_fails_no_run(slow_disk, repeats):
     slow_disk.slow()
     begun = time.monotonic()
     for _ in range(repeats):

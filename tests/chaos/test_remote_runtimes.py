@@ -21,7 +21,7 @@ from bollard.wire.websocket import connect_websocket
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 UNANSWERED = "the worker's loop is blocked"
-"""What is said of one that was asked whether it is there, and did not answer."""
+"""The reason for a runtime that did not answer its pings."""
 PLUGIN = """
     import asyncio, os, subprocess
     from bollard.sdk import RunContext, runner
@@ -48,7 +48,7 @@ PLUGIN = """
 
 
 class Runtime:
-    """`bollard runtime` on what stands for another machine."""
+    """`bollard runtime` on a machine that stands for another one."""
 
     def __init__(self, host, plugin: Path, home: Path) -> None:
         self.host = host
@@ -115,7 +115,7 @@ async def host(make_host):
 
 @pytest.fixture
 async def there(host, make_runtime):
-    """A runtime that is enrolled, connected and said yes to."""
+    """An enrolled and connected runtime with consent."""
     runtime = make_runtime(host)
     await runtime.start(await invite(host))
     await consent(host)
@@ -153,7 +153,7 @@ async def consent(host, name: str = "box"):
 
 
 async def run(host, text: str = "hello"):
-    """A run from its event to its end: how it ended, and what was said."""
+    """A run from its event to its end: its end, and its messages."""
     body = {"agent": "distant", "input": {"text": text}}
     async with (
         host.awaiting("the end of a run of the runtime"),
@@ -166,7 +166,7 @@ async def run(host, text: str = "hello"):
 
 
 async def begin(host, text: str) -> str:
-    """A run that goes on, once its first words have come."""
+    """An active run, after its first words."""
     body = {"agent": "distant", "input": {"text": text}}
     async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
         async for record in answer.events():
@@ -185,7 +185,7 @@ async def end_of(host, run_id: str):
 
 
 def records_of(host, *kinds: str):
-    """What the log says of runtimes; the host must be down."""
+    """The records about runtimes in the log; the host must be down."""
     store = host.open_store()
     try:
         rows = store.records(0, 10_000)
@@ -206,7 +206,7 @@ async def knock(host, key: RuntimeKey, headers=None):
 
 @pytest.mark.requirement("P11-61")
 @pytest.mark.smoke
-async def test_a_runtime_is_enrolled_waits_for_a_yes_and_then_gets_runs(host, make_runtime):
+async def test_a_runtime_is_enrolled_waits_for_consent_and_then_gets_runs(host, make_runtime):
     runtime = make_runtime(host)
     code = await invite(host)
     await runtime.start(code)
@@ -249,7 +249,7 @@ async def test_a_killed_runtime_ends_its_runs_and_a_new_run_waits_for_it(host, t
     assert (await next_run)[1] == ["you said again"]
 
 
-async def test_a_runtime_that_goes_silent_is_asked_and_ends_its_runs(host, there):
+async def test_a_silent_runtime_is_pinged_and_its_runs_end(host, there):
     run_id = await begin(host, "wait")
     there.process.send_signal(signal.SIGSTOP)
     try:
@@ -262,7 +262,7 @@ async def test_a_runtime_that_goes_silent_is_asked_and_ends_its_runs(host, there
     assert (await run(host))[1] == ["you said hello"], "it came back as a new process"
 
 
-async def test_a_runtime_comes_back_by_itself_after_its_host_was_killed(host, there):
+async def test_a_runtime_reconnects_after_its_host_was_killed(host, there):
     pid, child = there.process.pid, int((await run(host, "spawn"))[1][0])
     assert psutil.pid_exists(child)
     await host.kill()
@@ -273,7 +273,7 @@ async def test_a_runtime_comes_back_by_itself_after_its_host_was_killed(host, th
     assert not psutil.pid_exists(child), "what its plugin started went with the process that it was"
 
 
-async def test_a_runtime_that_dies_with_its_plugin_is_a_crash_of_that_run_alone(host, there):
+async def test_a_runtime_that_dies_with_its_plugin_crashes_only_that_run(host, there):
     end, _ = await run(host, "die")
     assert end["code"] == "runner.crashed"
     await there.ended()
@@ -281,7 +281,7 @@ async def test_a_runtime_that_dies_with_its_plugin_is_a_crash_of_that_run_alone(
     assert (await host.health())["ready"]
 
 
-async def test_a_revoked_runtime_is_cut_at_once_and_never_let_in_again(host, there):
+async def test_a_revoked_runtime_is_cut_at_once_and_never_admitted_again(host, there):
     run_id = await begin(host, "wait")
     status, _ = await ask(host, "DELETE", "/api/v1/runtimes/box")
     assert status == 200
@@ -300,7 +300,7 @@ async def test_a_revoked_runtime_is_cut_at_once_and_never_let_in_again(host, the
     assert "distant" not in {each["agent_id"] for each in agents["items"]}
 
 
-async def test_a_disabled_runtime_is_cut_and_comes_back_when_it_is_enabled(host, there):
+async def test_a_disabled_runtime_is_cut_and_returns_once_enabled(host, there):
     await ask(host, "PATCH", "/api/v1/runtimes/box", {"enabled": False})
     assert await there.ended() == 4
     await ask(host, "PATCH", "/api/v1/runtimes/box", {"enabled": True})
@@ -321,7 +321,7 @@ async def test_changed_code_waits_for_new_consent(host, there):
     assert (await run(host))[1] == ["you wrote hello"]
 
 
-async def test_a_wrong_key_a_replayed_signature_and_a_foreign_challenge_open_nothing(host, there):
+async def test_a_wrong_key_a_replayed_signature_and_a_foreign_challenge_are_refused(host, there):
     await there.end(signal.SIGKILL)
     await seen(host, "box", "away")
     own = there.key
@@ -340,7 +340,7 @@ async def test_a_wrong_key_a_replayed_signature_and_a_foreign_challenge_open_not
         await sign_headers(address_of(host), RuntimeKey(secret=own.secret, host_id="0" * 16))
 
 
-async def test_a_second_connection_of_a_key_is_refused_while_the_first_answers(host, there):
+async def test_a_second_connection_of_a_key_is_refused_while_the_first_is_alive(host, there):
     with pytest.raises(HandshakeRefused, match="is connected already") as refused:
         await knock(host, there.key)
     assert refused.value.status == 409
@@ -356,7 +356,7 @@ async def test_a_second_connection_of_a_key_is_refused_while_the_first_answers(h
     assert records_of(host, "runtime.refused")
 
 
-async def test_a_browser_and_a_stranger_to_the_protocol_are_refused(host, there):
+async def test_a_browser_and_an_unknown_protocol_are_refused(host, there):
     signed = await sign_headers(address_of(host), there.key)
     own = f"http://127.0.0.1:{host.port}"
     for origin in ("https://evil.example", own):
@@ -366,7 +366,7 @@ async def test_a_browser_and_a_stranger_to_the_protocol_are_refused(host, there)
 
 
 class Junk:
-    """A runtime that says what it should not."""
+    """A runtime that sends invalid frames."""
 
     def __init__(self, transport) -> None:
         self.transport = transport
@@ -397,7 +397,7 @@ class Junk:
     ],
     ids=["no-json", "nested", "foreign-run", "foreign-call", "oversized"],
 )
-async def test_what_a_runtime_says_wrongly_costs_its_own_connection_and_nothing_else(host, there, frames):
+async def test_invalid_frames_of_a_runtime_cost_only_its_own_connection(host, there, frames):
     key = make_key()
     enrol(address_of(host), await invite(host, "bad"), key)
     junk = Junk(await knock(host, key))
@@ -421,7 +421,7 @@ async def test_a_runtime_enrolled_for_one_plugin_waits_with_any_other(host, make
     assert (status, refused["error"]["code"]) == (409, "conflict")
 
 
-async def test_much_goes_both_ways_beside_small_runs_and_nothing_is_lost(host, there):
+async def test_large_transfers_in_both_directions_lose_nothing_and_delay_no_small_run(host, there):
     sent = "flood" + "y" * 200_000
     body = {"agent": "distant", "input": {"text": sent}}
     run_id = (await host.client.post("/api/v1/runs", body))["run_id"]
@@ -456,8 +456,8 @@ async def test_two_runtimes_of_the_same_code_share_the_runs(host, there, make_ru
     assert (await end_of(host, waiting))["code"] == "runner.crashed"
 
 
-async def test_a_peer_that_is_no_host_is_dialled_again_without_an_end(make_runtime, host, there):
-    """Nothing listens for a while: the runtime says so, and waits longer each time."""
+async def test_a_runtime_without_its_host_redials_with_growing_delays(make_runtime, host, there):
+    """No host listens for a while: the runtime reports it, and waits longer each time."""
     await host.kill()
     async with asyncio.timeout(PATIENCE_S):
         while there.said.read_text().count("trying again in") < 2:  # noqa: ASYNC110 -- another process

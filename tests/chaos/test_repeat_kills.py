@@ -9,7 +9,7 @@ RIGHTS = ["runs.read"]
 
 
 class Maker:
-    """Makes API keys under ids of its own, and remembers what it was told of each."""
+    """Makes API keys under its own ids, and remembers the answers."""
 
     def __init__(self, host, number):
         self._host = host
@@ -47,7 +47,7 @@ async def all_keys(host):
 
 
 async def clear(host, keys, makers):
-    """A workspace has a thousand keys at most: what was looked at goes."""
+    """A workspace has a thousand keys at most: inspected keys are deleted."""
     for _, key_id in keys:
         async with host.client.request("DELETE", f"/api/v1/keys/{key_id}") as answer:
             assert answer.status < 300, key_id

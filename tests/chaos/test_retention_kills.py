@@ -1,6 +1,6 @@
-"""F01 for retention: the host is killed while it drops what is too old and runs stream.
+"""F01 for retention: the host is killed while it drops old data and runs stream.
 
-What is younger is all there, what was dropped is gone everywhere, and the log says how much that was.
+Younger data is complete, dropped data is gone everywhere, and the log has its amount.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def kills(seed, rounds):
 
 
 def plan(dice, event_id):
-    """A run in which each kind of record says a word that nobody else says."""
+    """A run in which each kind of record has a unique word."""
     return {
         "text": f"asked-{event_id}.",
         "word": f"part-{event_id}.",
@@ -55,7 +55,7 @@ def words(event_id):
 
 
 def purged(store):
-    """How much of each kind the log says was dropped, and up to when."""
+    """The recorded amount of dropped data of each kind, and its time limit."""
     dropped, before_ms = Counter(), Counter()
     for record in all_records(store):
         if record.type == "retention.purged":
@@ -68,7 +68,7 @@ def purged(store):
 
 
 def account_problems(history, store):
-    """The log says of everything that is gone that it was dropped, and nothing that is young is gone."""
+    """All missing data has a record, and no young data is missing."""
     dropped, before_ms = purged(store)
     gone = [record for record in all_records(store) if record.data is None]
     counts = Counter(record.type for record in gone)
@@ -93,7 +93,7 @@ def missing_deltas(store, view):
 
 
 def remains(store, words):
-    """What is left of these words anywhere."""
+    """Remains of these words anywhere."""
     places = {f"record {record.id}": record.data for record in all_records(store) if record.data is not None}
     for table, rows in store.dump_projections().items():
         places |= {f"{table} {number}": repr(row).encode() for number, row in enumerate(rows)}
@@ -129,10 +129,12 @@ async def kill_later(chaos, kill):
 
 
 @pytest.mark.requirement("P05-27", "P05-29")
-async def test_dropped_data_is_gone_and_recorded_whenever_the_host_dies(make_host, make_chaos, scripted, seed, rounds):
+async def test_dropped_data_is_removed_and_recorded_whenever_the_host_dies(
+    make_host, make_chaos, scripted, seed, rounds
+):
     retention_s = dict.fromkeys(KINDS, KEPT_S)
     forgetful = make_host(scripted, retention_s=retention_s, housekeeping_s=0.1)
-    # An event that was forgotten is a new one when it comes again, so nobody sends one again.
+    # A dropped event is a new one when it is sent again, so no client repeats one.
     chaos = make_chaos(forgetful, plan=plan, again=0, history=History(ages=True))
     for kill in kills(seed, rounds):
         await storm(chaos, kill)
@@ -172,7 +174,7 @@ def totals(host):
 
 
 def left(chaos):
-    """What is left of what anybody ever said."""
+    """Remains of all words that were ever sent."""
     store = chaos.host.open_store()
     try:
         return remains(store, [word for event_id in chaos.events for word in words(event_id)])

@@ -1,5 +1,5 @@
-"""The journal or PostgreSQL freezes: it neither answers nor fails. Requests are told so within seconds, and the same
-request after the thaw returns the first outcome. Streams that are open stay open."""
+"""The journal or PostgreSQL freezes: it neither answers nor fails. Requests get an error within seconds, and the same
+request after the thaw returns the first outcome. Open streams stay open."""
 
 import asyncio
 import signal
@@ -111,7 +111,7 @@ async def _survives_a_freeze(host, freeze, thaw, *, reads):
         told = await asyncio.gather(*(_ask(host, "POST", *each) for each in asked))
         if reads:
             told += await asyncio.gather(*(_ask(host, "GET", "/api/v1/runs") for _ in range(REQUESTS)))
-        # Whoever repeats before the thaw is told the same, also where the first one is still going on.
+        # A repeat before the thaw gets the same error, also while the first request is in progress.
         told += await asyncio.gather(*(_ask(host, "POST", *each) for each in asked[:4]))
     for each in told:
         _is_told_of_the_stall(each, reads=reads)
@@ -156,7 +156,7 @@ async def test_requests_to_a_frozen_journal_get_storage_stalled_and_repeats_retu
 
 @pytest.mark.full
 @pytest.mark.parametrize("journal", ["process", "thread"])
-async def test_requests_to_a_frozen_postgresql_get_storage_stalled_and_repeats_return_the_first_outcome(
+async def test_requests_to_a_frozen_postgresql_are_stalled_and_repeats_return_the_first_outcome(
     up_class, scripted, tmp_path, database, journal
 ):
     parts = urlsplit(database[1])

@@ -1,4 +1,4 @@
-"""F01 for messages that steer: the host is killed while two terminals talk into the same runs. Nobody is swallowed."""
+"""F01 for steering messages: the host is killed while two terminals talk into the same runs. No message is lost."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ _LOOKS = 10
 
 
 class Talk:
-    """People who talk to one agent, some of them from two terminals, and what they were told."""
+    """Users who talk to one agent, some of them from two terminals, and the answers that they got."""
 
     def __init__(self, host, seed):
         self.host = host
@@ -81,18 +81,18 @@ class Talk:
             assert isinstance(outcome, BROKEN), repr(outcome)
 
     async def settle(self):
-        """Everything is sent again, and everything comes to its end."""
+        """Everything is sent again, and every run ends."""
         async with self.host.awaiting("everything to come to its end"):
             await asyncio.gather(*(self.host.client.watch(view) for view in self.history.views if not view.ended))
             for text in self.sent:
                 await self.send(text)
             quiet = 0
-            while quiet < _LOOKS:  # between two runs of a message that is given on there is none
+            while quiet < _LOOKS:  # a returned message has no run between its two runs
                 quiet = 0 if any((await self.host.health())["runs"].values()) else quiet + 1
                 await asyncio.sleep(0.05)
 
     def problems(self):
-        """What is wrong with what the host left on disk."""
+        """Problems of the data that the host left on disk."""
         store = self.host.open_store()
         try:
             key = load_or_make_signing_key(self.host.data / "keys" / "heads.ed25519").verify_key
@@ -107,7 +107,7 @@ class Talk:
             store.close()
 
     def _unanswered(self, store):
-        """A run that took a message and completed said that it heard it; one that was lost says so."""
+        """A completed run confirmed each message that it took; a lost run has a record."""
         for (_, text), event_id in self.history.known.items():
             event = store.event("default", event_id)
             if event is None or event.run_id is None:
@@ -122,7 +122,7 @@ class Talk:
 
 
 @pytest.mark.requirement("P05-27", "P05-29", "P09-04")
-async def test_no_message_is_swallowed_or_answered_twice_whenever_the_host_dies(make_host, plugin_path, seed, rounds):
+async def test_no_message_is_lost_or_answered_twice_whenever_the_host_dies(make_host, plugin_path, seed, rounds):
     host = make_host(plugin_path("listener"))
     talk = Talk(host, seed)
     for point in kill_points(seed, rounds):
@@ -152,9 +152,7 @@ def _kinds(host):
 @pytest.mark.parametrize(
     ("point", "steered"), [("intake.after_event:1", False), ("intake.after_claim:1", True)], ids=["event", "claim"]
 )
-async def test_a_message_that_was_on_its_way_into_a_run_gets_its_own_run_after_the_restart(
-    make_host, plugin_path, point, steered
-):
+async def test_a_message_in_flight_to_a_run_gets_its_own_run_after_the_restart(make_host, plugin_path, point, steered):
     host = make_host(plugin_path("listener"))
     talk = Talk(host, 1)
     await host.start(point)

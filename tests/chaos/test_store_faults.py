@@ -40,7 +40,7 @@ class NoBlobs:
 
 
 class Rig:
-    """A host without processes: the real journal and its thread, on a store that fails when told to."""
+    """A host without processes: the real journal and its thread, on a store that fails on demand."""
 
     def __init__(self, store):
         self.raw = store
@@ -82,7 +82,7 @@ class Rig:
                 await asyncio.sleep(0.005)
 
     async def finish(self):
-        """Every reader gets to its end; then what is on disk is judged."""
+        """Every reader reaches its end; then the data on disk is judged."""
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*self.readers)
         await self.journal.close()
@@ -106,7 +106,7 @@ def _ended_as(view):
 
 
 @pytest.mark.smoke
-async def test_a_full_disk_ends_what_runs_takes_nothing_new_and_heals_by_itself(rig):
+async def test_a_full_store_ends_active_runs_refuses_new_ones_and_heals_by_itself(rig):
     full = threading.Event()
 
     def check(call):
@@ -130,7 +130,7 @@ async def test_a_full_disk_ends_what_runs_takes_nothing_new_and_heals_by_itself(
     await rig.finish()
 
 
-async def test_a_store_that_fails_every_fifth_time_delays_runs_and_doubles_nothing(rig):
+async def test_a_store_that_fails_every_fifth_time_delays_runs_and_duplicates_nothing(rig):
     begun = 0
 
     def check(call):
@@ -148,7 +148,7 @@ async def test_a_store_that_fails_every_fifth_time_delays_runs_and_doubles_nothi
 
 
 @pytest.mark.parametrize("commit", [1, 2, 3])
-async def test_a_commit_whose_outcome_is_not_known_is_looked_up_and_not_repeated(rig, commit):
+async def test_a_commit_with_an_unknown_outcome_is_looked_up_and_not_repeated(rig, commit):
     rig.plan.only, rig.plan.fail_at, rig.plan.after_commit = "write.commit", commit, True
     rig.plan.error = lambda call: StorageUnavailable("the connection died", reason="test", outcome="unknown")
     view = await rig.accept("e", SHORT)
@@ -157,7 +157,7 @@ async def test_a_commit_whose_outcome_is_not_known_is_looked_up_and_not_repeated
     await rig.finish()
 
 
-async def test_slow_commits_stop_a_worker_at_its_window_and_let_it_go_on(rig):
+async def test_slow_commits_stop_a_worker_at_its_window_and_then_let_it_continue(rig):
     go_on = threading.Event()
     go_on.set()
     rig.plan.on_call = lambda call: call != "write.commit" or go_on.wait(PATIENCE_S)
@@ -178,7 +178,7 @@ async def test_slow_commits_stop_a_worker_at_its_window_and_let_it_go_on(rig):
 
 
 @pytest.mark.smoke
-async def test_a_database_locked_by_another_program_is_waited_for_with_a_limit(tmp_path):
+async def test_a_database_locked_by_another_program_is_waited_for_within_a_limit(tmp_path):
     store = sqlite_store(tmp_path / "bollard.db")
     store.open()
     rig = Rig(store)

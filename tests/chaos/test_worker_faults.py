@@ -32,7 +32,7 @@ async def _good_run(host):
 
 
 async def _start_bad(host, **data):
-    """A bad run that goes on: its id, once its first delta has come."""
+    """A bad run that stays active: its id, after its first delta."""
     body = {"agent": "faulty", "input": {"text": "go"}, "data": data}
     async with host.client.request("POST", "/api/v1/runs", body, {"accept": "text/event-stream"}) as answer:
         async for record in answer.events():
@@ -56,7 +56,7 @@ async def _ended(host, run_id):
 @pytest.mark.requirement("P08-19")
 @pytest.mark.parametrize("fault", ["segfault", "exit"])
 @pytest.mark.smoke
-async def test_a_worker_that_dies_ends_its_runs_and_is_replaced(host, fault):
+async def test_a_dying_worker_ends_its_runs_and_is_replaced(host, fault):
     async with host.awaiting("the end of the crashed run and of its neighbour"):
         records, _ = await asyncio.gather(host.client.run("faulty", {"fault": fault}), _good_run(host))
     assert _end(records)["code"] == "runner.crashed"
@@ -64,7 +64,7 @@ async def test_a_worker_that_dies_ends_its_runs_and_is_replaced(host, fault):
     assert _end(again)["status"] == "completed", "a new worker took the next run"
 
 
-async def test_five_crashes_put_a_plugin_in_quarantine_with_a_reason_and_leave_the_others_alone(host):
+async def test_five_crashes_quarantine_a_plugin_with_a_reason_and_leave_the_others_alone(host):
     for _ in range(5):
         await host.client.run("faulty", {"fault": "exit"})
     found = await host.until_plugin("faulty", "quarantined")
@@ -75,9 +75,7 @@ async def test_five_crashes_put_a_plugin_in_quarantine_with_a_reason_and_leave_t
     await _good_run(host)
 
 
-async def test_plugins_that_cannot_be_imported_delay_neither_the_host_nor_other_plugins(
-    make_host, scripted, plugin_path
-):
+async def test_plugins_that_fail_to_import_delay_neither_the_host_nor_other_plugins(make_host, scripted, plugin_path):
     host = make_host(plugin_path("hangs"), plugin_path("quits"), scripted)
     await host.start()
     await host.ready("scripted")
@@ -88,7 +86,7 @@ async def test_plugins_that_cannot_be_imported_delay_neither_the_host_nor_other_
 
 
 @pytest.mark.requirement("P08-14", "P08-15", "P11-55")
-async def test_a_run_that_ignores_its_cancellation_is_abandoned_and_its_neighbours_go_on(host, plugin_path):
+async def test_a_run_that_ignores_its_cancel_is_abandoned_and_its_neighbours_continue(host, plugin_path):
     deaf = await _start_bad(host, fault="ignores_cancel")
     asleep = await _start_bad(host, fault="sleep")
     worker = host.worker(plugin_path("faulty"))
@@ -104,7 +102,7 @@ async def test_a_run_that_ignores_its_cancellation_is_abandoned_and_its_neighbou
 
 
 @pytest.mark.requirement("P11-53", "P08-15")
-async def test_a_worker_whose_loop_is_blocked_is_killed_and_its_runs_end(host, plugin_path):
+async def test_a_worker_with_a_blocked_loop_is_killed_and_its_runs_end(host, plugin_path):
     neighbour = await _start_bad(host, fault="sleep")
     busy = await _start_bad(host, fault="busy")
     worker = host.worker(plugin_path("faulty"))
@@ -117,7 +115,7 @@ async def test_a_worker_whose_loop_is_blocked_is_killed_and_its_runs_end(host, p
 
 
 @pytest.mark.requirement("P08-19", "P11-53")
-async def test_runs_that_a_stopped_worker_never_read_go_on_on_its_replacement(host, plugin_path):
+async def test_unread_runs_of_a_stopped_worker_continue_on_its_replacement(host, plugin_path):
     reading = await _start_bad(host, fault="sleep")
     worker = host.worker(plugin_path("faulty"))
     worker.suspend()
@@ -135,7 +133,7 @@ async def test_runs_that_a_stopped_worker_never_read_go_on_on_its_replacement(ho
 
 @pytest.mark.full
 @pytest.mark.requirement("P08-19", "P11-53")
-async def test_a_run_that_blocks_its_worker_ends_with_it_and_those_behind_it_go_on(host, plugin_path, tmp_path):
+async def test_a_run_that_blocks_its_worker_ends_with_it_and_unread_runs_continue(host, plugin_path, tmp_path):
     worker, mark = host.worker(plugin_path("faulty")), tmp_path / "mark"
     mute = asyncio.create_task(host.client.run("faulty", {"fault": "mute", "mark": str(mark)}))
     async with host.awaiting("the run that blocks its worker"):
@@ -163,7 +161,7 @@ async def _gone(process):
         await asyncio.to_thread(process.wait, PATIENCE_S)
 
 
-async def test_a_result_that_is_too_large_fails_its_run_and_is_never_cut(host):
+async def test_an_oversized_result_fails_its_run_and_is_never_truncated(host):
     records = await host.client.run("faulty", {"fault": "giant"})
     assert _end(records)["status"] == "failed"
     assert not [record for record in records if record["type"] == "message.completed"]
@@ -171,7 +169,7 @@ async def test_a_result_that_is_too_large_fails_its_run_and_is_never_cut(host):
 
 
 @pytest.mark.requirement("P05-28")
-async def test_a_message_that_is_answered_with_silence_is_a_failure_and_another_event_is_not(host):
+async def test_silence_is_a_failure_for_a_message_and_not_for_another_event(host):
     records = await host.client.run("faulty", {"fault": "silent"})
     assert _end(records)["code"] == "runner.no_output"
     event = {"source": "t", "id": "1", "type": "schedule.triggered", "agent": "faulty", "data": {"fault": "silent"}}
@@ -180,7 +178,7 @@ async def test_a_message_that_is_answered_with_silence_is_a_failure_and_another_
 
 
 @pytest.mark.requirement("P11-46")
-async def test_much_that_a_worker_asks_for_and_says_at_once_is_no_fault(host, plugin_path):
+async def test_many_large_reads_and_results_of_a_worker_are_no_fault(host, plugin_path):
     worker = host.worker(plugin_path("faulty"))
     async with host.awaiting("the end of runs that read and say much"):
         reads, *said = await asyncio.gather(
@@ -195,7 +193,7 @@ async def test_much_that_a_worker_asks_for_and_says_at_once_is_no_fault(host, pl
 
 
 @pytest.mark.requirement("P11-55")
-async def test_code_after_the_last_result_is_stopped_and_one_that_is_deaf_costs_its_worker(host, plugin_path):
+async def test_code_after_the_terminal_result_is_cancelled_or_costs_its_worker(host, plugin_path):
     worker = host.worker(plugin_path("faulty"))
     records = await host.client.run("faulty", {"fault": "lingers"})
     assert _end(records)["status"] == "completed"
@@ -210,7 +208,7 @@ async def test_code_after_the_last_result_is_stopped_and_one_that_is_deaf_costs_
     assert _end(again)["status"] == "completed", "a new worker takes what comes"
 
 
-async def test_a_program_that_prints_without_end_delays_no_other_run(host):
+async def test_endless_output_of_a_program_delays_no_other_run(host):
     records = await host.client.run("faulty", {"fault": "yes"})
     assert _end(records)["status"] == "completed"
     async with host.awaiting("a word of how much was dropped"):

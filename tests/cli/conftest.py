@@ -38,7 +38,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:
-    """What a command left behind."""
+    """The output and the exit code of a command."""
 
     code: int
     out: str
@@ -102,7 +102,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]
 
 
 class Terminal:
-    """A command behind a pseudo-terminal; what it shows is awaited, never guessed."""
+    """A command behind a pseudo-terminal; tests wait for its output."""
 
     def __init__(self, arguments: tuple[str, ...], cwd: Path, columns: int, variables: dict[str, str]) -> None:
         self.shown = ""
@@ -166,7 +166,8 @@ class Terminal:
 
 
 class DrawnTerminal(Terminal):
-    """A command that moves the cursor, behind a terminal that draws: what a person sees, and what scrolled away."""
+    """A command that moves the cursor, behind a terminal that draws: the visible screen, and the lines that scrolled
+    away."""
 
     def __init__(self, arguments: tuple[str, ...], cwd: Path, columns: int, variables: dict[str, str]) -> None:
         self._screen = pyte.HistoryScreen(columns, ROWS, history=10_000)
@@ -242,7 +243,7 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 class RunningHost:
-    """`bollard up` in a process of its own, on a free port, with data and credentials in the test's folder."""
+    """`bollard up` in a separate process, on a free port, with data and credentials in the test's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -259,7 +260,7 @@ class RunningHost:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a command needs to find this host."""
+        """The variables with which a command finds this host."""
         return {"XDG_CONFIG_HOME": str(self.folder / "config"), "BOLLARD_PORT": str(self.port)}
 
     def start(
@@ -297,7 +298,7 @@ class RunningHost:
         lines.put(b"")
 
     def wait_for(self, event: str) -> Any:
-        """The next line of this kind; everything that comes is kept in `told`."""
+        """The next line of this kind; all lines are kept in `told`."""
         while True:
             line = self._lines.get(timeout=PATIENCE_S)
             assert line, f"the host ended before it said {event!r}: {self.log}"
@@ -365,7 +366,7 @@ async def deaf(ctx: RunContext):
 
 @pytest.fixture(scope="session")
 def steady_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
-    """A host with a runner that reads what it is told, and one that says so and does not."""
+    """A host with a runner that reads its steering messages, and one that announces them and does not."""
     running = RunningHost(tmp_path_factory.mktemp("steady"))
     deaf = running.folder / "deaf.py"
     deaf.write_text(DEAF, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""The command in a new process each time, without loading its modules each time: they are most of what it costs.
+"""The command in a new process each time, without loading its modules each time: loading takes most of the time.
 
 As a program this is the process that has loaded them: for each order it forks a child with the order's arguments,
 folder, environment and pipes, which runs the command's entry point and ends as a program ends. `LoadedCommand` is the
-other end. What is about the program itself (its start, its imports, its encodings) is tested with the installed script.
+other end. The program itself (its start, its imports, its encodings) is tested with the installed script.
 """
 
 import array
@@ -114,7 +114,7 @@ def _load() -> None:
 
 
 def _serve(line: socket.socket) -> None:
-    """Returns in each child that is to run the command, and ends when nobody orders any more."""
+    """Returns in each child that runs the command, and ends after the last order."""
     while True:
         size, descriptors, _, _ = socket.recv_fds(line, _SIZE.size, _PIPES)
         if not size:
@@ -139,7 +139,7 @@ def _serve(line: socket.socket) -> None:
 
 
 def _new_streams() -> None:
-    """As a program finds them: what the old ones know of their files is no longer true."""
+    """New streams, as a program finds them: the old ones refer to other files."""
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115

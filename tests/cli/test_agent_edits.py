@@ -31,11 +31,11 @@ from bollard.cli.errors import UsageProblem
         (f"a={'[' * 9000}", ("a",), "[" * 9000),
     ],
 )
-def test_a_value_is_json_where_it_parses_and_text_otherwise(given: str, path: tuple[str, ...], value: Any) -> None:
+def test_a_value_is_json_if_it_parses_and_text_otherwise(given: str, path: tuple[str, ...], value: Any) -> None:
     assert read_assignment(given) == Assignment(path=path, value=value)
 
 
-def test_the_backup_of_an_editor_goes_with_its_file(tmp_path: Path) -> None:
+def test_the_backup_file_of_an_editor_is_removed_with_its_file(tmp_path: Path) -> None:
     file = EditedFile("polly", {"label": {"en_US": "A"}}, "yaml")
     file.edit({"EDITOR": editor(tmp_path, 'cp "$1" "$1~"', 'echo "label: {}" > "$1"')})
     assert file.document() == {"label": {}}
@@ -44,7 +44,7 @@ def test_the_backup_of_an_editor_goes_with_its_file(tmp_path: Path) -> None:
 
 
 @for_each("given", ["a", "=1", "a..b=1", ".a=1", "a=@/nowhere/at/all"])
-def test_something_that_is_not_an_assignment_is_refused(given: str) -> None:
+def test_an_invalid_assignment_is_refused(given: str) -> None:
     with pytest.raises(UsageProblem):
         read_assignment(given)
 
@@ -70,13 +70,13 @@ def test_assignments_change_a_copy_create_objects_and_remove_with_null(tmp_path:
 
 
 @for_each("form", ["yaml", "json"])
-def test_a_document_is_read_back_as_it_was_written(form: Any) -> None:
+def test_a_document_reads_back_the_same(form: Any) -> None:
     document = {"a": "两行\nzwei\n", "b": ["yes", "1", "null", "2026-01-01"], "c": {"d": None, "e": 1.5, "f": True}}
     assert parse_document(f"x.{form}", written(document, form)) == document
 
 
 @for_each("source", ["a: [", "- 1", "a: 2026-01-01", "a: .nan"])
-def test_yaml_that_is_no_document_is_refused(source: str) -> None:
+def test_invalid_yaml_is_refused(source: str) -> None:
     with pytest.raises(UsageProblem):
         parse_document("x.yaml", source)
 
@@ -106,7 +106,7 @@ def editor(folder: Path, *lines: str) -> str:
     return str(script)
 
 
-def test_set_changes_fields_and_says_from_what_to_what(ask, slowly: str) -> None:
+def test_set_changes_fields_and_prints_old_and_new_values(ask, slowly: str) -> None:
     done = ask("agents", "set", slowly, "config.steps=3", "label.zh_Hans=慢", "--text")
     assert done.code == 0
     assert done.out.splitlines() == [
@@ -129,7 +129,7 @@ def test_set_changes_fields_and_says_from_what_to_what(ask, slowly: str) -> None
 
 
 @pytest.mark.full
-def test_a_warning_is_told_by_save_show_and_set_and_its_command_mends_it(ask, slowly: str) -> None:
+def test_save_show_and_set_print_a_warning_and_its_command_resolves_it(ask, slowly: str) -> None:
     added = ask("agents", "set", slowly, 'policy.access.resources.agents.add=["nobody-there"]', "--text")
     assert added.code == 0, "a warning refuses nothing"
     assert added.out.splitlines()[-2:] == [
@@ -146,7 +146,7 @@ def test_a_warning_is_told_by_save_show_and_set_and_its_command_mends_it(ask, sl
 
 
 @pytest.mark.full
-def test_edit_saves_what_the_editor_wrote_and_removes_its_file(ask, slowly: str, tmp_path: Path) -> None:
+def test_edit_saves_the_edited_document_and_removes_its_file(ask, slowly: str, tmp_path: Path) -> None:
     change = editor(tmp_path, "sed -i 's/steps: 150/steps: 7/' \"$1\"", f'echo "$1" > {tmp_path}/place')
     done = ask("agents", "edit", slowly, "--yes", EDITOR="false", VISUAL=change)
     assert (done.code, done.json["config"]["steps"]) == (0, 7)
@@ -156,7 +156,7 @@ def test_edit_saves_what_the_editor_wrote_and_removes_its_file(ask, slowly: str,
 
 
 @pytest.mark.full
-def test_edit_keeps_the_file_when_it_is_refused(ask, slowly: str, tmp_path: Path) -> None:
+def test_a_refused_edit_keeps_the_file(ask, slowly: str, tmp_path: Path) -> None:
     change = editor(tmp_path, "sed -i 's/steps: 150/steps: many/' \"$1\"", f'echo "$1" > {tmp_path}/place')
     refused = ask("agents", "edit", slowly, "--yes", EDITOR=change)
     assert refused.code == 4

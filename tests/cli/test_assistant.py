@@ -1,4 +1,4 @@
-"""The agent that comes with the host answers with the built-in model, or with the one that the environment names."""
+"""The agent of the host answers with the built-in model, or with the model of the environment."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def messages_of(lines: list[Any]) -> list[dict[str, Any]]:
     return [line["data"]["message"] for line in lines if line["type"] == "message.completed"]
 
 
-def test_without_a_model_of_its_own_a_host_answers_with_the_built_in_one(host, bollard) -> None:
+def test_without_a_configured_model_the_demo_model_answers(host, bollard) -> None:
     done = bollard("chat", "--json", "--agent", "assistant", "--message", "hello", **host.variables)
     assert done.code == 0, done.err
     (said,) = messages_of(done.lines)
@@ -44,7 +44,7 @@ def test_without_a_model_of_its_own_a_host_answers_with_the_built_in_one(host, b
     assert said["metadata"]["model"] == "default"
 
 
-def test_the_model_that_the_environment_names_answers_and_its_key_is_shown_nowhere(
+def test_the_model_of_the_environment_answers_and_its_key_is_shown_nowhere(
     connected: RunningHost, bollard, own_provider: RunningProvider
 ) -> None:
     own_provider.reset()
@@ -61,7 +61,7 @@ def test_the_model_that_the_environment_names_answers_and_its_key_is_shown_nowhe
     assert KEY not in shown
 
 
-def test_with_a_real_model_a_chat_talks_to_the_assistant_and_says_why(
+def test_with_a_real_model_a_chat_uses_the_assistant_and_gives_the_reason(
     connected: RunningHost, bollard, own_provider: RunningProvider
 ) -> None:
     own_provider.reset()
@@ -73,7 +73,7 @@ def test_with_a_real_model_a_chat_talks_to_the_assistant_and_says_why(
     assert len(own_provider.bodies("/chat/completions")) == 1
 
 
-def test_with_that_model_the_assistant_calls_a_tool_and_cites_a_document(
+def test_with_a_real_model_the_assistant_calls_a_tool_and_cites_a_document(
     connected: RunningHost, bollard, write, own_provider: RunningProvider
 ) -> None:
     def done(*arguments: str, stdin: str = "") -> Any:

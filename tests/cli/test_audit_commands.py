@@ -27,7 +27,7 @@ def stopped(new_host, bollard, tmp_path):
     return host.data, run["run_id"]
 
 
-def test_a_log_is_verified_one_byte_is_found_and_a_run_is_proved_to_a_stranger(stopped, bollard, tmp_path):
+def test_a_log_verifies_one_changed_byte_is_found_and_a_run_is_proved_by_public_key(stopped, bollard, tmp_path):
     data, run_id = stopped
     well = bollard("audit", "verify", "--data", str(data), "--text")
     assert well.code == 0, well.out

@@ -33,7 +33,7 @@ def shown(table) -> str:
     return captured.get()
 
 
-def test_the_reason_for_a_denied_capability_is_in_the_readers_language(ask) -> None:
+def test_the_reason_for_a_denied_capability_is_in_the_chosen_language(ask) -> None:
     asked = ("capabilities", "explain", "echo", "mcp:nowhere/x", "--text")
     told = ask(*asked).out
     assert told.startswith("mcp:nowhere/x: cannot be called (unauthorized)\n  manifest: ")
@@ -42,7 +42,7 @@ def test_the_reason_for_a_denied_capability_is_in_the_readers_language(ask) -> N
     assert (item["id"], item["present"], item["code"]) == ("mcp:nowhere/x", False, "unauthorized")
 
 
-def test_what_an_agent_asks_for_is_gone_through(ask) -> None:
+def test_explain_lists_every_requested_capability(ask) -> None:
     agent = ask("agents", "new", "wisher", "--runner", "echo").json
     agent["policy"].setdefault("access", {})["resources"] = {"tools": {"add": ["mcp:nowhere/x"]}}
     ask("agents", "save", "-", stdin=json.dumps(agent))
@@ -52,7 +52,7 @@ def test_what_an_agent_asks_for_is_gone_through(ask) -> None:
     assert ask("capabilities", "explain", "echo", "--text").out == "Agent echo requests no capabilities.\n"
 
 
-def test_an_agent_that_is_not_there_is_said_to_be_not_there(ask) -> None:
+def test_an_absent_agent_is_reported_as_not_found(ask) -> None:
     gone = ask("capabilities", "explain", "nobody", "--text")
     assert gone.err == "bollard: the host says: there is no such agent\nhint: `bollard agents` lists them\n"
 
@@ -73,7 +73,7 @@ def test_offered_capabilities_show_their_risk_and_absent_ones_the_reason() -> No
     assert "读取私密数据" in shown(table_of("capabilities", OFFERED, [ADD], load_text("zh_Hans")))
 
 
-def test_a_yes_has_its_name_and_a_no_its_reason() -> None:
+def test_a_present_capability_has_its_name_and_an_absent_one_its_reason() -> None:
     text = load_text("en_US")
     yes = {**ADD, "present": True, "operations": ["tools.call"], "reasons": [{"layer": "policy", "text": "It may."}]}
     skill = {"id": "skill:report", "present": True, "operations": ["skills.use"], "reasons": []}

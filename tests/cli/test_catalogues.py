@@ -1,4 +1,4 @@
-"""Every sentence is in the catalogue of every language, and nowhere else."""
+"""Every sentence is in the catalogue of every language, and in no other place."""
 
 import ast
 import json
@@ -72,7 +72,7 @@ def test_every_language_has_the_same_keys() -> None:
 
 
 @pytest.mark.parametrize("folder", [*LANGUAGES, "zh_Hans/problems", "zh_Hans/reasons"])
-def test_no_key_stands_twice_in_a_language(folder: str) -> None:
+def test_no_key_is_duplicated_in_a_language(folder: str) -> None:
     """The later one would hide the other."""
     lines = [line for path in (FOLDER / "text" / folder).glob("*.json") for line in path.read_text("utf-8").split("\n")]
     keys = [line.split('"')[1] for line in lines if line.startswith("  ")]
@@ -97,7 +97,7 @@ def test_an_error_of_the_host_is_found_by_code_and_reason() -> None:
     assert english.host_error(*fault) == fault[2:]
 
 
-def test_an_error_without_a_text_is_shown_after_the_meaning_of_its_code() -> None:
+def test_an_error_without_a_text_follows_the_meaning_of_its_code() -> None:
     chinese, english = load_text("zh_Hans"), load_text("en_US")
     sentences = ("a new sentence", "do another thing")
     for details in ({}, {"reason": "of_a_newer_host"}, {"reason": "plugin_limit", "other": "details"}):
@@ -127,7 +127,7 @@ def test_a_chinese_sentence_is_chinese_unless_it_has_no_words(key: str) -> None:
         assert re.search(r"[\u4e00-\u9fff]", CHINESE[key])
 
 
-def test_the_loaders_rules_read_the_same_here_as_there() -> None:
+def test_the_loader_rules_match_their_source() -> None:
     assert {rule: ENGLISH[f"rule.{rule}"] for rule in RULES} == dict(RULES)
 
 
@@ -144,7 +144,7 @@ def test_every_key_is_used() -> None:
 
 
 def _made_keys() -> set[str]:
-    """The keys that are made from the names of groups and commands: help texts, and what was deleted."""
+    """The keys derived from the names of groups and commands: help texts, and deletions."""
     apps: dict[str, Any] = {name: get_command(load(entry)) for name, entry in COMMANDS.items()}
     made = {each.help for app in apps.values() for each in (app, *getattr(app, "commands", {}).values())}
     for name, app in apps.items():
@@ -171,7 +171,7 @@ SPEAKING = {"print", "write", "note", "out", "echo", "_aside", "_say", "_dim", "
 
 
 @for_each("source", SOURCES, ids=lambda path: path.stem)
-def test_a_module_says_nothing_that_is_not_in_the_catalogue(source: Path) -> None:
+def test_a_module_prints_only_texts_of_the_catalogue(source: Path) -> None:
     said: list[str] = []
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
@@ -184,7 +184,7 @@ def test_a_module_says_nothing_that_is_not_in_the_catalogue(source: Path) -> Non
 
 
 def _pieces(argument: ast.expr) -> list[str]:
-    """The words that stand in an argument itself, not in what it calls."""
+    """The words in an argument itself, not in its calls."""
     if isinstance(argument, ast.Constant):
         return [argument.value] if isinstance(argument.value, str) else []
     if isinstance(argument, ast.JoinedStr):
@@ -195,7 +195,7 @@ def _pieces(argument: ast.expr) -> list[str]:
 
 
 class Marked:
-    """A catalogue whose sentences show where they came from."""
+    """A catalogue whose sentences show their origin."""
 
     def __init__(self) -> None:
         self.language = "en_US"

@@ -30,7 +30,7 @@ def test_a_channel_is_saved_listed_shown_and_deleted(ask) -> None:
     assert gone.err == "bollard: the host says: there is no such channel\nhint: `bollard channels` lists them\n"
 
 
-def test_an_answer_that_could_not_be_sent_is_listed_with_the_reason(ask, bollard) -> None:
+def test_an_undelivered_answer_is_listed_with_the_reason(ask, bollard) -> None:
     agent = ask("agents", "new", "teller", "--runner", "echo").json
     agent["policy"]["delivery"] = {"target": "nowhere:ops"}
     ask("agents", "save", "-", stdin=json.dumps(agent))
@@ -42,7 +42,7 @@ def test_an_answer_that_could_not_be_sent_is_listed_with_the_reason(ask, bollard
     ask("agents", "delete", "teller")
 
 
-def test_an_event_that_led_to_no_run_is_kept_and_shown_with_the_reason(ask) -> None:
+def test_an_event_without_a_run_is_stored_and_shown_with_the_reason(ask) -> None:
     posted = ask("events", "post", "--type", "thing.happened", "--id", "lost-1", "--data", '{"n": 1}', "--text").out
     assert "is saved but started no run: no binding matches this event\nhint: `bollard resolve`" in posted
     event = posted.split()[1]

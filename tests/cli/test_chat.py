@@ -24,7 +24,7 @@ def test_each_line_of_a_pipe_is_a_message_and_each_record_a_json_line(bollard, h
         assert [line["seq"] for line in records] == list(range(1, len(records) + 1))
 
 
-def test_a_pipe_has_the_answers_alone(bollard, host) -> None:
+def test_a_pipe_gets_only_the_answers(bollard, host) -> None:
     done = bollard("chat", stdin="count 3\nhello\n", **host.variables)
 
     assert (done.code, done.err) == (0, "")
@@ -33,7 +33,7 @@ def test_a_pipe_has_the_answers_alone(bollard, host) -> None:
     assert said.startswith("Hello! 你好！ You said: hello.")
 
 
-def test_verbose_has_the_rest_on_stderr(bollard, host) -> None:
+def test_verbose_prints_the_rest_to_stderr(bollard, host) -> None:
     done = bollard("chat", "--verbose", "--message", "count 3", **host.variables)
 
     assert (done.code, done.out) == (0, "1 2 3 \n")
@@ -54,7 +54,7 @@ def test_a_failed_run_is_shown_with_a_hint(bollard, host) -> None:
     )
 
 
-def test_it_speaks_chinese(bollard, host) -> None:
+def test_the_chat_supports_chinese(bollard, host) -> None:
     done = bollard("chat", "--text", "--message", "失败", BOLLARD_LANG="zh_Hans", **host.variables)
 
     assert done.err.startswith("  失败 · ")
@@ -71,7 +71,7 @@ def test_messages_of_one_chat_share_a_conversation(bollard, host) -> None:
     assert len([run for run in runs if run.get("conversation_id") == "of-this-test"]) == 2
 
 
-def test_an_agent_that_is_not_there_is_refused_with_those_that_are(bollard, host) -> None:
+def test_an_absent_agent_is_refused_with_the_existing_ones(bollard, host) -> None:
     done = bollard("chat", "--agent", "nobody", "--message", "hi", **host.variables)
 
     assert (done.code, done.out) == (2, "")
@@ -81,7 +81,7 @@ def test_an_agent_that_is_not_there_is_refused_with_those_that_are(bollard, host
     )
 
 
-def test_an_agent_whose_runner_is_gone_is_not_called_unknown(bollard, new_host, write) -> None:
+def test_an_agent_without_its_runner_is_not_reported_as_unknown(bollard, new_host, write) -> None:
     lines = (
         "from bollard.sdk import RunContext, runner",
         "@runner(label='Brief')",
@@ -131,7 +131,7 @@ def test_a_conversation_on_a_terminal(screen, host) -> None:
     assert "›" not in shell.text.partition("You said: hello")[2]  # nothing of the input line is left
 
 
-def test_text_appears_while_the_run_goes_on_and_ctrl_c_stops_it(screen, bollard, host) -> None:
+def test_text_appears_during_the_run_and_ctrl_c_cancels_it(screen, bollard, host) -> None:
     shell = screen("chat", "--conversation", "to-be-stopped", **host.variables)
     shell.expect("^›")
     shell.send("slow\n")
@@ -151,7 +151,7 @@ def test_text_appears_while_the_run_goes_on_and_ctrl_c_stops_it(screen, bollard,
     assert [run["conversation_id"] for run in stopped].count("to-be-stopped") == 1
 
 
-def test_a_second_ctrl_c_leaves(screen, new_host, write) -> None:
+def test_a_second_ctrl_c_exits(screen, new_host, write) -> None:
     host = new_host()
     stubborn = write(
         "stubborn.py",
@@ -208,7 +208,7 @@ def test_a_line_typed_during_a_run_that_can_be_steered_joins_it(screen, steady_h
     assert shell.end() == 0
 
 
-def test_a_line_that_the_run_did_not_read_is_answered_once_by_a_run_of_its_own(screen, bollard, steady_host) -> None:
+def test_an_unread_line_is_answered_once_by_its_own_run(screen, bollard, steady_host) -> None:
     shell = screen("chat", "--agent", "deaf", "--conversation", "unread", **steady_host.variables)
     shell.expect("^›")
     shell.send("wait\n")
@@ -247,7 +247,7 @@ def test_stopping_a_run_drops_its_steering_messages(screen, bollard, steady_host
     assert [run["status"] for run in runs if run["conversation_id"] == "stopped"] == ["cancelled"]
 
 
-def test_stopping_a_run_stops_what_the_host_had_queued_behind_it_too(screen, bollard, steady_host) -> None:
+def test_stopping_a_run_also_cancels_the_runs_queued_behind_it(screen, bollard, steady_host) -> None:
     shell = screen("chat", "--agent", "deaf", "--conversation", "behind", **steady_host.variables)
     shell.expect("^›")
     shell.send("wait\n")
@@ -284,7 +284,7 @@ def test_a_revocation_is_shown_to_readers_of_the_run(screen, bollard, ada, stead
     run.end()
 
 
-def test_a_host_that_is_killed_and_comes_back_ends_the_run_in_the_same_chat(screen, new_host) -> None:
+def test_a_killed_and_restarted_host_ends_the_run_in_the_same_chat(screen, new_host) -> None:
     host = new_host().start()
     shell = screen("chat", **host.variables)
     shell.expect("^›")
@@ -325,7 +325,7 @@ def test_a_stream_read_before_and_after_a_kill_has_no_holes(started, new_host) -
             place = line["seq"]
 
 
-def test_without_a_host_it_says_so_at_once(bollard) -> None:
+def test_without_a_host_the_command_fails_at_once(bollard) -> None:
     done = bollard("chat", "--url", "http://127.0.0.1:1", "--token", "x", "--message", "hi")
 
     assert (done.code, done.out) == (4, "")

@@ -41,7 +41,7 @@ def test_with_a_model_the_default_agent_is_the_assistant() -> None:
     )
 
 
-def test_without_a_model_it_is_the_demo() -> None:
+def test_without_a_model_the_default_agent_is_the_demo() -> None:
     assert chosen("assistant", "demo") == AgentChoice(agent="demo", reason="chat.because_demo")
 
 
@@ -50,17 +50,17 @@ def test_an_assistant_that_is_starting_is_waited_for() -> None:
     assert chosen("demo", model="qwen") == AgentChoice(agent="demo", reason="chat.because_no_assistant")
 
 
-def test_an_agent_that_was_asked_for_needs_no_reason() -> None:
+def test_a_requested_agent_needs_no_reason() -> None:
     assert chosen("demo", "echo", asked="echo", model="qwen") == AgentChoice(agent="echo")
     assert chosen("demo", asked="echo") is None
 
 
-def test_the_only_agent_is_the_default_and_two_others_are_none() -> None:
+def test_the_only_agent_is_the_default_and_of_two_others_none() -> None:
     assert chosen("mine") == AgentChoice(agent="mine", reason="chat.because_only")
     assert chosen("mine", "yours") is None
 
 
-def test_the_built_in_model_and_one_that_embeds_are_no_real_models() -> None:
+def test_the_demo_model_and_embedding_models_are_not_real_models() -> None:
     demo = {"model_id": "demo", "style": "demo", "model_type": "llm", "is_default": True}
     embeds = {"model_id": "e", "style": "openai-embeddings", "model_type": "embedding", "is_default": True}
     spare = {"model_id": "s", "style": "openai-chat", "model_type": "llm", "is_default": False}
@@ -68,7 +68,7 @@ def test_the_built_in_model_and_one_that_embeds_are_no_real_models() -> None:
     assert real_model([embeds, {**spare, "is_default": True}]) == "s"
 
 
-def test_a_choice_is_named_or_numbered() -> None:
+def test_a_choice_is_given_by_name_or_number() -> None:
     assert choice_of("2", ["red", "blue"]) == "blue"
     assert choice_of("2", ["1", "2", "3"]) == "2"
     assert choice_of("3", ["red", "blue"]) == "3"
@@ -76,12 +76,12 @@ def test_a_choice_is_named_or_numbered() -> None:
     assert choice_of("1", []) == "1"
 
 
-def test_a_typed_message_is_shown_with_its_lines_set_in() -> None:
+def test_a_typed_message_is_shown_with_indented_lines() -> None:
     plain = Styles(attributes=False, colours=False)
     assert typed_lines("one two\n三四五", 8, plain) == ["› one", "  two", "  三四五"]
 
 
-def test_the_history_is_read_by_its_owner_alone_and_keeps_lines_together(tmp_path) -> None:
+def test_the_history_is_private_to_its_owner_and_keeps_lines_together(tmp_path) -> None:
     path = history_path({"XDG_STATE_HOME": str(tmp_path / "state")})
     file = HistoryFile(path)
     assert file.read() == []
@@ -100,7 +100,7 @@ def test_the_history_is_bounded_and_survives_a_damaged_line(tmp_path) -> None:
     assert len(path.read_text().splitlines()) == HISTORY_ENTRIES
 
 
-def test_a_history_that_cannot_be_written_is_no_error(tmp_path) -> None:
+def test_an_unwritable_history_is_not_an_error(tmp_path) -> None:
     (tmp_path / "state").write_text("a file")
     file = HistoryFile(history_path({"XDG_STATE_HOME": str(tmp_path / "state")}))
     file.add("one")

@@ -44,7 +44,7 @@ def clerk(bollard, host):
 
 
 @pytest.mark.smoke
-def test_what_is_typed_while_text_streams_never_mixes_with_it(screen, host, clerk) -> None:
+def test_typed_text_never_mixes_with_streamed_text(screen, host, clerk) -> None:
     shell = screen("chat", "--agent", clerk("brisk", pause_s=0.05), **host.variables)
     shell.expect("^›")
     shell.send("slow\n")
@@ -64,7 +64,7 @@ def test_what_is_typed_while_text_streams_never_mixes_with_it(screen, host, cler
     assert shell.end() == 0
 
 
-def test_a_sign_shows_that_the_run_works_until_its_first_words(screen, steady_host, write, bollard) -> None:
+def test_a_sign_shows_the_working_run_until_its_first_words(screen, steady_host, write, bollard) -> None:
     silent = write(
         "silent.py",
         """
@@ -137,7 +137,7 @@ def test_attached_content_is_opened_before_a_call_is_allowed(screen, bollard, ho
     assert bollard("approvals", "show", approval, **host.variables).json["inspected"] is True
 
 
-def test_a_message_that_is_being_typed_does_not_decide(screen, bollard, host, clerk) -> None:
+def test_a_message_being_typed_does_not_decide(screen, bollard, host, clerk) -> None:
     """The letters go to the message; the question waits for a pause and gives the draft back."""
     shell = screen("chat", "--agent", clerk("typing", "always"), **host.variables)
     shell.expect("^›")
@@ -152,7 +152,7 @@ def test_a_message_that_is_being_typed_does_not_decide(screen, bollard, host, cl
     shell.expect(r"^› yy$")
 
 
-def test_a_key_that_is_pressed_twice_decides_one_approval(screen, bollard, host, write) -> None:
+def test_a_key_pressed_twice_decides_one_approval(screen, bollard, host, write) -> None:
     """The second question waits for a pause, so that its call is read before a key decides it."""
     both = write(
         "both.py",
@@ -186,7 +186,7 @@ def test_a_key_that_is_pressed_twice_decides_one_approval(screen, bollard, host,
     assert bollard("agents", "delete", "twice", **host.variables).code == 0
 
 
-def test_an_approval_that_is_decided_elsewhere_takes_its_question_away(screen, bollard, host, clerk) -> None:
+def test_an_approval_decided_elsewhere_removes_its_prompt(screen, bollard, host, clerk) -> None:
     shell = screen("chat", "--agent", clerk("elsewhere", "always"), **host.variables)
     shell.expect("^›")
     shell.send(CALCULATE)
@@ -198,7 +198,7 @@ def test_an_approval_that_is_decided_elsewhere_takes_its_question_away(screen, b
     assert "Allow this call?" not in shell.text
 
 
-def test_a_token_that_may_not_decide_learns_which_right_is_missing(screen, bollard, host, clerk) -> None:
+def test_a_token_without_the_right_to_decide_learns_the_missing_right(screen, bollard, host, clerk) -> None:
     """Without the right to read approvals at once, with it at the decision. An approver decides in both cases."""
     agent, rights = clerk("guarded", "always"), ["runs.create", "runs.read", "runs.control", "agents.read"]
     for further, missing in ([], "approvals.read"), (["approvals.read"], "approvals.decide"):
@@ -220,7 +220,7 @@ def test_a_token_that_may_not_decide_learns_which_right_is_missing(screen, bolla
         assert bollard("keys", "delete", key["key_id"], **host.variables).code == 0
 
 
-def test_ctrl_c_stops_a_run_that_waits_for_an_approval(screen, host, clerk) -> None:
+def test_ctrl_c_cancels_a_run_that_waits_for_an_approval(screen, host, clerk) -> None:
     shell = screen("chat", "--agent", clerk("stopped", "always"), **host.variables)
     shell.expect("^›")
     shell.send(CALCULATE)
@@ -235,7 +235,7 @@ def test_ctrl_c_stops_a_run_that_waits_for_an_approval(screen, host, clerk) -> N
 
 
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
-def test_a_terminated_chat_gives_the_terminal_back(terminal, host, kind: str) -> None:
+def test_a_terminated_chat_restores_the_terminal(terminal, host, kind: str) -> None:
     """Also during an answer, when no line is read."""
     shell = terminal("chat", "--agent", "demo", TERM=kind, **host.variables)
     before = shell.modes
@@ -291,7 +291,7 @@ def test_two_lines_answer_two_questions(screen, bollard, host, write) -> None:
     assert bollard("agents", "delete", "pair-asks", **host.variables).code == 0
 
 
-def test_commands(screen, bollard, host) -> None:
+def test_the_chat_commands_work(screen, bollard, host) -> None:
     shell = screen("chat", "--agent", "echo", **host.variables)
     shell.expect("^›")
     shell.send("/help\n")
@@ -339,7 +339,7 @@ def test_messages_are_searched(screen, bollard, host) -> None:
     shell.expect("the search text has no word")
 
 
-def test_a_message_of_several_lines_and_the_history(screen, host, tmp_path: Path) -> None:
+def test_a_message_may_have_several_lines_and_enters_the_history(screen, host, tmp_path: Path) -> None:
     shell = screen("chat", "--agent", "echo", **host.variables)
     shell.expect("^›")
     shell.send(f"one{ALT_ENTER}two\\\r")
@@ -356,7 +356,7 @@ def test_a_message_of_several_lines_and_the_history(screen, host, tmp_path: Path
     again.expect(r"^› one\n  two\n  three$")
 
 
-def test_sixty_columns_in_chinese(screen, host) -> None:
+def test_a_chinese_chat_fits_sixty_columns(screen, host) -> None:
     shell = screen("chat", columns=60, COLUMNS="60", BOLLARD_LANG="zh_Hans", **host.variables)
     shell.expect("默认智能体：尚未配置模型")
     shell.send("慢\n")

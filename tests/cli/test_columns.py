@@ -19,16 +19,16 @@ def test_a_closing_mark_does_not_begin_a_line() -> None:
     assert wrap("插件文。件夹", 6) == ["插件文。", "件夹"]
 
 
-def test_a_closing_mark_that_does_not_fit_takes_the_character_before_it_along() -> None:
+def test_an_overflowing_closing_mark_moves_with_the_character_before_it() -> None:
     text = "插件文。件夹"
     assert [text[start:end] for start, end in line_slices(text, 6)] == ["插件", "文。件", "夹"]
 
 
-def test_a_word_longer_than_a_line_stands_alone() -> None:
+def test_a_word_longer_than_a_line_has_its_own_line() -> None:
     assert wrap("a looooooong b", 6) == ["a", "looooooong", "b"]
 
 
-def test_nothing_is_one_empty_line() -> None:
+def test_an_empty_text_is_one_empty_line() -> None:
     assert wrap("", 10) == [""]
 
 
@@ -41,6 +41,6 @@ def test_control_characters_never_reach_the_terminal() -> None:
     assert printable("a\x1b[31mb\x07\x9bc\td\n") == "a\ufffd[31mb\ufffd\ufffdc\td\n"
 
 
-def test_a_long_line_is_cut_and_said_to_be_cut() -> None:
+def test_a_long_line_is_shortened_with_an_ellipsis() -> None:
     assert shorten("one\ntwo   three", 100) == "one two three"
     assert shorten("abcdef", 4) == "abc…"

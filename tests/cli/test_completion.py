@@ -35,7 +35,7 @@ def test_a_word_is_completed(bollard, shell: str, line: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("shell", "mark"), [("bash", "complete -o default"), ("zsh", "#compdef"), ("fish", "complete -")]
 )
-def test_every_shell_gets_a_script_of_its_own(bollard, shell: str, mark: str) -> None:
+def test_every_shell_gets_its_own_script(bollard, shell: str, mark: str) -> None:
     done = bollard("--show-completion", shell, **CHOSEN)
     assert (done.code, done.err) == (0, "")
     assert mark in done.out

@@ -1,4 +1,4 @@
-"""A command whose address leads elsewhere says what is there, and what to do."""
+"""A command with the address of another server reports that server, and the remedy."""
 
 import http.server
 import socketserver
@@ -77,7 +77,7 @@ def told(bollard: Callable[..., Any], url: str, **variables: str) -> list[str]:
     return done.err.splitlines()
 
 
-def test_a_port_without_tls_is_named_with_the_address_that_works(bollard, serve: Serve) -> None:
+def test_a_port_without_tls_is_reported_with_the_working_address(bollard, serve: Serve) -> None:
     port = serve(_Page)
     assert told(bollard, f"https://{_HERE}:{port}") == [
         f"bollard: https://{_HERE}:{port} does not speak TLS",
@@ -85,7 +85,7 @@ def test_a_port_without_tls_is_named_with_the_address_that_works(bollard, serve:
     ]
 
 
-def test_a_port_with_tls_is_named_with_the_address_that_works(bollard, serve: Serve, tmp_path: Path) -> None:
+def test_a_port_with_tls_is_reported_with_the_working_address(bollard, serve: Serve, tmp_path: Path) -> None:
     port = serve(_Page, self_signed(tmp_path, _HERE))
     assert told(bollard, f"http://{_HERE}:{port}") == [
         f"bollard: http://{_HERE}:{port} answers only over TLS",
@@ -94,7 +94,7 @@ def test_a_port_with_tls_is_named_with_the_address_that_works(bollard, serve: Se
 
 
 @pytest.mark.full
-def test_a_certificate_that_is_not_accepted_is_told_with_its_remedy(bollard, serve: Serve, tmp_path: Path) -> None:
+def test_an_untrusted_certificate_is_reported_with_its_remedy(bollard, serve: Serve, tmp_path: Path) -> None:
     files = self_signed(tmp_path, _HERE)
     port = serve(_Page, files)
     unknown = told(bollard, f"https://{_HERE}:{port}")
@@ -111,7 +111,7 @@ def test_a_certificate_that_is_not_accepted_is_told_with_its_remedy(bollard, ser
 
 
 @pytest.mark.full
-def test_a_port_that_is_not_a_host_is_told_as_such(bollard, serve: Serve) -> None:
+def test_a_port_of_another_server_is_reported_as_such(bollard, serve: Serve) -> None:
     page, greeting, silent = (f"http://{_HERE}:{serve(handler)}" for handler in (_Page, _Greeting, _Silent))
     assert told(bollard, page)[0] == f"bollard: {page} is not a Bollard host: it answers HTTP 200 text/html"
     for status in (401, 404):  # a login page of something else is not a rejected token

@@ -38,7 +38,7 @@ def test_a_host_that_moves_to_another_port_keeps_its_token(credentials: Credenti
     assert credentials.token_for(ONE.address) is None
 
 
-def test_two_hosts_that_take_turns_at_an_address_keep_their_tokens(credentials: Credentials) -> None:
+def test_two_hosts_that_alternate_at_an_address_keep_their_tokens(credentials: Credentials) -> None:
     credentials.save(ONE)
     credentials.save(Credential(address=ONE.address, data="/b", token="token-2"))
     assert credentials.token_for(ONE.address) == "token-2"
@@ -48,7 +48,7 @@ def test_two_hosts_that_take_turns_at_an_address_keep_their_tokens(credentials: 
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"hosts": [{"address": 1}]}', '{"hosts": 3}', "\ud800"])
-def test_a_file_that_cannot_be_read_counts_as_empty(credentials: Credentials, content: str) -> None:
+def test_an_unreadable_file_counts_as_empty(credentials: Credentials, content: str) -> None:
     credentials.path.parent.mkdir(parents=True)
     credentials.path.write_bytes(content.encode("utf-8", "surrogatepass"))
     assert credentials.token_for(ONE.address) is None
@@ -56,7 +56,7 @@ def test_a_file_that_cannot_be_read_counts_as_empty(credentials: Credentials, co
     assert credentials.token_for(ONE.address) == "token-1"
 
 
-def test_the_place_follows_the_environment() -> None:
+def test_the_path_follows_the_environment() -> None:
     assert credentials_path({"XDG_CONFIG_HOME": "/c"}) == Path("/c/bollard/credentials.json")
     assert credentials_path({"HOME": "/h"}) == Path("/h/.config/bollard/credentials.json")
     assert credentials_path({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}) == Path(
@@ -64,7 +64,7 @@ def test_the_place_follows_the_environment() -> None:
     )
 
 
-def test_a_session_stands_over_the_hosts_own_token_until_it_ends(credentials: Credentials) -> None:
+def test_a_session_overrides_the_token_of_the_host_until_it_ends(credentials: Credentials) -> None:
     credentials.save(ONE)
     credentials.begin_session(ONE.address, "session-1")
     credentials.begin_session(ONE.address, "session-2")
@@ -79,7 +79,7 @@ def test_a_session_stands_over_the_hosts_own_token_until_it_ends(credentials: Cr
     assert credentials.session_for(TWO.address) == "session-3"
 
 
-def test_a_session_of_a_host_that_is_another_one_now_is_forgotten(credentials: Credentials) -> None:
+def test_a_session_of_a_replaced_host_is_forgotten(credentials: Credentials) -> None:
     credentials.save(ONE)
     credentials.begin_session(ONE.address, "session-1")
     credentials.save(Credential(address=ONE.address, data="/b", token="token-2"))

@@ -13,7 +13,7 @@ from bollard.cli.operate.data_lock import DataLock
 NOBODY = 65534
 
 
-def test_a_directory_that_is_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
+def test_a_directory_open_to_others_is_made_private(tmp_path: Path) -> None:
     for mode in (0o777, 0o755, 0o750, 0o2770, 0o701):
         tmp_path.chmod(mode)
         DataLock.take(tmp_path).close()

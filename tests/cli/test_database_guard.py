@@ -40,7 +40,7 @@ def database() -> Iterator[str]:
     pytest.fail("no PostgreSQL server answers", pytrace=False)
 
 
-def test_a_database_that_a_host_writes_to_is_refused_to_everybody_else(
+def test_a_database_in_use_by_a_host_is_refused_to_every_other_command(
     database, new_host, bollard, started, tmp_path
 ) -> None:
     host = new_host().start("--database", database)

@@ -1,4 +1,4 @@
-"""`bollard doctor`: each condition is made for real, and found, explained and mended by what it says."""
+"""`bollard doctor`: each condition is real, and found, explained and resolved by its advice."""
 
 import json
 import os
@@ -43,7 +43,7 @@ NOTES = {
     "files_low",
     "only_demo",
 }
-"""What may be said of any machine."""
+"""Findings that may occur on any machine."""
 
 CRASHES = """
 import os
@@ -90,7 +90,7 @@ def well() -> Facts:
 
 @pytest.fixture
 def ask(bollard, tmp_path):
-    """Run the doctor on a data directory of its own; what it found, by check."""
+    """Run the doctor on a separate data directory; returns its findings by check."""
 
     def run(*arguments: str, data: Path | None = None, **variables: str):
         chosen = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "BOLLARD_PORT": "1", **variables}
@@ -122,7 +122,7 @@ def found(facts: Facts) -> dict[str, str]:
     return {finding.check: finding.severity for finding in examine(facts)}
 
 
-def test_a_host_that_is_well_gets_a_word_about_its_sandbox_and_nothing_else(well):
+def test_a_healthy_host_gets_only_the_note_about_its_sandbox(well):
     assert found(well) == {"not_running": "note", "sandbox": "note"}
     running = HostFacts(address="http://x", ready=True, version="1", agents=())
     assert found(replace(well, host=running)) == {"sandbox": "note"}
@@ -191,7 +191,7 @@ def test_a_clock_jump_is_reported_in_both_directions(well):
     assert "clock_jump" not in found(replace(well, drift_s=1.0))
 
 
-def test_every_finding_says_what_why_and_how_to_mend_it():
+def test_every_finding_has_a_text_a_reason_and_a_fix():
     said = {key.split(".")[1] for key in read_texts("en_US") if key.startswith("doctor.") and key.count(".") == 2}
     assert len(said) > 20
     for check in said:
@@ -202,7 +202,7 @@ def test_every_finding_says_what_why_and_how_to_mend_it():
 # --- the real conditions ---
 
 
-def test_an_empty_folder_is_well(ask):
+def test_an_empty_folder_is_healthy(ask):
     assert set(ask()) <= NOTES
 
 
@@ -232,7 +232,7 @@ def _answer_nonsense(listener: socket.socket, stop: threading.Event) -> None:
             connection.sendall(b"220 mail.example.org ESMTP\r\n")
 
 
-def test_an_address_that_is_not_of_this_machine_is_found(ask):
+def test_an_address_of_another_machine_is_found(ask):
     told = ask(BOLLARD_HOST="192.0.2.7", BOLLARD_ORIGINS="https://bollard.example.org")
     assert "cannot listen on 192.0.2.7:1" in told["port_refused"]["what"]
 
@@ -242,7 +242,7 @@ def test_a_data_directory_that_is_a_file_is_found(ask, tmp_path):
     assert "data_no_folder" in ask()
 
 
-def test_a_data_directory_that_cannot_be_written_or_looked_into_is_found():
+def test_an_unwritable_or_unreadable_data_directory_is_found():
     program = (
         "import os, sys\n"
         "from bollard.cli.operate.doctor_probes import probe; from bollard.cli.operate.doctor_checks import examine\n"
@@ -277,11 +277,11 @@ def test_a_public_address_of_the_settings_file_is_found(ask, write):
     assert ask()["public_bind"]["fields"]["host"] == "0.0.0.0"
 
 
-def test_settings_that_cannot_work_are_found(ask):
+def test_invalid_settings_are_found(ask):
     assert "workers" in ask(BOLLARD_WORKERS="0")["settings"]["what"]
 
 
-def test_a_database_that_cannot_be_reached_is_found(ask):
+def test_an_unreachable_database_is_found(ask):
     told = ask("--database", "postgresql://postgres@127.0.0.1:1/nothing")
     assert "PostgreSQL" in told["store_unreachable"]["what"]
 
@@ -294,7 +294,7 @@ def test_an_older_schema_is_a_note_and_a_newer_one_a_problem(ask, past, bollard)
     assert "9999" in ask()["schema_newer"]["what"]
 
 
-def test_a_key_that_others_can_read_is_found(ask, past):
+def test_a_key_readable_by_others_is_found(ask, past):
     (past / "keys").mkdir()
     key = past / "keys" / "admin-token.sha256"
     key.write_text("x")
@@ -304,7 +304,7 @@ def test_a_key_that_others_can_read_is_found(ask, past):
     assert "key_readable" not in ask()
 
 
-def test_a_log_that_was_changed_is_found(ask, past):
+def test_a_changed_log_is_found(ask, past):
     assert "chain_broken" not in ask()
     with sqlite3.connect(past / "bollard.db") as connection:
         connection.execute("UPDATE records SET data = X'7b7d' WHERE id = (SELECT max(id) FROM records)")
@@ -319,10 +319,10 @@ def test_a_record_of_the_future_is_found(ask, past):
     connection.close()
     told = ask()
     assert int(told["record_future"]["fields"]["seconds"]) > 3500
-    assert "chain_broken" in told  # the time is part of what was signed
+    assert "chain_broken" in told  # the time is part of the signed data
 
 
-def test_a_disk_that_is_nearly_full_is_found(tmp_path):
+def test_a_nearly_full_disk_is_found(tmp_path):
     if shutil.which("unshare") is None:
         pytest.skip("unshare is missing: it gives the doctor a small disk")
     (tmp_path / "data").mkdir()
@@ -336,7 +336,7 @@ def test_a_disk_that_is_nearly_full_is_found(tmp_path):
     assert '"disk_full"' in done.stdout
 
 
-def test_few_open_files_are_found(tmp_path):
+def test_a_low_limit_of_open_files_is_found(tmp_path):
     command = ["sh", "-c", 'ulimit -n 300 && exec "$1" doctor --data nowhere', "sh", BOLLARD]
     environment = {**os.environ, "BOLLARD_PORT": "1", "XDG_CONFIG_HOME": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
@@ -344,7 +344,7 @@ def test_few_open_files_are_found(tmp_path):
     assert done.returncode == 0, "a warning fails nothing"
 
 
-def test_a_running_host_is_asked_and_is_well(host, bollard):
+def test_a_running_host_is_checked_and_healthy(host, bollard):
     done = bollard("doctor", "--data", str(host.data), **host.variables)
     assert done.code == 0, done.out
     assert done.json["host"] == host.url
@@ -362,7 +362,7 @@ def test_a_host_at_another_port_and_one_with_other_data_are_distinguished(host, 
     assert "port_other_host" in {finding["check"] for finding in other["findings"]}
 
 
-def test_a_clock_that_jumped_since_the_start_is_found(new_host, bollard):
+def test_a_clock_jump_since_the_start_is_found(new_host, bollard):
     host = new_host().start()
     lock = host.data / "lock"
     hour_ago = time.time() - 3600

@@ -1,4 +1,4 @@
-"""A database that somebody edits while its host is stopped: the start refuses it, and names the command that mends."""
+"""A database that is edited while its host is stopped: the start refuses it, and names the repairing command."""
 
 import signal
 import sqlite3
@@ -32,7 +32,7 @@ def edit(host, statement):
     connection.close()
 
 
-def test_a_host_does_not_start_on_rows_that_it_did_not_write(stopped, bollard):
+def test_a_host_does_not_start_on_rows_of_another_writer(stopped, bollard):
     edit(stopped, "UPDATE users SET body = CAST(replace(body, 'operator', 'admin') AS BLOB)")
     refused = bollard("up", "--port", "0", "--data", str(stopped.data))
     assert refused.code == 4

@@ -10,7 +10,7 @@ CONTROLS = [chr(code) for code in (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F
 NAME = "invoice\u202efdp.exe"
 
 
-def test_every_control_is_escaped_and_no_other_character_is() -> None:
+def test_every_control_character_is_escaped_and_no_other_character() -> None:
     for control in CONTROLS:
         assert escaped(f"a{control}b") == f"a\\u{ord(control):04x}b"
         document = json.dumps({"name": f"\\{control}"}, ensure_ascii=False)

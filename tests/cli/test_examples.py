@@ -25,7 +25,7 @@ def examples(tmp_path) -> Path:
         ("support_desk/support_desk.py", ["Support desk", "Refunds money for an order."], ["PC06"]),
     ],
 )
-def test_it_passes_the_check(bollard, examples, path: str, usable: list[str], rules: list[str]) -> None:
+def test_the_example_passes_the_check(bollard, examples, path: str, usable: list[str], rules: list[str]) -> None:
     done = bollard("plugin", "check", f"examples/{path}")
     assert done.code == 0
     assert [finding["rule"] for finding in done.json["findings"]] == rules  # a description would cost a line
@@ -34,7 +34,7 @@ def test_it_passes_the_check(bollard, examples, path: str, usable: list[str], ru
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["steering", "support_desk"])
-def test_the_commands_of_its_readme_work(bollard, examples, name: str) -> None:
+def test_the_commands_of_the_readme_of_the_example_work(bollard, examples, name: str) -> None:
     readme = (examples / name / "README.md").read_text(encoding="utf-8")
     commands = [line.strip().rpartition("| ")[2] for line in readme.splitlines() if line.startswith("    ")]
     assert len(commands) == 3

@@ -1,4 +1,4 @@
-"""A run that fails says which plugin or model failed, how, and which command shows more; each is walked here."""
+"""A failed run names the failed plugin or model, the failure, and the command that shows more; each is tested here."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def told(bollard, host: RunningHost, agent: str, message: str = "hi", **variable
     return error.strip(), hint.strip()
 
 
-def test_a_runner_that_raises_is_found_in_the_log_of_its_plugin(failing: RunningHost, bollard) -> None:
+def test_a_raising_runner_is_found_in_the_log_of_its_plugin(failing: RunningHost, bollard) -> None:
     error, hint = told(bollard, failing, "raises")
     assert error.startswith("failed · runner.error · ValueError: the weather is bad")
     command = re.search(r"`bollard (.*)`", hint)
@@ -65,7 +65,7 @@ def test_a_runner_that_raises_is_found_in_the_log_of_its_plugin(failing: Running
     assert re.search(r"the runner raised · run: run_\w+ · error: ValueError: the weather is bad · at: .*:8 in", logs)
 
 
-def test_a_worker_that_ends_is_found_with_its_exit_code(failing: RunningHost, bollard) -> None:
+def test_a_worker_that_exits_is_found_with_its_exit_code(failing: RunningHost, bollard) -> None:
     error, hint = told(bollard, failing, "exits", BOLLARD_LANG="zh_Hans")
     assert error.startswith("失败 · runner.crashed · 工作进程在运行期间退出 · ")
     assert "`bollard plugin logs local/exits`" in hint
@@ -85,7 +85,7 @@ def test_a_plugin_in_quarantine_is_named_with_the_command_that_ends_it(failing: 
     assert bollard("plugin", "restart", "local/exits", **failing.variables).code == 0
 
 
-def test_a_page_that_must_not_be_fetched_is_told_with_the_setting_that_allows_it(failing: RunningHost, bollard) -> None:
+def test_a_forbidden_page_is_reported_with_the_setting_that_allows_it(failing: RunningHost, bollard) -> None:
     draft = bollard("agents", "new", "fetcher", "--runner", "demo", **failing.variables).json
     draft["policy"] |= {"approval": {"mode": "never"}}
     draft["policy"]["access"]["resources"] = {"tools": {"add": ["tool:builtin/http_fetch"]}}
@@ -98,7 +98,7 @@ def test_a_page_that_must_not_be_fetched_is_told_with_the_setting_that_allows_it
     assert "add 10.0.0.1:9000 to egress_allow, and restart the host" in refused.err
 
 
-def test_a_second_workspace_without_the_default_model_is_told_which_one_it_lacks(failing: RunningHost, bollard) -> None:
+def test_a_second_workspace_without_the_default_model_learns_its_name(failing: RunningHost, bollard) -> None:
     assert bollard("models", "add", "smart", "--style", "demo", **failing.variables).code == 0
     assert bollard("agents", "show", "assistant", **failing.variables).json["warnings"] == []
     assert bollard("workspaces", "add", "second", **failing.variables).code == 0
@@ -112,7 +112,7 @@ def test_a_second_workspace_without_the_default_model_is_told_which_one_it_lacks
     assert "该工作区没有设置 default_model 指定的模型 smart" in shown
 
 
-def test_a_model_that_does_not_answer_is_named_with_its_address(failing: RunningHost, bollard) -> None:
+def test_a_silent_model_is_reported_with_its_address(failing: RunningHost, bollard) -> None:
     address = f"http://127.0.0.1:{free_port()}"
     added = bollard("models", "add", "gone", "--base-url", f"{address}/v1", "--model", "m", **failing.variables)
     assert added.code == 0

@@ -34,7 +34,7 @@ def test_a_file_is_added_listed_shown_and_removed(files: Any, tmp_path: Path) ->
     assert (gone.code, gone.out) == (4, "")
 
 
-def test_a_file_may_be_called_and_typed_otherwise(files: Any, tmp_path: Path) -> None:
+def test_a_file_may_have_another_name_and_type(files: Any, tmp_path: Path) -> None:
     path = tmp_path / "data.bin"
     path.write_bytes(b"x")
     made = files("add", str(path), "--name", "价格.csv", "--type", "text/csv; header=absent").json
@@ -45,7 +45,7 @@ def test_a_file_may_be_called_and_typed_otherwise(files: Any, tmp_path: Path) ->
         assert files("remove", file["file_id"]).code == 0
 
 
-def test_what_cannot_be_sent_is_said_before_it_is_sent(files: Any, tmp_path: Path) -> None:
+def test_an_unreadable_or_oversized_file_is_refused_before_the_upload(files: Any, tmp_path: Path) -> None:
     absent = files("add", str(tmp_path / "absent"))
     assert (absent.code, "cannot be read" in absent.err) == (2, True), absent.err
     assert files("add", str(tmp_path)).code == 2

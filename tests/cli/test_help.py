@@ -60,7 +60,7 @@ HEAVY = ("pydantic", "rich", "yaml", "msgspec", "asyncio")
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize(("language", "usage"), [("en_US", "Usage:"), ("zh_Hans", "用法：")])
-def test_every_command_explains_itself(bollard, command: tuple[str, ...], language: str, usage: str) -> None:
+def test_every_command_has_a_help_text(bollard, command: tuple[str, ...], language: str, usage: str) -> None:
     done = bollard(*command, "--help", BOLLARD_LANG=language)
 
     assert done.code == 0
@@ -98,7 +98,7 @@ def test_headings_are_bold_on_a_terminal_only(terminal) -> None:
     assert "Exit codes: 0 success" in shell.shown
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_imports_no_heavy_modules() -> None:
     code = (
         "import sys; from bollard.cli.app import run; run(['--help'], {});"
         f"print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)"
@@ -107,7 +107,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr == "[]\n"
 
 
-def test_the_global_options_may_stand_anywhere(bollard, tmp_path) -> None:
+def test_the_global_options_may_be_anywhere(bollard, tmp_path) -> None:
     assert bollard("plugin", "--help", "--lang", "zh_Hans").out == bollard("--lang=zh_Hans", "plugin", "--help").out
     assert bollard("plugin", "new", "one", "--text").out.startswith("Created one:")
     assert bollard("--text", "plugin", "new", "two").out.startswith("Created two:")

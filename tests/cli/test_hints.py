@@ -37,7 +37,7 @@ EVERYWHERE = options_of(get_command(app)) | {"--help"}
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """What a page says; of a module each text that it holds, with anything in the place of its fields."""
+    """The text of a page, or all texts of a module, with a placeholder for each field."""
     if path.suffix == ".md":
         yield path.read_text(encoding="utf-8")
         return
@@ -51,7 +51,7 @@ def texts_of(path: Path) -> Iterator[str]:
 
 
 def problem_of(named: str) -> str | None:
-    """What is wrong with the words behind `bollard`."""
+    """The problem of the words after `bollard`."""
     words = named.split(" -- ")[0].split()
     if not words or _WORD.fullmatch(words[0]) is None:
         return None  # an option of every command, or something that stands for a command
@@ -78,11 +78,11 @@ def problem_of(named: str) -> str | None:
         ("up --prot 0", "up has no --prot"),
     ],
 )
-def test_a_command_that_is_not_there_is_found(named: str, problem: str | None) -> None:
+def test_an_unknown_command_in_a_text_is_found(named: str, problem: str | None) -> None:
     assert problem_of(named) == problem
 
 
-def test_every_command_that_is_named_is_there() -> None:
+def test_every_command_named_in_a_text_exists() -> None:
     found = 0
     wrong: list[str] = []
     for path in FILES:

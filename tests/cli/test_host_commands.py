@@ -26,7 +26,7 @@ def test_runs_lists_the_newest_first(host, bollard, ended) -> None:
     assert bollard("runs", "list", "--limit", "1", **host.variables).json["items"] == page["items"][:1]
 
 
-def test_runs_can_be_chosen(host, bollard, ended) -> None:
+def test_runs_can_be_filtered(host, bollard, ended) -> None:
     bollard("chat", "--message", "fail", **host.variables)
     failed = bollard("runs", "list", "--status", "failed", "--agent", "demo", **host.variables).json["items"]
     assert {(run["status"], run["agent_id"]) for run in failed} == {("failed", "demo")}
@@ -50,7 +50,7 @@ def test_a_run_is_shown_with_its_records_and_its_stream(host, bollard, ended) ->
     assert bollard("runs", "watch", ended, "--text", **host.variables).out == "you said: hi\n"
 
 
-def test_a_run_can_be_stopped_from_elsewhere(host, bollard, started) -> None:
+def test_a_run_can_be_cancelled_from_another_terminal(host, bollard, started) -> None:
     chat = started("chat", "--json", "--message", "slow", **host.variables)
     assert chat.stdout is not None
     run = json.loads(chat.stdout.readline())["run_id"]
@@ -66,7 +66,7 @@ def test_a_run_can_be_stopped_from_elsewhere(host, bollard, started) -> None:
 
 @pytest.mark.parametrize("command", ["show", "cancel", "records", "watch"])
 @pytest.mark.parametrize("run", ["run_none", "../agents", "a b", "%2e%2e"])
-def test_a_run_that_is_not_there_is_said_not_to_be(host, bollard, command: str, run: str) -> None:
+def test_an_absent_run_is_reported_as_not_found(host, bollard, command: str, run: str) -> None:
     done = bollard("runs", command, run, **host.variables)
     assert done.code == 4
     assert done.err.startswith("bollard: the host says: ")
@@ -78,7 +78,7 @@ def test_agents_are_listed(host, bollard) -> None:
     assert "演示" in bollard("agents", "--text", BOLLARD_LANG="zh_Hans", **host.variables).out
 
 
-def test_an_event_that_comes_again_gets_its_first_run(host, bollard) -> None:
+def test_a_duplicate_event_gets_its_first_run(host, bollard) -> None:
     post = ("events", "post", "--agent", "echo", "--type", "webhook.received", "--id", "e-1", "--data", '{"a": 1}')
     first = bollard(*post, **host.variables).json
     again = bollard(*post, **host.variables).json
@@ -95,7 +95,7 @@ def test_an_event_that_comes_again_gets_its_first_run(host, bollard) -> None:
         ("@nothing.json", "--data: cannot read nothing.json: "),
     ],
 )
-def test_data_that_is_no_object_is_refused(bollard, data: str, sentence: str) -> None:
+def test_invalid_data_of_an_event_is_refused(bollard, data: str, sentence: str) -> None:
     done = bollard("events", "post", "--agent", "echo", "--type", "x", "--data", data)
     assert done.code == 2
     assert done.err.startswith(f"bollard: {sentence}")
@@ -125,7 +125,7 @@ def test_a_rebuild_needs_data(bollard) -> None:
     "command",
     [("log", "rebuild"), ("audit", "verify", "--public-key", "ab" * 32), ("backup", "b.zip"), ("export", "e.zip")],
 )
-def test_what_works_on_a_log_makes_none_where_there_is_none(bollard, tmp_path, command: tuple[str, ...]) -> None:
+def test_a_log_command_creates_no_database(bollard, tmp_path, command: tuple[str, ...]) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     done = bollard(*command, "--data", str(empty))
@@ -141,7 +141,7 @@ def test_a_rebuild_of_a_database_without_a_log_is_refused(bollard, tmp_path) -> 
     assert (tmp_path / "bollard.db").stat().st_size == 0
 
 
-def test_a_question_of_a_run_is_answered_from_elsewhere(host, bollard, started) -> None:
+def test_a_question_of_a_run_is_answered_from_another_terminal(host, bollard, started) -> None:
     access = {"permissions": {"tools": ["call"]}, "resources": {"tools": {"add": ["tool:builtin/ask_user"]}}}
     asks = {"agent_id": "asks", "runner_id": "plugin:bollard/demo/default", "policy": {"access": access}}
     assert bollard("agents", "save", "-", stdin=json.dumps(asks), **host.variables).code == 0

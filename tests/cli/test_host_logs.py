@@ -19,7 +19,7 @@ TICKET = "tkt_" + "z" * 40
 
 @pytest.fixture
 def logged(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """What reached stderr, line by line."""
+    """The lines on stderr."""
     before, root = structlog.get_config(), logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield lambda: [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -32,7 +32,7 @@ def logged(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], list[dic
     "name",
     ["token", "admin_token", "Authorization", "cookie", "set-cookie", "api_key", "apikey", "password", "db_passwd"],
 )
-def test_what_has_the_name_of_a_secret_is_blanked(name: str) -> None:
+def test_a_field_with_the_name_of_a_secret_is_blanked(name: str) -> None:
     said = {"event": "x", name: "open sesame", "fields": {"deep": [{name: "open sesame"}]}}
     shown = without_secrets(None, "info", said)
     assert "sesame" not in json.dumps(shown)
@@ -55,14 +55,14 @@ def test_what_has_the_name_of_a_secret_is_blanked(name: str) -> None:
         ("https://h/?token=abcdef&x=1", "abcdef"),
     ],
 )
-def test_what_has_the_look_of_a_secret_is_blanked_wherever_it_stands(text: str, secret: str) -> None:
+def test_a_text_that_looks_like_a_secret_is_blanked_everywhere(text: str, secret: str) -> None:
     holder = {"event": f"it said {text}", "list": [text, (text,)], "error": ValueError(text), "raw": text.encode()}
     shown = json.dumps(without_secrets(None, "info", {**holder, "fields": {text: {"deep": text}}}))
     assert secret not in shown
     assert shown.count("***") == 7
 
 
-def test_values_that_are_no_secrets_stay() -> None:
+def test_other_values_stay() -> None:
     said = {
         "event": "a run ended",
         "run": "run_1",
@@ -75,13 +75,13 @@ def test_values_that_are_no_secrets_stay() -> None:
     assert without_secrets(None, "info", said) == said
 
 
-def test_an_endless_value_is_cut_and_not_followed() -> None:
+def test_a_cyclic_value_is_truncated() -> None:
     endless: dict[str, Any] = {"event": "x"}
     endless["me"] = endless
     assert "***" in json.dumps(without_secrets(None, "info", endless))
 
 
-def test_a_line_is_json_with_its_fields_into_a_pipe(logged: Any) -> None:
+def test_a_line_in_a_pipe_is_json_with_its_fields(logged: Any) -> None:
     configure_logs("info", for_people=False)
     structlog.get_logger("bollard.test").info("a run ended", run="run_1", trace="0af7", token=ADMIN)
     (line,) = logged()
@@ -111,10 +111,10 @@ def test_an_exception_is_logged_with_its_trace_and_without_its_secret(logged: An
     assert KEY not in json.dumps(line)
 
 
-def test_what_the_redactor_knows_is_in_no_line(logged: Any) -> None:
+def test_a_secret_known_to_the_redactor_is_in_no_line(logged: Any) -> None:
     redactor = Redactor()
     configure_logs("info", for_people=False, hidden=redactor.everywhere.value)
-    redactor.add("default", "a-known-value")  # what comes later counts too
+    redactor.add("default", "a-known-value")  # later secrets count too
     log = structlog.get_logger("bollard.test")
     log.info("it said a-known-value", deep={"list": ["612d6b6e6f776e2d76616c7565"]}, named="YS1rbm93bi12YWx1ZQ==")
     (line,) = logged()

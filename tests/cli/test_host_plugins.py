@@ -80,7 +80,7 @@ def said(ask: Any, text: str, agent: str = "talker") -> str:
     return out.strip().splitlines()[-1]
 
 
-def test_a_plugin_is_installed_with_a_yes_and_gone_when_it_is_removed(ask: Any, talker: Any) -> None:
+def test_a_plugin_is_installed_with_consent_and_removed(ask: Any, talker: Any) -> None:
     folder = talker(permissions="{history: [page]}")
     refused = ask("plugin", "install", str(folder))
     assert refused.code == 2
@@ -126,7 +126,7 @@ def test_an_update_shows_the_difference_and_can_be_rolled_back(ask: Any, talker:
     assert ask("plugin", "restart", "acme/talker").code == 0
 
 
-def test_a_file_a_zip_and_a_wheel_are_plugins_too(
+def test_a_file_a_zip_and_a_wheel_can_be_installed_too(
     ask: Any, talker: Any, removed: Any, write: Any, tmp_path: Path
 ) -> None:
     write("solo.py", RUNNER.replace("{says}", "solo"))
@@ -144,7 +144,7 @@ def test_a_file_a_zip_and_a_wheel_are_plugins_too(
     assert said(ask, "hi") == "one hi"
 
 
-def test_an_installation_names_the_parts_that_cannot_be_used(ask: Any, write: Any, removed: Any) -> None:
+def test_an_installation_names_the_unusable_parts(ask: Any, write: Any, removed: Any) -> None:
     code = """
         from bollard.sdk import RunContext, runner, tool
 
@@ -166,7 +166,7 @@ def test_an_installation_names_the_parts_that_cannot_be_used(ask: Any, write: An
     ]
 
 
-def test_what_cannot_be_installed_is_refused_with_the_reason(ask: Any, write: Any, tmp_path: Path) -> None:
+def test_an_invalid_plugin_is_refused_with_the_reason(ask: Any, write: Any, tmp_path: Path) -> None:
     absent = ask("plugin", "install", "nowhere")
     assert (absent.code, absent.err.splitlines()[0]) == (2, "bollard: nowhere does not exist")
     (tmp_path / "empty").mkdir()
@@ -238,7 +238,7 @@ def test_a_plugin_is_developed_against_a_running_host(ask: Any, talker: Any, sta
     assert ask("plugin", "show", "acme/fresh").code == 4
 
 
-def test_a_question_is_asked_on_a_terminal(
+def test_consent_is_asked_for_on_a_terminal(
     terminal: Any, talker: Any, steady_host: Any, ask: Any, removed: Any
 ) -> None:
     folder = talker()
@@ -283,9 +283,7 @@ def tiny(tmp_path: Path) -> Any:
     return write
 
 
-def test_a_program_is_installed_with_its_command_shown_and_restarted_after_a_crash(
-    ask: Any, tiny: Any, removed: Any
-) -> None:
+def test_a_program_is_installed_with_its_command_and_restarted_after_a_crash(ask: Any, tiny: Any, removed: Any) -> None:
     removed("acme/tiny")
     installed = ask("plugin", "install", str(tiny()), "--yes", "--text")
     assert installed.code == 0, installed.err
@@ -303,7 +301,7 @@ def test_a_program_is_installed_with_its_command_shown_and_restarted_after_a_cra
     assert "a worker was lost" in logs
 
 
-def test_a_program_that_does_not_start_is_refused_with_its_own_error(ask: Any, tiny: Any) -> None:
+def test_a_program_that_fails_to_start_is_refused_with_its_own_error(ask: Any, tiny: Any) -> None:
     """Also where the program prints its stack and its version after the error."""
     folder = tiny()
     code = "printf '%s\\n' 'ReferenceError: serv is not defined' '    at greeter.mjs:4:1' '' 'Node.js v20' >&2; exit 1"
@@ -316,7 +314,7 @@ def test_a_program_that_does_not_start_is_refused_with_its_own_error(ask: Any, t
     assert f"it could not start: {error}\n" in ask("plugin", "install", str(folder), "--yes").err
 
 
-def test_an_update_with_another_command_asks_again(ask: Any, tiny: Any, removed: Any) -> None:
+def test_an_update_with_another_command_needs_a_new_consent(ask: Any, tiny: Any, removed: Any) -> None:
     removed("acme/tiny")
     assert ask("plugin", "install", str(tiny()), "--yes").code == 0
     assert ask("plugin", "update", str(tiny(version="1.0.1"))).code == 0, "the same command needs no new consent"
@@ -330,7 +328,7 @@ def test_an_update_with_another_command_asks_again(ask: Any, tiny: Any, removed:
     assert "arguments --quiet in" in ask("plugin", "logs", "acme/tiny", "--text").out
 
 
-def test_the_claims_of_a_tool_are_shown_in_the_readers_language() -> None:
+def test_the_claims_of_a_tool_are_shown_in_the_chosen_language() -> None:
     asks = {"runners": {}, "env": [], "tools": {"count": "low, never sends_out", "other": "unknown"}}
     english, chinese = ([*asked_lines(asks, load_text(language))] for language in ("en_US", "zh_Hans"))
     assert english == ["tool count, risk low, never sends_out", "tool other, risk unknown"]

@@ -1,4 +1,4 @@
-"""The HTTP client against sockets that answer byte for byte what a test wants."""
+"""The HTTP client against sockets that answer byte for byte as a test demands."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -71,19 +71,19 @@ async def test_a_large_body_is_sent_whole_with_progress() -> None:
 
 
 @for_each("cut", [1, 2, 3, 7, 1000])
-async def test_chunks_are_put_together_wherever_they_were_cut(cut: int) -> None:
+async def test_chunks_are_joined_at_any_cut(cut: int) -> None:
     body = b"5\r\nhello\r\n1;ext=1\r\n \r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n"
     whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body
     async with answering(*(whole[at : at + cut] for at in range(0, len(whole), cut))) as (client, _):
         assert await read(client) == (200, b"hello 0123456789")
 
 
-async def test_a_body_without_a_length_goes_on_to_the_end() -> None:
+async def test_a_body_without_a_length_is_read_to_the_end() -> None:
     async with answering(b"HTTP/1.1 200 OK\r\n\r\nabc", b"def") as (client, _):
         assert await read(client) == (200, b"abcdef")
 
 
-async def test_a_provisional_answer_is_not_the_answer() -> None:
+async def test_an_interim_response_is_not_the_answer() -> None:
     async with answering(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nx") as found:
         assert await read(found[0]) == (404, b"x")
 
@@ -114,7 +114,7 @@ async def test_an_answer_that_ends_too_early_is_a_lost_connection(answer: bytes)
         b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 70_000 + b"\r\n\r\n",
     ],
 )
-async def test_an_answer_that_is_no_http_is_said_to_be_none(answer: bytes) -> None:
+async def test_an_invalid_http_response_is_reported(answer: bytes) -> None:
     async with answering(answer) as (client, _):
         with pytest.raises(BadAnswer):
             await read(client)
@@ -126,7 +126,7 @@ async def test_a_closed_port_is_unreachable() -> None:
     assert str(caught.value.detail) == "Connection refused"
 
 
-async def test_a_header_cannot_smuggle_another() -> None:
+async def test_a_header_cannot_inject_another() -> None:
     async with answering(b"HTTP/1.1 200 OK\r\n\r\n") as (client, requests):
         with pytest.raises(ValueError, match="line break"):
             async with client.request("GET", "/", headers={"Last-Event-ID": "1\r\nX: y"}):
@@ -143,7 +143,7 @@ async def test_a_header_cannot_smuggle_another() -> None:
         ("http://[::1]:1/base/", "http://[::1]:1/base"),
     ],
 )
-def test_a_url_is_an_address(url: str, address: str) -> None:
+def test_a_url_is_parsed_as_an_address(url: str, address: str) -> None:
     assert str(read_url(url)) == address
 
 

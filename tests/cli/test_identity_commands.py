@@ -88,13 +88,13 @@ def test_an_invalid_password_adds_no_user(ask, stdin: str, said: str) -> None:
     assert all(item["user_id"] != "uwe" for item in ask("users").json["items"])
 
 
-def test_without_a_terminal_there_is_no_password_prompt(ask) -> None:
+def test_without_a_terminal_a_password_prompt_is_refused_with_a_hint(ask) -> None:
     refused = ask("users", "add", "uwe", "--role", "viewer", stdin="")
     assert refused.code == 2
     assert refused.err.endswith("hint: use --password-stdin and pipe the password in\n")
 
 
-def test_a_person_logs_in_has_an_identity_and_logs_out(ask, user, tmp_path: Path) -> None:
+def test_a_user_logs_in_has_an_identity_and_logs_out(ask, user, tmp_path: Path) -> None:
     user("lea", "member")
     own = {"BOLLARD_TOKEN": "", "XDG_CONFIG_HOME": str(tmp_path)}
     told = ask("login", "lea", "--password-stdin", "--text", stdin=f"{PASSWORD}\n", **own)
@@ -116,7 +116,7 @@ def test_a_person_logs_in_has_an_identity_and_logs_out(ask, user, tmp_path: Path
     assert "not logged in to http" in again.err
 
 
-def test_a_wrong_password_is_said_as_the_host_says_it(ask, user) -> None:
+def test_a_wrong_password_is_reported_in_the_words_of_the_host(ask, user) -> None:
     user("lou", "member")
     refused = ask("login", "lou", "--password-stdin", stdin="wrong password\n")
     assert refused.err == (
@@ -138,7 +138,7 @@ def test_a_password_is_set_and_changed(ask, user, tmp_path: Path) -> None:
     assert ask("login", "pia", "--password-stdin", stdin=f"{third}\n", **own).code == 0
 
 
-def test_a_key_is_made_shown_used_and_deleted(ask) -> None:
+def test_a_key_is_created_shown_used_and_deleted(ask) -> None:
     made = ask(
         "keys", "add", "--name", "ci", "--right", "runs.create", "--right", "agents.read", "--expires", "12h"
     ).json
@@ -155,7 +155,7 @@ def test_a_key_is_made_shown_used_and_deleted(ask) -> None:
     assert ask("agents", BOLLARD_TOKEN=token).code == 4
 
 
-def test_a_new_key_is_shown_once_and_the_output_says_so(ask) -> None:
+def test_a_new_key_is_shown_once_with_a_notice(ask) -> None:
     lines = ask("keys", "add", "--name", "me", "--right", "runs.read", "--text").out.splitlines()
     assert lines[1].startswith("blk_")
     assert lines[2] == "Save it now: it is not shown again."
@@ -170,7 +170,7 @@ def test_a_new_key_is_shown_once_and_the_output_says_so(ask) -> None:
         (("--name", "k"), "--right"),
     ],
 )
-def test_a_key_that_cannot_be_is_refused(ask, arguments: tuple[str, ...], said: str) -> None:
+def test_an_invalid_key_request_is_refused(ask, arguments: tuple[str, ...], said: str) -> None:
     refused = ask("keys", "add", *arguments)
     assert refused.code != 0
     assert said in refused.err
@@ -178,7 +178,7 @@ def test_a_key_that_cannot_be_is_refused(ask, arguments: tuple[str, ...], said: 
 
 
 @for_each(("given", "seconds"), [("90d", 90 * 86400), ("12h", 43200), ("30m", 1800), ("45s", 45), ("2w", 1209600)])
-def test_a_span_of_time_is_read(given: str, seconds: int) -> None:
+def test_a_duration_is_read(given: str, seconds: int) -> None:
     assert seconds_of(given) == seconds
 
 
@@ -188,7 +188,7 @@ def test_an_invalid_duration_is_refused(given: str) -> None:
         seconds_of(given)
 
 
-def test_a_workspace_is_made_used_and_deleted(ask) -> None:
+def test_a_workspace_is_created_used_and_deleted(ask) -> None:
     assert ask("workspaces", "add", "far", "--name", "Far", "--text").out == "created workspace far\n"
     assert ask("workspaces", "add", "far").code == 4
     assert [item["workspace_id"] for item in ask("workspaces").json["items"]][:2] == ["default", "far"]

@@ -31,9 +31,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
         ("bollard.host.app", "up"),
     ],
 )
-def test_an_interrupt_while_modules_are_loaded_ends_the_command_without_a_word(
-    tmp_path: Path, module: str, command: str
-) -> None:
+def test_an_interrupt_during_imports_ends_the_command_silently(tmp_path: Path, module: str, command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, module, BOLLARD, command],
         cwd=tmp_path,

@@ -17,7 +17,7 @@ def ask(bollard: Any, steady_host: Any) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two documents, and what must not be sent."""
+    """Two documents, and files that must not be sent."""
     made = tmp_path / "handbook"
     (made / "more").mkdir(parents=True)
     (made / "leave.md").write_text("# Leave\n\nEverybody has thirty days of leave a year.\n", encoding="utf-8")
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_documents_are_put_asked_listed_and_forgotten(ask: Any, folder: Path) -> None:
+def test_documents_are_uploaded_queried_listed_and_deleted(ask: Any, folder: Path) -> None:
     added = ask("add", "handbook", "--name", "Handbook", "--description", "How we work.", "--text")
     assert (added.code, added.out.splitlines()[0]) == (0, "saved knowledge base handbook, revision 1"), added.err
     changed = ask("add", "handbook", "--flow", "private,untrusted")
@@ -57,7 +57,7 @@ def test_documents_are_put_asked_listed_and_forgotten(ask: Any, folder: Path) ->
     assert ask("show", "handbook").code == 4
 
 
-def test_a_folder_with_files_that_are_no_documents_is_put_without_them(ask: Any, folder: Path) -> None:
+def test_a_folder_is_uploaded_without_its_other_files(ask: Any, folder: Path) -> None:
     (folder / "film.mp4").write_bytes(b"\0\0\0\x18ftypmp42")
     (folder / "more" / "tool.exe").write_bytes(b"MZ\x90\0")
     assert ask("add", "mixed").code == 0
@@ -76,7 +76,7 @@ def test_a_folder_with_files_that_are_no_documents_is_put_without_them(ask: Any,
     assert ask("remove", "mixed").code == 0
 
 
-def test_a_file_that_cannot_be_read_fails_the_command_and_says_why(ask: Any, tmp_path: Path) -> None:
+def test_an_unreadable_file_fails_the_command_with_the_reason(ask: Any, tmp_path: Path) -> None:
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing more")
     assert ask("add", "broken").code == 0
     put = ask("put", "broken", str(tmp_path / "broken.pdf"), "--text")
@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_read_fails_the_command_and_says_why(ask: Any, tmp
         ("ask", "handbook", "x", "--where", "nothing"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_is_sent(bollard: Any, arguments: tuple[str, ...]) -> None:
+def test_an_invalid_command_is_refused_before_any_request(bollard: Any, arguments: tuple[str, ...]) -> None:
     refused = bollard("knowledge", *arguments, BOLLARD_URL="http://127.0.0.1:9", BOLLARD_TOKEN="x")
     assert refused.code == 2, refused.err
 
@@ -115,7 +115,7 @@ def test_hidden_files_and_links_are_not_sent(folder: Path) -> None:
         read_files([folder / "more" / "nothing"], None, {})
 
 
-def test_the_same_name_has_the_same_id_and_another_name_has_another() -> None:
+def test_the_same_name_has_the_same_id_and_another_name_another_id() -> None:
     assert document_id_of("leave.md") == "leave.md"
     odd = ["差旅.md", "a b.md", "a-b.md", "a/b.md", ".x", "x" * 300, "x" * 301, "..", "-"]
     ids = [document_id_of(name) for name in odd]

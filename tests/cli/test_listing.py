@@ -1,4 +1,4 @@
-"""Whatever lists or shows something prints JSON into a pipe and sentences for people, in both languages."""
+"""Every list and every detail prints JSON into a pipe and sentences on a terminal, in both languages."""
 
 import json
 from typing import Any

@@ -48,7 +48,7 @@ def test_each_day_has_its_file_and_a_restart_continues_it(tmp_path: Path, calend
     assert (tmp_path / "logs/bollard-2026-03-02.log").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_full_file_is_followed_by_a_part_and_the_oldest_files_go(tmp_path: Path, calendar: Calendar) -> None:
+def test_a_full_file_is_followed_by_a_part_and_the_oldest_files_are_deleted(tmp_path: Path, calendar: Calendar) -> None:
     (tmp_path / "notes.txt").write_text("not ours")
     files = LogFiles(tmp_path, pytest.fail, now=calendar, file_bytes=10, files=3)
     for number in range(6):
@@ -63,7 +63,7 @@ def test_a_full_file_is_followed_by_a_part_and_the_oldest_files_go(tmp_path: Pat
     assert names(tmp_path) == [*kept[1:], "bollard-2026-03-02.log", "notes.txt"]
 
 
-def test_ten_parts_of_a_day_are_deleted_in_the_order_of_their_numbers(tmp_path: Path, calendar: Calendar) -> None:
+def test_ten_parts_of_a_day_are_deleted_in_numeric_order(tmp_path: Path, calendar: Calendar) -> None:
     files = LogFiles(tmp_path, pytest.fail, now=calendar, file_bytes=1, files=2)
     for number in range(12):
         files.write(str(number))
@@ -71,14 +71,14 @@ def test_ten_parts_of_a_day_are_deleted_in_the_order_of_their_numbers(tmp_path: 
     assert names(tmp_path) == ["bollard-2026-03-01.10.log", "bollard-2026-03-01.11.log"]
 
 
-def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(SettingsError, match=r"log_dir .* cannot be written") as refused:
         LogFiles(tmp_path / "file", pytest.fail)
     assert refused.value.details["reason"] == "log_dir_unwritable"
 
 
-def test_a_failing_disk_stops_nothing_and_is_reported_once(tmp_path: Path, calendar: Calendar) -> None:
+def test_a_failing_disk_is_reported_once_and_logging_continues(tmp_path: Path, calendar: Calendar) -> None:
     problems: list[OSError] = []
     files = LogFiles(tmp_path / "logs", problems.append, now=calendar)
     os.rename(tmp_path / "logs", tmp_path / "away")
@@ -105,7 +105,7 @@ def test_a_host_logs_to_the_console_and_to_its_folder(new_host: Any, bollard: An
 
 
 @pytest.mark.full
-def test_a_folder_that_the_host_cannot_write_ends_its_start_with_a_hint(bollard: Any, tmp_path: Path) -> None:
+def test_a_folder_that_the_host_cannot_write_stops_its_start_with_a_hint(bollard: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused = bollard("up", "--data", str(tmp_path / "data"), BOLLARD_LOG_DIR=str(tmp_path / "file"))
     assert refused.code == 2

@@ -48,7 +48,7 @@ def test_markdown_is_rendered(name: str) -> None:
     assert lines_of(source) == lines
 
 
-def test_a_table_that_is_too_wide_is_shown_row_by_row() -> None:
+def test_a_table_that_is_too_wide_is_shown_by_rows() -> None:
     table = "| name | what it does |\n|---|---|\n| one | something long |\n| two | another thing |\n"
     assert lines_of(table, columns=18) == [
         "name: one",
@@ -62,7 +62,7 @@ def test_a_table_that_is_too_wide_is_shown_row_by_row() -> None:
     ]
 
 
-def test_full_lines_are_given_out_before_the_paragraph_ends() -> None:
+def test_full_lines_are_printed_before_the_paragraph_ends() -> None:
     stream = MarkdownStream(STYLED, 20)
     assert stream.feed("one **two three") == []
     assert stream.tail == f"one {BOLD}two three{END}"
@@ -71,11 +71,11 @@ def test_full_lines_are_given_out_before_the_paragraph_ends() -> None:
     assert stream.finish() == ["five six"]
 
 
-def test_further_lines_of_an_item_are_set_in() -> None:
+def test_further_lines_of_an_item_are_indented() -> None:
     assert lines_of("- one two three four\n", columns=12) == ["• one two", "  three four"]
 
 
-def test_a_link_that_arrives_in_pieces_is_not_torn() -> None:
+def test_a_link_in_pieces_is_not_torn() -> None:
     source = "see the page [with the long name](https://example.com/a/b) for more"
     assert lines_of(source, columns=30, piece=1) == lines_of(source, columns=30)
 
@@ -84,11 +84,11 @@ def test_a_word_longer_than_a_line_is_split() -> None:
     assert lines_of("x" * 25, columns=10) == ["x" * 10, "x" * 10, "x" * 5]
 
 
-def test_where_styles_are_not_shown_the_source_is_only_wrapped() -> None:
+def test_without_styles_the_source_is_only_wrapped() -> None:
     assert lines_of("# a\n**b** `c`\n- d e f", columns=10, styles=PLAIN) == ["# a", "**b** `c`", "- d e f"]
 
 
-def test_a_new_width_holds_for_the_lines_to_come() -> None:
+def test_a_new_width_applies_to_later_lines() -> None:
     stream = MarkdownStream(STYLED, 10)
     assert stream.feed("one two three ") == ["one two"]
     stream.resize(20)

@@ -18,7 +18,7 @@ def ask(bollard: Any, steady_host: Any) -> Any:
     return lambda *arguments, **more: bollard(*arguments, **{**steady_host.variables, **more})
 
 
-def test_a_server_is_added_agreed_to_changed_and_removed(ask: Any, tmp_path: Path) -> None:
+def test_a_server_is_added_consented_changed_and_removed(ask: Any, tmp_path: Path) -> None:
     words = tmp_path / "words"
     words.write_text("Act.")
     added = ask("mcp", "add", "sly", "--allow", "act", "--text", "--", *PLAIN, "changing", str(words))
@@ -47,7 +47,7 @@ def test_a_server_is_added_agreed_to_changed_and_removed(ask: Any, tmp_path: Pat
     assert ask("mcp", "show", "sly").code == 4
 
 
-def test_a_file_of_another_program_is_imported_and_its_secrets_are_kept_elsewhere(ask: Any, tmp_path: Path) -> None:
+def test_a_file_of_another_program_is_imported_and_its_secrets_go_to_the_vault(ask: Any, tmp_path: Path) -> None:
     canary = "ghp_" + os.urandom(12).hex()
     servers = {
         "Plain Files": {"command": PLAIN[0], "args": [PLAIN[1], "plain"], "env": {"GITHUB_TOKEN": canary}, "icon": "x"},

@@ -30,7 +30,7 @@ def ask(bollard: Any, steady_host: Any) -> Any:
 
 
 def eventually(look: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
-    """What is seen once it holds."""
+    """The first value that satisfies the condition."""
     until = time.monotonic() + PATIENCE_S
     while not holds(seen := look()):
         assert time.monotonic() < until, seen
@@ -39,9 +39,7 @@ def eventually(look: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
 
 
 @pytest.mark.smoke
-def test_a_person_logs_in_for_a_server_and_out_again(
-    ask: Any, started: Any, steady_host: Any, guarded: Guarded
-) -> None:
+def test_a_user_logs_in_to_a_server_and_logs_out(ask: Any, started: Any, steady_host: Any, guarded: Guarded) -> None:
     added = ask("mcp", "add", "guarded", "--server-url", guarded.url, "--oauth", "--scope", "read", "--text")
     assert added.out == "saved guarded; log in with `bollard mcp login guarded`\n", added.err
     eventually(lambda: ask("mcp", "show", "guarded").json, lambda shown: shown["status"] == "needs_login")

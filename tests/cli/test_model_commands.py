@@ -21,7 +21,7 @@ KEY = "sk-environment-canary-0123"
 
 
 class _Answering(BaseHTTPRequestHandler):
-    """Says hello in the format of OpenAI's chat, in one event."""
+    """Answers hello in the format of OpenAI's chat, in one event."""
 
     protocol_version = "HTTP/1.1"
 
@@ -63,7 +63,7 @@ def ask(bollard: Any, steady_host: Any) -> Any:
     return lambda *arguments, **more: bollard(*arguments, **{**steady_host.variables, **more})
 
 
-def test_a_model_is_added_tried_shown_and_removed(ask: Any, provider_url: str) -> None:
+def test_a_model_is_added_tested_shown_and_removed(ask: Any, provider_url: str) -> None:
     assert ask("secrets", "set", "MODEL_KEY", stdin="sk-0123456789\n").code == 0
     where = ("--base-url", provider_url, "--model", "tiny", "--secret", "MODEL_KEY")
     prices = ("--price-input", "0.15", "--price-output", "0.6", "--context-window", "1000", "--vision")
@@ -91,7 +91,7 @@ def test_a_model_is_added_tried_shown_and_removed(ask: Any, provider_url: str) -
     assert ask("secrets", "remove", "MODEL_KEY").code == 0
 
 
-def test_a_model_that_does_not_answer_says_why_and_what_to_do(ask: Any) -> None:
+def test_a_silent_model_is_reported_with_reason_and_hint(ask: Any) -> None:
     where = ("--base-url", "http://127.0.0.1:1/v1", "--model", "tiny")
     assert ask("models", "add", "dead", *where).code == 0
     tried = ask("models", "test", "dead", "--text", BOLLARD_LANG="zh_Hans")
@@ -127,7 +127,7 @@ def test_a_preset_saves_model_and_key_tests_them_and_chooses_the_default(ask: An
     assert ask("secrets", "remove", "DEEPSEEK_API_KEY").code == 0
 
 
-def test_a_preset_whose_test_fails_leaves_nothing_behind_unless_it_is_to_be_kept(ask: Any, provider_url: str) -> None:
+def test_a_preset_with_a_failed_test_saves_nothing_without_keep(ask: Any, provider_url: str) -> None:
     here = ("models", "add", "--preset", "modelscope", "--model", "tiny", "--base-url", provider_url, "--key-stdin")
     failed = ask(*here, "--text", stdin="sk-wrong-0123456789\n")
     assert failed.code == 1
@@ -150,7 +150,7 @@ def test_a_preset_whose_test_fails_leaves_nothing_behind_unless_it_is_to_be_kept
     assert ask("secrets", "remove", "MODELSCOPE_API_KEY").code == 0
 
 
-def test_a_key_that_fails_its_test_does_not_replace_the_key_of_other_models(ask: Any, provider_url: str) -> None:
+def test_a_key_with_a_failed_test_does_not_replace_the_key_of_other_models(ask: Any, provider_url: str) -> None:
     here = ("models", "add", "first", "--preset", "zhipu", "--model", "tiny", "--base-url", provider_url, "--key-stdin")
     assert ask(*here, stdin="sk-fine-0123456789\n").code == 0
     other = (*here[:2], "other", *here[3:])
@@ -166,7 +166,7 @@ def test_a_key_that_fails_its_test_does_not_replace_the_key_of_other_models(ask:
     assert ask("secrets", "remove", "ZHIPUAI_API_KEY").code == 0
 
 
-def test_a_piped_key_is_saved_as_the_secret_that_the_command_names(ask: Any, provider_url: str) -> None:
+def test_a_piped_key_is_saved_as_the_named_secret(ask: Any, provider_url: str) -> None:
     here = ("models", "add", "--preset", "vllm", "--model", "tiny", "--base-url", provider_url, "--secret", "OWN_NAME")
     added = ask(*here, "--key-stdin", stdin="sk-fine-0123456789\n")
     assert (added.code, added.json["model"]["secret"]) == (0, "OWN_NAME"), added.out
@@ -174,7 +174,7 @@ def test_a_piped_key_is_saved_as_the_secret_that_the_command_names(ask: Any, pro
     assert ask("secrets", "remove", "OWN_NAME").code == 0
 
 
-def test_a_preset_asks_a_person_for_the_key_without_echo(terminal: Any, steady_host: Any, provider_url: str) -> None:
+def test_a_preset_prompts_for_the_key_without_echo(terminal: Any, steady_host: Any, provider_url: str) -> None:
     there = ("--preset", "groq", "--base-url", provider_url)
     screen = terminal("models", "add", *there, **steady_host.variables)
     screen.expect("Name of the model at Groq: ")
@@ -198,13 +198,13 @@ def test_a_preset_asks_a_person_for_the_key_without_echo(terminal: Any, steady_h
         (("x", "--keep"), "--preset"),
     ],
 )
-def test_a_preset_that_lacks_something_names_it(ask: Any, arguments: tuple[str, ...], told: str) -> None:
+def test_an_incomplete_preset_names_the_missing_option(ask: Any, arguments: tuple[str, ...], told: str) -> None:
     refused = ask("models", "add", *arguments, "--text")
     assert refused.code == 2
     assert told in refused.err
 
 
-def test_every_preset_makes_a_model_that_the_host_would_save(bollard: Any) -> None:
+def test_every_preset_makes_a_model_that_the_host_accepts(bollard: Any) -> None:
     listed = {item["preset"]: item for item in bollard("models", "presets", "--json").json["items"]}
     wanted = "openai anthropic deepseek qwen moonshot zhipu modelscope ollama vllm litellm openrouter siliconflow"
     assert set(wanted.split()) <= set(listed) == set(presets())
@@ -218,11 +218,11 @@ def test_every_preset_makes_a_model_that_the_host_would_save(bollard: Any) -> No
 
 
 @pytest.mark.parametrize("arguments", [("add", "x", "--style", "telepathy"), ("add", "x", "--header", "nothing")])
-def test_a_wrong_option_is_refused_before_anything_is_asked(ask: Any, arguments: tuple[str, ...]) -> None:
+def test_a_wrong_option_is_refused_before_any_request(ask: Any, arguments: tuple[str, ...]) -> None:
     assert ask("models", *arguments).code == 2
 
 
-def test_the_host_refuses_what_cannot_work_by_field(ask: Any) -> None:
+def test_the_host_refuses_an_invalid_model_by_field(ask: Any) -> None:
     refused = ask("models", "add", "x", "--base-url", "ftp://example.org", "--model", "m", "--text")
     assert refused.code != 0
     assert "base_url" in refused.err
@@ -238,7 +238,7 @@ SAVED = {"style": "openai-chat", "base_url": "https://example.org/v1", "model": 
 @pytest.mark.parametrize(
     "change", [{"model": " "}, {"headers": {"Authorization": "Bearer abc"}}, {"headers": {"X-Api-Token": "abc"}}]
 )
-def test_what_cannot_work_is_refused_in_the_readers_language(change: dict[str, Any]) -> None:
+def test_an_invalid_model_is_refused_in_the_chosen_language(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as refused:
         SavedModel.read({"model_id": "x", **SAVED, **change})
     error = refused.value
@@ -250,7 +250,7 @@ def test_what_cannot_work_is_refused_in_the_readers_language(change: dict[str, A
 
 
 @for_each("reason", get_args(Reason))
-def test_what_to_do_about_a_provider_is_said_in_the_readers_language(reason: Reason) -> None:
+def test_the_hint_for_a_provider_failure_is_in_the_chosen_language(reason: Reason) -> None:
     error = failed(reason, "no")
     message, hint = load_text("zh_Hans").host_error(error.code, error.details, error.message, error.hint)
     assert (error.message in message, error.hint in hint) == (False, False)
@@ -288,7 +288,7 @@ def test_a_host_with_a_proxy_reaches_its_models_through_it(bollard: Any, new_hos
         assert "proxy-canary" not in host.log + json.dumps(host.told)
 
 
-def test_a_host_with_a_proxy_that_cannot_work_does_not_start_and_names_the_setting(bollard: Any) -> None:
+def test_a_host_with_an_invalid_proxy_does_not_start_and_names_the_setting(bollard: Any) -> None:
     refused = bollard("up", "--text", BOLLARD_PROXY="http://ann:proxy-canary@proxy.example", BOLLARD_LANG="zh_Hans")
     assert refused.code != 0
     assert "proxy 或 proxy_login 无效" in refused.err

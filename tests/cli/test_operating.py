@@ -69,7 +69,7 @@ def test_a_stopping_host_serves_requests_until_its_runs_have_ended(new_host: Any
     assert ask(host, "GET", f"/api/v1/runs/{run['run_id']}")[1]["status"] == "cancelled"
 
 
-def test_what_a_worker_logs_carries_its_run_and_its_trace(new_host: Any, write: Any, bollard: Any) -> None:
+def test_a_log_line_of_a_worker_has_its_run_and_its_trace(new_host: Any, write: Any, bollard: Any) -> None:
     host = new_host().start("--plugins", str(write("loud.py", LOUD)), agents=("loud",), BOLLARD_BUILTIN_PLUGINS="false")
     body = {"agent": "loud", "input": {"text": "hi"}}
     _, run = ask(host, "POST", "/api/v1/runs", body, traceparent=CALLER)
@@ -81,7 +81,7 @@ def test_what_a_worker_logs_carries_its_run_and_its_trace(new_host: Any, write: 
     assert not [line for line in lines(host) if line["event"] == "request"], "nobody asked for a line for each request"
 
 
-def test_each_request_leaves_a_line_where_the_settings_say_so(new_host: Any) -> None:
+def test_each_request_has_a_log_line_if_the_settings_ask_for_it(new_host: Any) -> None:
     host = new_host().start(BOLLARD_ACCESS_LOG="yes")
     ask(host, "GET", "/api/v1/runs?limit=7")
     ask(host, "GET", "/api/v1/runs/run_nothing")
@@ -120,7 +120,7 @@ def test_without_systemd_no_notification_is_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.smoke
-def test_an_operator_drains_a_host_waits_for_it_and_takes_it_back(new_host: Any, bollard: Any, started: Any) -> None:
+def test_an_operator_drains_a_host_waits_for_it_and_resumes_it(new_host: Any, bollard: Any, started: Any) -> None:
     host = new_host().start()
     _, run = ask(host, "POST", "/api/v1/runs", {"agent": "demo", "input": {"text": "slow"}})
     waiting = started("drain", "--wait", **host.variables)

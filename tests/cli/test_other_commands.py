@@ -30,24 +30,24 @@ def test_one_schema_is_printed_as_stored(bollard) -> None:
     assert done.out == render(schema_documents()["AgentRunContext.json"])
 
 
-def test_without_a_name_everything_is_one_document(bollard) -> None:
+def test_without_a_name_all_schemas_are_one_document(bollard) -> None:
     assert {f"{name}.json" for name in bollard("protocol", "schema").json} == set(schema_documents())
 
 
-def test_schemas_are_written_one_file_each(bollard, tmp_path) -> None:
+def test_each_schema_is_written_to_its_own_file(bollard, tmp_path) -> None:
     done = bollard("protocol", "schema", "--out", "a/b")
     written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "a/b").iterdir()}
     assert written == {name: render(document) for name, document in schema_documents().items()}
     assert done.json["files"] == sorted(written)
 
 
-def test_one_schema_can_be_written_alone(bollard, tmp_path) -> None:
+def test_one_schema_can_be_written(bollard, tmp_path) -> None:
     done = bollard("protocol", "schema", "limits", "--out", ".", "--text")
     assert done.out == "Wrote 1 files to .\n"
     assert [path.name for path in tmp_path.iterdir()] == ["limits.json"]
 
 
-def test_a_place_that_cannot_be_written_is_named(bollard, write) -> None:
+def test_an_unwritable_path_is_named(bollard, write) -> None:
     write("taken", "a file")
     done = bollard("protocol", "schema", "--out", "taken")
     assert done.code == 2
@@ -61,13 +61,13 @@ def test_the_openapi_document_is_printed_as_stored(bollard) -> None:
     assert bollard("openapi").out == (ROOT / "docs/reference/openapi.json").read_text(encoding="utf-8")
 
 
-def test_the_document_is_written(bollard, tmp_path) -> None:
+def test_the_openapi_document_is_written(bollard, tmp_path) -> None:
     done = bollard("openapi", "--out", "api.json")
     assert done.json == {"path": "api.json"}
     assert json.loads((tmp_path / "api.json").read_text(encoding="utf-8"))["openapi"] == "3.1.0"
 
 
-def test_a_document_that_cannot_be_written_is_named(bollard) -> None:
+def test_an_unwritable_document_is_named(bollard) -> None:
     done = bollard("openapi", "--out", "absent/api.json")
     assert done.code == 2
     assert "cannot write absent/api.json" in done.err
@@ -76,7 +76,7 @@ def test_a_document_that_cannot_be_written_is_named(bollard) -> None:
 # --- conformance ---
 
 
-def test_the_kits_verdict_is_a_table(bollard) -> None:
+def test_the_verdict_of_the_kit_is_a_table(bollard) -> None:
     done = bollard("conformance", "--select", "tool", "--text", "--", *WORKER)
     assert done.code == 0
     assert done.out.startswith("Case")
@@ -84,7 +84,7 @@ def test_the_kits_verdict_is_a_table(bollard) -> None:
     assert re.search(r"bollard\.runtime .* passed all \d+ cases", done.out)
 
 
-def test_the_kits_verdict_is_json_for_programs(bollard) -> None:
+def test_the_verdict_of_the_kit_is_json_for_programs(bollard) -> None:
     report = bollard("conformance", "--select", "lists_tools", "--", *WORKER).json
     assert (report["passed"], len(report["cases"])) == (True, 1)
     assert report["cases"][0].keys() == {"name", "sentence", "requirements", "passed", "detail", "seconds"}
@@ -105,7 +105,7 @@ def test_progress_is_shown_on_a_terminal(terminal) -> None:
     assert "Testing" in shell.shown
 
 
-def test_a_selection_keeps_a_part_of_the_cases() -> None:
+def test_the_tool_selection_runs_a_part_of_the_cases() -> None:
     assert 0 < sum("tool" in case.name for case in CASES) < len(CASES)
 
 
@@ -133,14 +133,14 @@ def headings(page: str) -> dict[str, str]:
     return {title: body for title, _, body in (section.partition("\n") for section in sections)}
 
 
-def test_every_rule_has_a_heading_that_says_how_grave_it_is() -> None:
+def test_every_rule_has_a_heading_with_its_severity() -> None:
     found = headings("plugin-checks.md")
     assert list(found) == [*RULES, *FOLDER_RULES]
     for rule, body in found.items():
         assert f"*{severity_of(rule).capitalize()}.*" in body
 
 
-def test_every_loader_rule_stands_in_its_section() -> None:
+def test_every_loader_rule_is_in_its_section() -> None:
     for rule, body in headings("plugin-checks.md").items():
         if rule in RULES:
             assert RULES[rule].split(":")[0].lower() in " ".join(body.split()).lower()

@@ -47,7 +47,7 @@ def rules(done) -> list[str]:
 
 
 @pytest.mark.smoke
-def test_a_sound_plugin_passes(bollard, sample) -> None:
+def test_a_valid_plugin_passes(bollard, sample) -> None:
     done = bollard("plugin", "check", "sample", "--strict")
     assert (done.code, done.json["passed"], rules(done)) == (0, True, [])
     assert done.json["usable"] == [{"kind": "runner", "name": "good", "label": "Good"}]
@@ -56,7 +56,7 @@ def test_a_sound_plugin_passes(bollard, sample) -> None:
 # --- what the loader says ---
 
 
-def test_a_path_that_is_not_there_is_named(bollard) -> None:
+def test_an_absent_path_is_named(bollard) -> None:
     for path in "nowhere", "nowhere.py":
         done = bollard("plugin", "check", path)
         assert (done.code, rules(done)) == (3, ["PL01"])
@@ -73,7 +73,7 @@ def test_a_path_that_is_not_there_is_named(bollard) -> None:
         (MANIFEST.replace("spec:", 'spec:\n  python: ">=9"'), "PL05"),
     ],
 )
-def test_a_manifest_that_cannot_be_used_is_one_finding(bollard, write, sample, manifest, rule: str) -> None:
+def test_an_unusable_manifest_is_one_finding(bollard, write, sample, manifest, rule: str) -> None:
     if manifest is None:
         (sample / "manifest.yaml").unlink()
     else:
@@ -82,7 +82,7 @@ def test_a_manifest_that_cannot_be_used_is_one_finding(bollard, write, sample, m
     assert (done.code, rules(done), done.json["plugin"]) == (3, [rule], None)
 
 
-def test_a_bad_runner_is_a_finding_and_the_good_one_is_still_usable(bollard, write, sample) -> None:
+def test_an_invalid_runner_is_a_finding_and_the_valid_one_stays_usable(bollard, write, sample) -> None:
     write(
         "sample/manifest.yaml",
         MANIFEST
@@ -101,13 +101,13 @@ def test_a_bad_runner_is_a_finding_and_the_good_one_is_still_usable(bollard, wri
     assert [offer["name"] for offer in done.json["usable"]] == ["good"]
 
 
-def test_a_module_that_raises_is_named_with_its_error(bollard, write, sample) -> None:
+def test_a_raising_module_is_named_with_its_error(bollard, write, sample) -> None:
     write("sample/runner.py", "raise ValueError('on purpose')\n")
     [finding] = [f for f in bollard("plugin", "check", "sample").json["findings"] if f["rule"] == "PL11"]
     assert "ValueError: on purpose" in finding["problem"]
 
 
-def test_what_a_plugin_prints_does_not_disturb_the_report(bollard, write, sample) -> None:
+def test_the_output_of_a_plugin_does_not_disturb_the_report(bollard, write, sample) -> None:
     write("sample/runner.py", CODE + "\nimport os\nprint('{}' * 100_000)\nos.write(1, b'noise')\n")
     assert bollard("plugin", "check", "sample").json["passed"] is True
 
@@ -126,20 +126,20 @@ def test_a_large_report_arrives_whole(bollard, write, sample) -> None:
 # --- what only a process of its own can survive ---
 
 
-def test_an_import_that_hangs_is_a_rule_of_its_own(bollard, write, sample) -> None:
+def test_a_hanging_import_has_its_own_rule(bollard, write, sample) -> None:
     write("sample/runner.py", "import threading\nthreading.Event().wait()\n")
     done = bollard("plugin", "check", "sample", "--timeout", "2")
     assert (done.code, rules(done)) == (3, ["PC08"])
 
 
-def test_an_import_that_ends_the_process_is_a_rule_of_its_own(bollard, write, sample) -> None:
+def test_an_import_that_exits_has_its_own_rule(bollard, write, sample) -> None:
     write("sample/runner.py", "import os, sys\nprint('so long', file=sys.stderr, flush=True)\nos._exit(0)\n")
     done = bollard("plugin", "check", "sample")
     assert (done.code, rules(done)) == (3, ["PC09"])
     assert "so long" in done.json["findings"][0]["problem"]
 
 
-def test_what_an_import_started_ends_with_the_check(bollard, write, sample, tmp_path) -> None:
+def test_processes_of_an_import_end_with_the_check(bollard, write, sample, tmp_path) -> None:
     code = "import pathlib, subprocess\nchild = subprocess.Popen(['sleep', '1000'])\n"
     write("sample/runner.py", CODE + code + f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(child.pid))\n")
     assert bollard("plugin", "check", "sample").json["passed"] is True
@@ -180,7 +180,7 @@ def test_labels_and_descriptions_warn_and_fail_only_when_strict(bollard, write, 
     assert (strict.code, strict.json["passed"]) == (1, False)
 
 
-def test_a_default_that_does_not_fit_its_field_fails(bollard, write, sample) -> None:
+def test_a_default_that_is_invalid_for_its_field_fails(bollard, write, sample) -> None:
     form = """
       config_schema:
         - {name: times, type: integer, label: {en_US: Times, zh_Hans: 次数}, default: twice}
@@ -211,7 +211,7 @@ class Settings(BaseModel):
     assert chinese[0]["problem"] == '默认值 "twice" 不符合类型 integer'
 
 
-def test_a_default_that_names_an_unknown_tool_fails(bollard, write, sample) -> None:
+def test_a_default_with_an_unknown_tool_fails(bollard, write, sample) -> None:
     item = "{name: t, type: tool-multi-selector, label: {en_US: T, zh_Hans: 工具}, default: [%s]}"
     form = f"\n      config_schema: [{item}]\n"
     write("sample/manifest.yaml", MANIFEST.rstrip() + form % "misspelt")
@@ -238,7 +238,7 @@ def test_a_call_without_permission_warns_with_file_and_line(bollard, write, samp
     assert "models: [invoke]" in finding["hint"]
 
 
-def test_secrets_fail_and_examples_of_them_do_not(bollard, write, sample) -> None:
+def test_secrets_fail_and_example_secrets_do_not(bollard, write, sample) -> None:
     for name in (".env", "deep/server.key", ".env.example", "deep/id_rsa.pub"):
         write(f"sample/{name}", "x")
     done = bollard("plugin", "check", "sample")
@@ -246,7 +246,7 @@ def test_secrets_fail_and_examples_of_them_do_not(bollard, write, sample) -> Non
     assert done.code == 1
 
 
-def test_left_overs_are_one_warning(bollard, write, sample) -> None:
+def test_leftover_files_are_one_warning(bollard, write, sample) -> None:
     write("sample/__pycache__/runner.pyc", "")
     write("sample/node_modules/.env", "")
     done = bollard("plugin", "check", "sample")
@@ -254,7 +254,7 @@ def test_left_overs_are_one_warning(bollard, write, sample) -> None:
     assert "__pycache__, node_modules" in done.json["findings"][0]["problem"]
 
 
-def test_a_file_that_is_no_python_is_named(bollard, write) -> None:
+def test_a_file_other_than_python_is_named(bollard, write) -> None:
     write("notes.txt", "hello")
     done = bollard("plugin", "check", "notes.txt")
     assert (done.code, rules(done)) == (3, ["PL01"])
@@ -273,7 +273,7 @@ def test_the_table_has_a_row_for_each_finding(bollard, sample, language: str, he
     assert re.findall(r"^PC\d\d", done.out, re.MULTILINE) == ["PC01", "PC02"]
 
 
-def test_in_chinese_the_rule_and_the_hint_are_chinese_and_the_detail_stays(bollard, write, sample) -> None:
+def test_in_chinese_the_rule_and_the_hint_are_translated_and_the_detail_is_not(bollard, write, sample) -> None:
     write("sample/runner.py", "raise ValueError('on purpose')\n")
     finding = bollard("plugin", "check", "sample", "--lang", "zh_Hans").json["findings"][0]
     assert finding["problem"].startswith("每个条目的模块应可导入（")
@@ -281,7 +281,7 @@ def test_in_chinese_the_rule_and_the_hint_are_chinese_and_the_detail_stays(bolla
     assert finding["hint"] == "修正所指出的错误"
 
 
-def test_what_a_plugin_says_cannot_drive_the_terminal(bollard, write, sample) -> None:
+def test_the_output_of_a_plugin_cannot_control_the_terminal(bollard, write, sample) -> None:
     write("sample/runner.py", "raise ValueError('\\x1b[2J gone')\n")
     assert "\x1b" not in bollard("plugin", "check", "sample", "--text").out
 
@@ -322,7 +322,7 @@ def tiny(write) -> Path:
     return write("tiny/manifest.yaml", PROGRAM).parent
 
 
-def test_a_program_that_does_what_its_manifest_says_passes_without_python_tests(bollard, tiny) -> None:
+def test_a_program_that_matches_its_manifest_passes_without_python_tests(bollard, tiny) -> None:
     done = bollard("plugin", "check", "tiny", "--strict")
     assert (done.code, done.json["passed"], rules(done)) == (0, True, [])
     assert done.json["plugin"] == "acme/tiny 1.0.0"
@@ -337,7 +337,7 @@ def test_a_program_runs_in_the_terminal_in_its_folder(bollard, tiny) -> None:
     assert "SECRET" not in done.out + done.err
 
 
-def test_a_program_that_differs_from_its_manifest_is_told_in_what(bollard, write, tiny) -> None:
+def test_a_program_that_differs_from_its_manifest_is_reported_with_the_differences(bollard, write, tiny) -> None:
     tools = "  tools:\n    - {name: count, description: Counts., risk: low}\n"
     manifest = PROGRAM.replace("name: default", "name: other").replace("1.0.0", "1.0.1")
     write("tiny/manifest.yaml", manifest + tools)
@@ -353,7 +353,7 @@ def test_a_program_that_differs_from_its_manifest_is_told_in_what(bollard, write
     assert "程序没有提供工具 count" in {each["problem"] for each in chinese.json["findings"]}
 
 
-def test_a_program_that_asks_for_more_than_its_manifest_is_told_so(bollard, write, tiny) -> None:
+def test_a_program_that_requests_more_than_its_manifest_is_reported(bollard, write, tiny) -> None:
     greedy = TINY.replace('"description": {"en_US": "Echoes."}', '"permissions": {"history": ["page"]}')
     write("tiny/bin/worker", greedy)
     done = bollard("plugin", "check", "tiny")
@@ -369,7 +369,7 @@ def test_a_program_that_asks_for_more_than_its_manifest_is_told_so(bollard, writ
         ("[python3, -c, 'raise SystemExit(\"no luck\")']", "no luck"),
     ],
 )
-def test_a_program_that_does_not_start_is_one_finding_with_a_hint(bollard, write, tiny, command, problem) -> None:
+def test_a_program_that_fails_to_start_is_one_finding_with_a_hint(bollard, write, tiny, command, problem) -> None:
     write("tiny/manifest.yaml", PROGRAM.replace("[bin/worker, --loud]", command))
     done = bollard("plugin", "check", "tiny")
     assert (done.code, rules(done)) == (3, ["PC12"])

@@ -1,4 +1,4 @@
-"""What `bollard plugin new` makes, and what it refuses to touch."""
+"""The files of `bollard plugin new`, and the files that it does not overwrite."""
 
 import pytest
 
@@ -9,7 +9,7 @@ FILES = ["hello/README.md", "hello/manifest.yaml", "hello/runner.py", "hello/tes
 
 
 @pytest.mark.smoke
-def test_the_whole_way_from_a_name_to_an_answer(bollard) -> None:
+def test_a_new_plugin_folder_is_checked_tested_and_answers(bollard) -> None:
     made = bollard("plugin", "new", "hello")
     checked = bollard("plugin", "check", "hello", "--strict")
     tested = bollard("plugin", "test", "hello")
@@ -22,7 +22,7 @@ def test_the_whole_way_from_a_name_to_an_answer(bollard) -> None:
     assert [done.code for done in (made, checked, tested, answered)] == [0, 0, 0, 0]
 
 
-def test_the_whole_way_of_a_single_file(bollard, tmp_path) -> None:
+def test_a_new_single_file_is_checked_and_answers(bollard, tmp_path) -> None:
     made = bollard("plugin", "new", "my-runner.2", "--single-file")
     checked = bollard("plugin", "check", "my_runner_2.py", "--strict")
     tested = bollard("plugin", "test", "my_runner_2.py")
@@ -36,14 +36,14 @@ def test_the_whole_way_of_a_single_file(bollard, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", ["7", "a.b", "x-y_z", "a" * 64])
-def test_every_allowed_name_makes_a_sound_plugin(bollard, name: str) -> None:
+def test_every_allowed_name_makes_a_valid_plugin(bollard, name: str) -> None:
     assert bollard("plugin", "new", name, "--author", "some.one").code == 0
     checked = bollard("plugin", "check", name, "--strict")
     assert checked.json["plugin"] == f"some.one/{name} 0.1.0"
     assert checked.code == 0
 
 
-def test_checking_testing_and_running_leave_nothing_behind(bollard, tmp_path) -> None:
+def test_check_test_and_run_leave_no_files(bollard, tmp_path) -> None:
     bollard("plugin", "new", "hello")
     for command in ("check", "test", "run"):
         bollard("plugin", command, "hello", stdin="hi\n")
@@ -51,7 +51,7 @@ def test_checking_testing_and_running_leave_nothing_behind(bollard, tmp_path) ->
 
 
 @pytest.mark.parametrize("more", [(), ("--single-file",)])
-def test_nothing_is_overwritten(bollard, tmp_path, more: tuple[str, ...]) -> None:
+def test_no_file_is_overwritten(bollard, tmp_path, more: tuple[str, ...]) -> None:
     taken = tmp_path / ("hello.py" if more else "hello")
     taken.write_text("mine")
     done = bollard("plugin", "new", "hello", *more)
@@ -67,7 +67,7 @@ def test_an_existing_folder_is_not_changed(bollard, tmp_path) -> None:
     assert list((tmp_path / "hello").iterdir()) == []
 
 
-def test_a_link_that_leads_nowhere_is_not_followed(bollard, tmp_path) -> None:
+def test_a_broken_link_is_not_followed(bollard, tmp_path) -> None:
     (tmp_path / "hello.py").symlink_to(tmp_path / "elsewhere.py")
     assert bollard("plugin", "new", "hello", "--single-file").code == 2
     assert not (tmp_path / "elsewhere.py").exists()

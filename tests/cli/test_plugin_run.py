@@ -86,7 +86,7 @@ def talk(write) -> Path:
 
 @pytest.fixture
 def said(bollard, talk):
-    """Send messages to the runner and give what it answered, as text."""
+    """Send messages to the runner and return its answers as text."""
 
     def send(*messages: str, **more: Any):
         return bollard("plugin", "run", "talk.py", "--text", stdin="".join(f"{line}\n" for line in messages), **more)
@@ -107,7 +107,7 @@ def test_each_line_of_a_pipe_is_one_message(said) -> None:
     assert done.code == 0
 
 
-def test_without_a_line_there_is_no_run(bollard, talk) -> None:
+def test_without_input_no_run_starts(bollard, talk) -> None:
     done = bollard("plugin", "run", "talk.py")
     assert (done.code, done.out) == (0, "")
 
@@ -127,7 +127,7 @@ def test_a_pipe_gets_json_lines_that_end_each_run(bollard, talk) -> None:
     assert first[-1]["data"].keys() == {"status", "results", "duration_ms"}
 
 
-def test_an_event_that_is_no_message_is_one_run_without_a_text(bollard, talk) -> None:
+def test_another_event_than_a_message_is_one_run_without_a_text(bollard, talk) -> None:
     done = bollard("plugin", "run", "talk.py", "--event", "schedule.triggered", "--text", stdin="ignored\n")
     assert done.out == "ok schedule.triggered None en_US\n"
 
@@ -139,11 +139,11 @@ def test_silence_is_an_answer_to_an_event_but_not_to_a_message(bollard, talk) ->
     assert (message.code, ends(message)[0]["code"]) == (1, "runner.no_output")
 
 
-def test_the_person_s_language_is_the_runs_locale(said) -> None:
+def test_the_language_of_the_user_is_the_locale_of_the_run(said) -> None:
     assert said("one", BOLLARD_LANG="zh_Hans").out == "ok message.received one zh_Hans\n"
 
 
-def test_bytes_that_are_no_text_are_replaced(bollard, talk) -> None:
+def test_invalid_utf8_bytes_are_replaced(bollard, talk) -> None:
     done = bollard("plugin", "run", "talk.py", "--text", stdin=b"a\xff\n")
     assert (done.code, done.out) == (0, "ok message.received a\ufffd en_US\n")
 
@@ -155,7 +155,7 @@ def test_the_history_grows_over_the_turns(said) -> None:
     assert said("one", "history").out.splitlines()[-1] == "user:one / assistant:ok message.received one en_US"
 
 
-def test_state_lasts_as_long_as_the_session(said) -> None:
+def test_state_lasts_for_the_session(said) -> None:
     assert said("count", "count", "count").out.split("\n")[:3] == ["turn 1", "turn 2", "turn 3"]
 
 
@@ -163,32 +163,32 @@ def test_a_model_answers_offline_and_fills_the_selector(said) -> None:
     assert said("model").out == "You said: ahoy\n"
 
 
-def test_the_plugins_own_tools_can_be_called(said) -> None:
+def test_the_tools_of_the_plugin_can_be_called(said) -> None:
     assert said("tool").out == "['a', 'b'] 3\n"
 
 
-def test_a_call_that_the_manifest_does_not_permit_is_refused_and_shown(said) -> None:
+def test_a_call_without_permission_is_refused_and_shown(said) -> None:
     done = said("forbidden")
     assert done.code == 1
     assert "api platform.request denied: unauthorized" in done.err
     assert "failed · runner.error" in done.err
 
 
-def test_what_a_runner_prints_is_a_log_line(said) -> None:
+def test_the_output_of_a_runner_is_a_log_line(said) -> None:
     done = said("print")
     assert done.out == "done\n"
     assert "log info: printed by the runner" in done.err
 
 
-def test_credit_is_returned_so_that_a_long_answer_arrives_whole(said) -> None:
+def test_credit_is_returned_for_a_long_answer(said) -> None:
     assert said("many").out.split() == [str(n) for n in range(2000)]
 
 
-def test_the_worker_sees_no_variable_that_the_manifest_does_not_name(said) -> None:
+def test_the_worker_sees_only_the_variables_of_the_manifest(said) -> None:
     assert said("environment", SECRET_OF_MINE="1", BOLLARD_LANG="en_US").out == "HOME\n"
 
 
-def test_a_folders_worker_sees_what_its_manifest_names(bollard, tmp_path) -> None:
+def test_the_worker_of_a_folder_sees_the_variables_of_its_manifest(bollard, tmp_path) -> None:
     bollard("plugin", "new", "hello")
     manifest = tmp_path / "hello/manifest.yaml"
     manifest.write_text(manifest.read_text().replace("env: []", "env: [GREETING_OF_MINE]"))
@@ -204,20 +204,20 @@ def test_a_folders_worker_sees_what_its_manifest_names(bollard, tmp_path) -> Non
 
 
 @pytest.mark.smoke
-def test_the_configuration_comes_as_json_or_from_a_file(bollard, talk, write) -> None:
+def test_the_configuration_is_json_or_a_file(bollard, talk, write) -> None:
     write("config.json", '{"word": "file"}')
     inline = bollard("plugin", "run", "talk.py", "--message", "x", "--text", "--config", '{"word": "inline"}')
     file = bollard("plugin", "run", "talk.py", "--message", "x", "--text", "--config", "@config.json")
     assert [done.out.split()[0] for done in (inline, file)] == ["inline", "file"]
 
 
-def test_a_configuration_that_does_not_fit_fails_the_run_with_the_field(bollard, talk) -> None:
+def test_an_invalid_configuration_fails_the_run_with_the_field(bollard, talk) -> None:
     done = bollard("plugin", "run", "talk.py", "--message", "x", "--config", '{"word": 7}')
     assert done.code == 1
     assert "word" in ends(done)[0]["error"]
 
 
-def test_a_required_field_is_asked_for_before_anything_runs(bollard, write) -> None:
+def test_a_required_field_is_requested_before_the_run(bollard, write) -> None:
     write(
         "needy.py",
         """
@@ -267,13 +267,13 @@ def test_unusable_entries_are_shown_first_and_the_others_run(bollard, tmp_path) 
     assert "hint: " in done.err
 
 
-def test_a_plugin_without_a_runner_cannot_be_talked_to(bollard, write) -> None:
+def test_a_plugin_without_a_runner_cannot_be_run(bollard, write) -> None:
     write("tools.py", 'from bollard.sdk import tool\n@tool()\ndef t() -> int:\n    """A tool."""\n    return 1\n')
     assert bollard("plugin", "run", "tools.py", "--message", "x").code == 2
 
 
 @pytest.mark.parametrize("language", ["en_US", "zh_Hans"])
-def test_a_plugin_that_cannot_be_loaded_is_exit_code_3_with_its_rule(bollard, write, language: str) -> None:
+def test_a_plugin_that_fails_to_load_exits_with_3_and_its_rule(bollard, write, language: str) -> None:
     write("broken.py", "raise ValueError('on purpose')\n")
     done = bollard("plugin", "run", "broken.py", "--message", "x", BOLLARD_LANG=language)
     assert done.code == 3
@@ -282,7 +282,7 @@ def test_a_plugin_that_cannot_be_loaded_is_exit_code_3_with_its_rule(bollard, wr
     assert len(done.err.splitlines()) == 2
 
 
-def test_a_worker_that_dies_while_it_loads_is_exit_code_4(bollard, write) -> None:
+def test_a_worker_that_dies_during_loading_exits_with_4(bollard, write) -> None:
     write("dying.py", "import os, sys\nprint('no more', file=sys.stderr, flush=True)\nos._exit(5)\n")
     done = bollard("plugin", "run", "dying.py", "--message", "x")
     assert done.code == 4
@@ -292,7 +292,7 @@ def test_a_worker_that_dies_while_it_loads_is_exit_code_4(bollard, write) -> Non
 # --- runs that go wrong ---
 
 
-def test_a_runner_that_raises_fails_its_run_and_the_next_one_works(bollard, talk) -> None:
+def test_a_raising_runner_fails_its_run_and_the_next_one_works(bollard, talk) -> None:
     done = bollard("plugin", "run", "talk.py", stdin="boom\nagain\n")
     failed, fine = ends(done)
     assert (failed["status"], failed["code"], failed["error"]) == ("failed", "runner.error", "ValueError: on purpose")
@@ -313,7 +313,7 @@ def test_the_deadline_cancels_a_run(bollard, talk) -> None:
     assert (ends(done)[0]["status"], ends(done)[0]["code"], done.code) == ("timeout", "runner.timeout", 1)
 
 
-def test_a_run_that_ignores_its_deadline_has_ended_all_the_same(bollard, talk) -> None:
+def test_a_run_that_ignores_its_deadline_ends(bollard, talk) -> None:
     done = bollard("plugin", "run", "talk.py", "--timeout", "0.3", stdin="stubborn\nagain\n")
     late, fine = ends(done)
     assert late["code"] == "runner.timeout"
@@ -347,7 +347,7 @@ def test_a_recording_can_be_replayed_without_the_host(bollard, talk, tmp_path) -
     assert done.out == f"{first.text}\n{second.text}\n"
 
 
-def test_a_recording_keeps_no_secret(bollard, talk, tmp_path) -> None:
+def test_a_recording_contains_no_secret(bollard, talk, tmp_path) -> None:
     config = '{"token": "very-secret"}'
     bollard("plugin", "run", "talk.py", "--record", "turn.jsonl", "--config", config, stdin="x\n")
     assert "very-secret" not in (tmp_path / "turn.jsonl").read_text()

@@ -26,14 +26,14 @@ def test_a_failing_test_fails_the_command_and_is_shown(bollard, write) -> None:
     assert "assert 1 == 2" in done.err
 
 
-def test_for_people_pytest_writes_to_stdout(bollard, write) -> None:
+def test_in_text_mode_pytest_writes_to_stdout(bollard, write) -> None:
     write("p/tests/test_it.py", "def test_it():\n    pass\n")
     done = bollard("plugin", "test", "p", "--text")
     assert "1 passed" in done.out
     assert done.code == 0
 
 
-def test_arguments_go_to_pytest(bollard, write) -> None:
+def test_arguments_are_passed_to_pytest(bollard, write) -> None:
     write("p/tests/test_it.py", "def test_one():\n    pass\n\ndef test_two():\n    assert False\n")
     assert bollard("plugin", "test", "p", "-k", "one").code == 0
     assert "1 deselected" in bollard("plugin", "test", "p", "--text", "--", "-k", "one").out
@@ -61,7 +61,7 @@ def test_no_tests_is_a_clear_error(bollard, write) -> None:
         assert f"bollard: {path} has no tests\n" in done.err
 
 
-def test_without_pytest_the_hint_says_how_to_get_it() -> None:
+def test_without_pytest_the_hint_names_the_installation() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_PYTEST], capture_output=True, text=True, env={}, check=False)
     assert done.returncode == UsageProblem.exit_code
     assert done.stderr == "bollard: pytest is not installed\nhint: install it: `make setup`\n"

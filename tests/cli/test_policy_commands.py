@@ -25,7 +25,7 @@ def saved(ask):
         ask(group, "delete", name)
 
 
-def test_a_new_agent_spells_out_what_its_runner_asks_for(ask) -> None:
+def test_a_new_agent_spells_out_the_requests_of_its_runner(ask) -> None:
     new = ask("agents", "new", "slowly", "--runner", "steady").json
 
     assert new["runner_id"] == "plugin:local/steady/default"
@@ -36,7 +36,7 @@ def test_a_new_agent_spells_out_what_its_runner_asks_for(ask) -> None:
     assert plain["policy"] == {"access": {"permissions": {}}, "concurrency": {"mode": "queue"}}
 
 
-def test_a_runner_that_is_not_there_is_refused_with_those_that_are(ask) -> None:
+def test_an_absent_runner_is_refused_with_the_existing_ones(ask) -> None:
     refused = ask("agents", "new", "slowly", "--runner", "nobody")
     assert refused.code == 2
     assert refused.err.startswith("bollard: the host has no runner 'nobody'\nhint: use one of plugin:")
@@ -71,7 +71,7 @@ def test_a_shown_document_can_be_edited_and_saved_once(ask, saved, write) -> Non
     assert "agent edited is at revision 2, but revision 1 was edited\nhint: " in again.err
 
 
-def test_an_agent_that_cannot_work_is_refused_with_the_field(ask, saved) -> None:
+def test_an_invalid_agent_is_refused_with_the_field(ask, saved) -> None:
     body = ask("agents", "new", "wrong", "--runner", "steady").json
     body["policy"]["access"]["permissions"] = {"history": ["rewrite"]}
 
@@ -80,7 +80,7 @@ def test_an_agent_that_cannot_work_is_refused_with_the_field(ask, saved) -> None
     assert "'rewrite' is no operation of history" in refused.err
 
 
-def test_a_runners_own_agent_stays(ask) -> None:
+def test_the_own_agent_of_a_runner_cannot_be_deleted(ask) -> None:
     refused = ask("agents", "delete", "echo")
     assert refused.code == 4
     assert refused.err.startswith("bollard: the host says: agent echo belongs to its plugin")
@@ -100,7 +100,7 @@ BINDING = {
 }
 
 
-def test_a_binding_sends_events_to_its_agent(ask, saved) -> None:
+def test_a_binding_routes_events_to_its_agent(ask, saved) -> None:
     assert ask("bindings", "--text").out == "There are no bindings.\n"
     before = ask("events", "post", "--type", "repository.pushed")
     assert (before.code, before.json["run_id"], before.json["reason"]["code"]) == (0, None, "no_binding")
@@ -116,7 +116,7 @@ def test_a_binding_sends_events_to_its_agent(ask, saved) -> None:
     assert ask("bindings").json == {"items": []}
 
 
-def test_resolving_says_binding_by_binding_why(ask, saved) -> None:
+def test_resolve_explains_every_binding(ask, saved) -> None:
     saved("bindings", BINDING)
     saved("bindings", {"binding_id": "ada", "agent_id": "steady", "scope": {"actor": "user:ada"}})
 
@@ -156,7 +156,7 @@ def test_a_closed_gate_is_shown_with_its_hint(ask, saved) -> None:
     assert ask("resolve", "--agent", "shy", "--actor", "user:ada").json["refused"] is None
 
 
-def test_a_live_run_takes_the_message_of_its_actor(ask, ada) -> None:
+def test_a_live_run_takes_a_message_of_its_actor(ask, ada) -> None:
     run = ada("resolved")
 
     at = ("resolve", "--agent", "steady", "--conversation", "resolved", "--text")

@@ -1,6 +1,6 @@
-"""`bollard up` beyond loopback: refused with the sentence that fixes it, and over TLS once that is done.
+"""`bollard up` beyond loopback: refused with the fix, and over TLS afterwards.
 
-127.0.0.2 stands for a public address: it is none of the names of loopback, and yet nobody else can reach it.
+127.0.0.2 stands for a public address: it is not a name of loopback, and yet no other machine can reach it.
 """
 
 import signal
@@ -24,7 +24,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("language", ["en_US", "zh_Hans"])
-def test_without_tls_it_is_refused_with_the_sentence_that_fixes_it(bollard, language: str) -> None:
+def test_a_public_host_without_tls_is_refused_with_the_fix(bollard, language: str) -> None:
     done = bollard("up", "--host", _PUBLIC, BOLLARD_LANG=language)
     assert (done.code, done.out) == (2, "")
     for way in ("--tls-cert", "--tls-key", "BOLLARD_ORIGINS=https://", "127.0.0.1"):
@@ -32,7 +32,7 @@ def test_without_tls_it_is_refused_with_the_sentence_that_fixes_it(bollard, lang
 
 
 @pytest.mark.smoke
-def test_with_a_certificate_it_speaks_tls_and_the_commands_find_it(
+def test_a_public_host_with_a_certificate_serves_tls_and_the_commands_find_it(
     new_host, bollard, certificate: tuple[str, str]
 ) -> None:
     cert, key = certificate
@@ -51,13 +51,13 @@ def test_with_a_certificate_it_speaks_tls_and_the_commands_find_it(
     assert "Traceback" not in host.log
 
 
-def test_behind_a_proxy_that_speaks_tls_its_origin_is_enough(new_host, bollard) -> None:
+def test_a_public_host_behind_a_tls_proxy_needs_only_its_origin(new_host, bollard) -> None:
     host = new_host().start("--host", _PUBLIC, BOLLARD_ORIGINS="https://bollard.example.org")
     address = f"http://{_PUBLIC}:{host.port}"
     assert bollard("agents", **host.variables, BOLLARD_URL=address).code == 0
 
 
-def test_a_certificate_that_cannot_be_used_is_one_sentence_before_anything_begins(
+def test_an_unusable_certificate_is_refused_before_the_start(
     bollard, certificate: tuple[str, str], tmp_path: Path
 ) -> None:
     for cert, key in ((certificate[0], "none.pem"), ("none.pem", certificate[1]), (certificate[1], certificate[1])):
@@ -68,7 +68,7 @@ def test_a_certificate_that_cannot_be_used_is_one_sentence_before_anything_begin
     assert (done.code, "tls_key is missing" in done.err) == (2, True)
 
 
-def test_a_runtime_dials_it_over_tls_where_it_trusts_the_certificate(
+def test_a_runtime_connects_over_tls_if_it_trusts_the_certificate(
     new_host, bollard, write, certificate: tuple[str, str], tmp_path: Path
 ) -> None:
     cert, key = certificate

@@ -11,7 +11,7 @@ CONTENT = b"\x00\x01not json at all\xff" * 1000
 
 @pytest.fixture
 def talked(host, bollard) -> str:
-    """A conversation in which something was said."""
+    """A conversation with messages."""
     bollard("chat", "--agent", "echo", "--conversation", "a/b ü", "--message", "hello there", **host.variables)
     return "a/b ü"
 
@@ -22,7 +22,7 @@ def artifact(host) -> str:
 
 
 def brought(host, name: str) -> str:
-    """An artifact: what an event carried that is no JSON."""
+    """An artifact: a payload of an event other than JSON."""
     headers = {
         "authorization": f"Bearer {host.token}",
         "content-type": "application/octet-stream",
@@ -70,7 +70,7 @@ def test_a_search_finds_chinese_words_in_all_conversations(host, bollard) -> Non
     assert "搜索内容里没有词" in refused.err
 
 
-def test_a_conversation_that_is_not_there_is_a_host_problem(host, bollard) -> None:
+def test_an_absent_conversation_is_a_host_problem(host, bollard) -> None:
     refused = bollard("conversations", "show", "nowhere", **host.variables)
     assert refused.code == 4
     assert "there is no such conversation" in refused.err
@@ -87,14 +87,14 @@ def test_an_artifact_is_shown_and_fetched(host, bollard, artifact, tmp_path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["content"]
 
 
-def test_what_cannot_be_fetched_leaves_no_file(host, bollard, tmp_path) -> None:
+def test_a_failed_download_leaves_no_file(host, bollard, tmp_path) -> None:
     refused = bollard("artifacts", "get", "art_nowhere", str(tmp_path / "content"), **host.variables)
     assert (refused.code, list(tmp_path.iterdir())) == (4, [])
     elsewhere = bollard("artifacts", "get", "art_nowhere", str(tmp_path / "no" / "content"), **host.variables)
     assert elsewhere.code == 2
 
 
-def test_an_artifact_is_removed_before_its_time(host, bollard) -> None:
+def test_an_artifact_is_removed_before_its_expiry(host, bollard) -> None:
     artifact = brought(host, "upload-2")
     told = bollard("artifacts", "remove", artifact, "--text", **host.variables)
     assert (told.code, told.out.strip()) == (0, f"removed artifact {artifact}")

@@ -1,4 +1,4 @@
-"""What a person is told of a host's records while a chat goes on."""
+"""The text of a host's records during a chat."""
 
 import io
 
@@ -40,20 +40,20 @@ def test_a_name_cannot_move_the_cursor() -> None:
     assert "\x1b" not in told("en_US", ("approval.requested", {**ASKED, "name": "send\x1b[2K"}))
 
 
-def test_a_question_that_outlives_its_host_is_not_sent_again() -> None:
+def test_a_lost_run_with_an_open_approval_has_no_hint_to_send_again() -> None:
     answer = told("en_US", ("approval.requested", ASKED), ("run.ended", LOST))
     assert "still waiting for approval" in answer
     assert "Send the message again" not in answer
 
 
 @pytest.mark.parametrize("before", [[], [("approval.requested", ASKED), ("approval.granted", ASKED)]])
-def test_without_an_open_question_a_lost_run_is_sent_again(before: list[tuple[str, JsonObject]]) -> None:
+def test_a_lost_run_without_an_open_approval_has_the_hint_to_send_again(before: list[tuple[str, JsonObject]]) -> None:
     answer = told("en_US", *before, ("run.ended", LOST))
     assert "Send the message again" in answer
     assert "still waiting for approval" not in answer
 
 
-def test_what_the_host_adds_about_a_message_hides_nothing_of_it() -> None:
+def test_the_fields_added_by_the_host_hide_no_text_of_a_message() -> None:
     said: JsonObject = {"message": {"role": "assistant", "content": "hello there"}, "flow": 3}
     saved: JsonObject = {"scope": "conversation", "key": "colour", "value": "red", "flow": 3, "expires_ms": 9}
     answer = told("en_US", ("message.completed", said), ("state.updated", saved))
@@ -85,6 +85,6 @@ def test_a_call_is_shown_once_with_its_outcome(name: str) -> None:
     assert answer.count(shown) == 1
 
 
-def test_a_call_that_was_refused_before_it_began_has_its_name() -> None:
+def test_a_call_refused_before_its_start_has_its_name() -> None:
     refused: JsonObject = {"call_id": "c2", "name": "send_letter", "code": "denied", "message": "it was denied"}
     assert "tool send_letter failed" in told("en_US", ("action.rejected", refused))

@@ -1,4 +1,4 @@
-"""What a person and a program see of one run, from plain results."""
+"""The views of a user and of a program on one run, from plain results."""
 
 import io
 import json
@@ -35,7 +35,7 @@ def ended(status: str = "completed", code: str | None = None, error: str | None 
 
 
 class Screen:
-    """A renderer and what it wrote."""
+    """A renderer and its output."""
 
     def __init__(self, width: int = 100, *, verbose: bool = True) -> None:
         self.surface = MemorySurface(width)
@@ -56,11 +56,11 @@ def screen() -> Screen:
     return Screen()
 
 
-def test_increments_stand_on_one_line(screen) -> None:
+def test_increments_share_one_line(screen) -> None:
     assert screen.show(delta("one "), delta("two")) == "one two"
 
 
-def test_reasoning_has_a_line_of_its_own(screen) -> None:
+def test_reasoning_has_its_own_line(screen) -> None:
     assert screen.show(delta(reasoning="hm"), delta(reasoning=" so"), delta("yes")) == "hm so\nyes"
 
 
@@ -68,31 +68,31 @@ def test_two_messages_do_not_share_a_line(screen) -> None:
     assert screen.show(delta("a", message_id="1"), delta("b", message_id="2")) == "a\nb"
 
 
-def test_a_whole_message_that_was_streamed_is_not_said_twice(screen) -> None:
+def test_a_streamed_message_is_not_printed_twice(screen) -> None:
     assert screen.show(delta("one "), delta("two"), completed("one two")) == "one two\n"
 
 
-def test_a_whole_message_that_says_something_else_stands_over_its_increments(screen) -> None:
+def test_a_differing_complete_message_is_printed_after_its_increments(screen) -> None:
     assert screen.show(delta("one"), completed("two")) == "one\n  the complete message:\ntwo\n"
 
 
-def test_a_whole_message_without_increments_is_said(screen) -> None:
+def test_a_message_without_increments_is_printed(screen) -> None:
     assert screen.show(completed("one"), completed("two")) == "one\ntwo\n"
 
 
-def test_the_last_words_of_a_run_are_said_unless_there_was_a_message(screen) -> None:
+def test_the_message_of_the_terminal_result_is_printed_if_there_was_no_other(screen) -> None:
     last = result("run.completed", {"finish_reason": "end", "message": {"role": "assistant", "content": "bye"}})
     assert screen.show(last) == "bye\n"
     assert Screen().show(completed("hello"), last) == "hello\n"
 
 
-def test_content_that_is_no_text_is_named(screen) -> None:
+def test_content_other_than_text_is_named(screen) -> None:
     content = [{"type": "text", "text": "see "}, {"type": "image_url", "image_url": {"url": "https://x.example/y.png"}}]
     whole = result("message.completed", {"message": {"role": "assistant", "content": content}})
     assert screen.show(whole) == "see [image_url]\n"
 
 
-def test_side_lines_interrupt_the_answer_on_lines_of_their_own(screen) -> None:
+def test_side_lines_interrupt_the_answer_on_separate_lines(screen) -> None:
     shown = screen.show(
         delta("look"),
         result("artifact.created", {"artifact_type": "file", "name": "a.txt", "mime_type": "text/plain"}),
@@ -109,22 +109,22 @@ def test_an_api_call_in_the_middle_of_a_line_waits_for_its_end(screen) -> None:
     assert screen.show(delta("two"), completed("one two")) == "one two\n  api models.stream demo · 2 ms\n"
 
 
-def test_a_refused_call_says_why(screen) -> None:
+def test_a_refused_call_has_a_reason(screen) -> None:
     screen.renderer.called(ApiDone(action="tools.call", params={"name": "t"}, error="not_found: no tool", seconds=0))
     assert screen.text == "  api tools.call t denied: not_found: no tool\n"
 
 
-def test_an_invalid_or_unknown_result_shows_nothing_by_itself(screen) -> None:
+def test_an_invalid_or_unknown_result_prints_nothing(screen) -> None:
     assert screen.show(result("message.delta", {"chunk": 7}), result("future.thing", {})) == ""
 
 
-def test_a_long_side_line_is_set_in_on_every_line() -> None:
+def test_a_long_side_line_is_indented_on_every_line() -> None:
     narrow = Screen(width=30)
     narrow.renderer.logged(LogRecord(level="info", message="one two three four five six seven eight"))
     assert narrow.text == "  log info: one two three\n  four five six seven eight\n"
 
 
-def test_a_side_line_without_end_is_cut() -> None:
+def test_an_endless_side_line_is_truncated() -> None:
     wide = Screen(width=1000)
     wide.renderer.logged(LogRecord(level="info", message="x" * 5000))
     assert len(wide.text) < 400
@@ -143,14 +143,14 @@ def test_a_side_line_without_end_is_cut() -> None:
         (ended("timeout", "runner.timeout"), "timed out · runner.timeout · 1.23 s · 2 results"),
     ],
 )
-def test_the_end_is_one_line(screen, end: RunEnded, line: str) -> None:
+def test_the_end_is_printed_on_one_line(screen, end: RunEnded, line: str) -> None:
     screen.show(delta("half"))
     screen.renderer.ended(end)
     assert screen.text.startswith("half\n")
     assert f"  {line}" in screen.text
 
 
-def test_the_next_run_starts_afresh(screen) -> None:
+def test_the_next_run_starts_with_a_clean_renderer(screen) -> None:
     screen.show(delta("one"))
     screen.renderer.ended(ended())
     assert screen.show(completed("one")).endswith("\none\n")
@@ -164,7 +164,7 @@ def quiet() -> Screen:
     return Screen(width=60, verbose=False)
 
 
-def test_internal_lines_are_hidden_unless_wanted(quiet) -> None:
+def test_internal_lines_are_hidden_by_default(quiet) -> None:
     quiet.show(
         delta("yes"),
         result("state.updated", {"scope": "conversation", "key": "count", "value": 3}),
@@ -177,7 +177,7 @@ def test_internal_lines_are_hidden_unless_wanted(quiet) -> None:
     assert quiet.text == "yes\n"
 
 
-def test_a_failure_is_shown_to_everybody(quiet) -> None:
+def test_a_failure_is_always_shown(quiet) -> None:
     quiet.renderer.ended(ended("failed", "runner.error", "no"))
     assert quiet.text == "  failed · runner.error · no · 1.23 s\n"
 
@@ -194,20 +194,20 @@ def test_a_tool_call_is_one_line_and_its_details_are_complete(quiet) -> None:
     assert list(detail_lines(quiet.renderer.calls, ENGLISH))[-1] == "    line 8 of the page"
 
 
-def test_a_tool_call_that_failed_says_why(quiet) -> None:
+def test_a_failed_tool_call_has_a_reason(quiet) -> None:
     quiet.renderer.call_started("1", "fetch", {})
     quiet.renderer.call_ended("1", "fetch", error="no such host")
     assert quiet.text == "  tool fetch {} failed: no such host\n"
 
 
-def test_the_next_run_has_calls_of_its_own(quiet) -> None:
+def test_the_next_run_has_its_own_calls(quiet) -> None:
     quiet.renderer.call_started("1", "fetch", {})
     quiet.renderer.started()
     assert quiet.surface.sign == "working"
     assert list(quiet.renderer.calls) == []
 
 
-def test_sources_stand_below_the_answer(quiet) -> None:
+def test_sources_are_printed_below_the_answer(quiet) -> None:
     place = {"document_id": "rules", "name": "rules.txt", "source": "rules.txt", "headings": ["House", "Breakfast"]}
     cited = [{"id": 1, "kb_id": "house", "name": "rules.txt", "source": place}, "no source"]
     message = {"role": "assistant", "content": "At seven. [1]", "metadata": {"citations": cited}}
@@ -215,13 +215,13 @@ def test_sources_stand_below_the_answer(quiet) -> None:
     assert quiet.text == "At seven. [1]\n  [1] rules.txt › House › Breakfast (house)\n"
 
 
-def test_a_remark_leaves_the_unfinished_line_as_it_is(quiet) -> None:
+def test_a_note_keeps_the_unfinished_line(quiet) -> None:
     quiet.show(delta("half of a li"))
     quiet.renderer.note("sent into the run")
     assert quiet.show(delta("ne")) == "  sent into the run\nhalf of a line"
 
 
-def test_a_pipe_has_the_answer_alone_and_unchanged() -> None:
+def test_a_pipe_gets_only_the_unchanged_answer() -> None:
     out, side = io.StringIO(), io.StringIO()
     renderer = TextRenderer(PipePage(out, side), ENGLISH, verbose=False, answers_only=True)
     renderer.greet("Demo", "demo at http://host", None)
@@ -236,7 +236,7 @@ def test_a_pipe_has_the_answer_alone_and_unchanged() -> None:
     assert side.getvalue() == "  failed · runner.error · no · 1.23 s\n"
 
 
-def test_a_terminal_that_nobody_types_into_draws_its_last_line_again() -> None:
+def test_an_output_only_terminal_redraws_its_last_line() -> None:
     out = io.StringIO()
     page = TerminalPage(OutputSurface(out, {"TERM": "xterm", "COLUMNS": "20"}))
     page.wait("working")
@@ -260,7 +260,7 @@ def test_a_dumb_terminal_gets_complete_lines_and_no_escape_sequence() -> None:
 # --- for programs ---
 
 
-def test_a_program_gets_results_and_ends_and_nothing_else() -> None:
+def test_a_program_gets_only_results_and_ends() -> None:
     out, side = io.StringIO(), io.StringIO()
     renderer = JsonRenderer(out, side, ENGLISH)
     facts = SessionFacts(plugin="a/b", version="1", runner="r", label="R", tools=(), steering=False, interactive=False)

@@ -25,7 +25,7 @@ def test_a_steering_message_is_read_by_the_runner(ask, ada) -> None:
     assert run.end() == 0
 
 
-def test_an_event_for_a_busy_conversation_goes_into_its_run(ask, ada) -> None:
+def test_an_event_for_a_busy_conversation_steers_its_run(ask, ada) -> None:
     run = ada("busy")
 
     post = ("events", "post", "--agent", "steady", "--type", "message.received", "--conversation", "busy", *ADA)
@@ -53,17 +53,17 @@ def test_a_message_of_another_actor_does_not_steer_the_run(ask, ada) -> None:
     assert run.end() == 0
 
 
-def test_without_an_actor_the_user_of_the_machine_speaks(ask, ada) -> None:
+def test_without_an_actor_the_user_of_the_machine_is_the_actor(ask, ada) -> None:
     run = ada("of-ada-alone")
 
     sent = ask("runs", "steer", run.run_id, "hello").json
-    assert "steering" not in sent  # nobody here is called ada
+    assert "steering" not in sent  # the local user is not ada
     ask("runs", "cancel", sent["run_id"])
     ask("runs", "cancel", run.run_id)
     assert run.end() == 1
 
 
-def test_a_run_that_cannot_be_steered_is_said_not_to_be_with_a_hint(ask, ada) -> None:
+def test_a_run_that_cannot_be_steered_is_reported_with_a_hint(ask, ada) -> None:
     run = ada("slowly", "slow", agent="demo")
 
     refused = ask("runs", "steer", run.run_id, "faster", *ADA)
@@ -98,7 +98,7 @@ def test_a_revoked_permission_is_refused_at_the_next_call_and_explained(ask, ada
     assert run.end() == 0
 
 
-def test_a_run_from_which_everything_is_taken_ends(ask, ada) -> None:
+def test_revoking_everything_ends_the_run(ask, ada) -> None:
     run = ada("emptied")
 
     told = ask("runs", "revoke", run.run_id, "--everything", "--text").out
@@ -110,7 +110,7 @@ def test_a_run_from_which_everything_is_taken_ends(ask, ada) -> None:
 
 
 @pytest.mark.parametrize("asked", [("--operation", "models.invoke"), ("--resource", "models:gpt")])
-def test_a_permission_that_was_never_granted_cannot_be_revoked(ask, ada, asked: tuple[str, str]) -> None:
+def test_an_ungranted_permission_cannot_be_revoked(ask, ada, asked: tuple[str, str]) -> None:
     run = ada(f"never-{asked[0][2:]}")
 
     refused = ask("runs", "revoke", run.run_id, *asked)
@@ -121,7 +121,7 @@ def test_a_permission_that_was_never_granted_cannot_be_revoked(ask, ada, asked: 
     run.end()
 
 
-def test_a_grant_and_all_its_reasons_can_be_read_when_the_run_has_ended(ask, ada) -> None:
+def test_a_grant_and_all_its_reasons_can_be_read_after_the_run(ask, ada) -> None:
     run = ada("over", "hi", agent="echo")
     run.end()
 
@@ -140,7 +140,7 @@ COMMANDS = (("steer", "hi"), ("explain",), ("grant",), ("revoke", "--everything"
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("run", ["run_none", "../agents", "a b"])
-def test_a_run_that_is_not_there_is_said_not_to_be(ask, command: tuple[str, ...], run: str) -> None:
+def test_an_absent_run_is_reported_as_not_found(ask, command: tuple[str, ...], run: str) -> None:
     name, *rest = command
     done = ask("runs", name, run, *rest)
     assert done.code == 4

@@ -23,7 +23,7 @@ def record(type_: str, at: float, **data) -> dict:
     return {"type": type_, "created_at": at, "data": data}
 
 
-def test_models_retrievals_and_tools_stand_in_the_order_in_which_they_began() -> None:
+def test_models_retrievals_and_tools_are_listed_in_starting_order() -> None:
     calls = calls_of(
         [TOOL],
         [
@@ -56,7 +56,7 @@ def test_a_call_that_was_not_made_has_the_state_of_its_approval(types, status, a
 
 
 @pytest.mark.full
-def test_a_run_is_shown_with_a_call_that_waits_and_then_with_its_outcome(host, bollard, started, tmp_path) -> None:
+def test_a_run_is_shown_with_a_waiting_call_and_then_with_its_outcome(host, bollard, started, tmp_path) -> None:
     agent = {
         "agent_id": "watchmaker",
         "runner_id": "plugin:bollard/demo/default",

@@ -38,7 +38,7 @@ def plugin(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def runtime(steady_host, plugin: Path, tmp_path: Path):
-    """`bollard runtime` that goes on, and is ended with the test."""
+    """`bollard runtime` that keeps running, and ends with the test."""
     started: list[subprocess.Popen] = []
 
     def start(*arguments: str) -> subprocess.Popen:
@@ -118,7 +118,7 @@ def until(ask, name: str, status: str) -> dict:
 
 
 @pytest.mark.smoke
-def test_a_runtime_from_its_code_to_its_revocation(ask, runtime, tmp_path: Path) -> None:
+def test_a_runtime_is_enrolled_used_and_revoked(ask, runtime, tmp_path: Path) -> None:
     shown = ask("runtimes", "enroll", "afar-box", "--text").out
     assert "--enroll blr_" in shown
     assert "not shown again" in shown
@@ -154,7 +154,7 @@ def test_a_runtime_from_its_code_to_its_revocation(ask, runtime, tmp_path: Path)
     assert ask("runtimes", "revoke", "afar-box").err.startswith("bollard: the host says: there is no such runtime")
 
 
-def test_a_runtime_is_switched_off_and_on(ask, runtime) -> None:
+def test_a_runtime_is_disabled_and_enabled(ask, runtime) -> None:
     process = runtime("--enroll", ask("runtimes", "enroll", "switched").json["code"])
     until(ask, "switched", "waiting")
     assert ask("runtimes", "disable", "switched", "--text").out == "disabled switched\n"
@@ -169,7 +169,9 @@ def test_a_runtime_is_switched_off_and_on(ask, runtime) -> None:
     ask("runtimes", "revoke", "switched")
 
 
-def test_what_cannot_work_is_said_with_a_hint(ask, bollard, plugin: Path, steady_host, tmp_path: Path) -> None:
+def test_an_invalid_runtime_command_is_refused_with_a_hint(
+    ask, bollard, plugin: Path, steady_host, tmp_path: Path
+) -> None:
     own = {"XDG_CONFIG_HOME": str(tmp_path)}
     for arguments, code, said in (
         ((str(plugin), "--connect", steady_host.url), 2, "no key at"),

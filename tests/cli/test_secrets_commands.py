@@ -1,4 +1,4 @@
-"""`bollard secrets` against a real host: a value goes in by a pipe, and no command shows it."""
+"""`bollard secrets` against a real host: a value is read from a pipe, and no command shows it."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def ask(bollard, steady_host):
     return lambda *arguments, **more: bollard(*arguments, **{**steady_host.variables, **more})
 
 
-def test_a_secret_is_set_listed_and_removed_and_its_value_is_never_shown(bollard, new_host) -> None:
+def test_a_secret_is_set_listed_and_removed_without_its_value(bollard, new_host) -> None:
     host = new_host().start()  # one that has no secret yet
 
     def ask(*arguments, **more):
@@ -34,7 +34,7 @@ def test_a_secret_is_set_listed_and_removed_and_its_value_is_never_shown(bollard
     assert gone.err == "bollard: the host says: there is no such secret\nhint: `bollard secrets` lists them\n"
 
 
-def test_a_short_value_is_kept_with_a_warning_and_an_empty_one_is_refused(ask) -> None:
+def test_a_short_value_is_saved_with_a_warning_and_an_empty_one_is_refused(ask) -> None:
     short = ask("secrets", "set", "PIN", "--text", stdin="1234").out
     assert short.endswith("the value is too short to be redacted from the output of runs\n")
     ask("secrets", "remove", "PIN")

@@ -1,4 +1,4 @@
-"""`bollard skills add` reads a folder as a host will judge it, and says what is wrong before anything is sent."""
+"""`bollard skills add` reads a folder by the rules of a host, and reports problems before any request."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_hidden_files_and_links_are_not_sent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["other", "nothing"])
-def test_a_folder_that_is_no_skill_is_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
+def test_a_folder_without_a_skill_is_refused_with_a_hint(tmp_path: Path, name: str) -> None:
     place = folder(tmp_path, "other") if name == "other" else tmp_path / "nothing"
     with pytest.raises(UsageProblem) as refused:
         pack_skill(place)

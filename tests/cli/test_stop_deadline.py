@@ -19,7 +19,7 @@ threading.Lock().acquire() and threading.Event().wait()
 """
 
 
-def test_a_process_that_is_stuck_is_ended_at_its_deadline() -> None:
+def test_a_stuck_process_is_ended_at_its_deadline() -> None:
     done = subprocess.run([sys.executable, "-c", STUCK], check=False, timeout=60)
     assert done.returncode == -signal.SIGALRM
 
@@ -52,7 +52,7 @@ while True:
 """
 
 
-def test_a_process_without_any_memory_is_ended_at_its_deadline() -> None:
+def test_a_process_without_memory_is_ended_at_its_deadline() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_MEMORY], check=False, timeout=60)
     assert done.returncode == -signal.SIGALRM
 
@@ -78,7 +78,7 @@ asyncio.Runner(loop_factory=loops.new_event_loop).run(main())
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_a_signal_arms_the_deadline_of_a_process_whose_loop_is_blocked(loop: str) -> None:
+def test_a_signal_arms_the_deadline_of_a_process_with_a_blocked_loop(loop: str) -> None:
     with subprocess.Popen([sys.executable, "-c", BLOCKED, loop], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"blocked\n"

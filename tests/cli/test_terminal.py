@@ -49,7 +49,7 @@ def steered(write):
     return write("steered.py", RUNNER.format(capabilities=["interrupt", "steering"]))
 
 
-def test_a_conversation(screen, show) -> None:
+def test_a_terminal_conversation_works(screen, show) -> None:
     shell = screen("plugin", "run", "show.py")
     shell.expect(r"Show local/show 0, runner default\n")
     shell.expect(r"Ctrl-C stops a run, Ctrl-D leaves\.")
@@ -68,7 +68,7 @@ def test_a_conversation(screen, show) -> None:
     assert shell.end() == 0
 
 
-def test_a_conversation_in_chinese(screen, show) -> None:
+def test_a_terminal_conversation_works_in_chinese(screen, show) -> None:
     shell = screen("plugin", "run", "show.py", BOLLARD_LANG="zh_Hans", columns=120)
     shell.expect(r"展示 local/show 0，运行器 default\n")
     shell.expect("^›")
@@ -80,7 +80,7 @@ def test_a_conversation_in_chinese(screen, show) -> None:
     assert shell.end() == 0
 
 
-def test_an_empty_line_is_no_message(screen, show) -> None:
+def test_an_empty_line_sends_no_message(screen, show) -> None:
     shell = screen("plugin", "run", "show.py")
     shell.expect("^›")
     shell.send("\n")
@@ -89,7 +89,7 @@ def test_an_empty_line_is_no_message(screen, show) -> None:
     shell.expect("You said: hello\n")
 
 
-def test_text_appears_while_the_run_goes_on(screen, show) -> None:
+def test_text_appears_during_the_run(screen, show) -> None:
     shell = screen("plugin", "run", "show.py")
     shell.expect("^›")
     shell.send("wait\n")
@@ -108,7 +108,7 @@ def test_text_appears_while_the_run_goes_on(screen, show) -> None:
     assert shell.end() == 0
 
 
-def test_a_second_interruption_leaves(screen, write) -> None:
+def test_a_second_interrupt_exits(screen, write) -> None:
     write(
         "stubborn.py",
         """
@@ -134,7 +134,7 @@ def test_a_second_interruption_leaves(screen, write) -> None:
     assert shell.end() == 130
 
 
-def test_at_the_prompt_the_first_interruption_only_warns(screen, show) -> None:
+def test_at_the_prompt_the_first_interrupt_only_warns(screen, show) -> None:
     shell = screen("plugin", "run", "show.py")
     shell.expect("^›")
     shell.send(CTRL_C)
@@ -150,7 +150,7 @@ def test_at_the_prompt_the_first_interruption_only_warns(screen, show) -> None:
     assert shell.end() == 130
 
 
-def test_a_line_typed_during_a_run_joins_it_where_the_runner_can_be_steered(screen, steered) -> None:
+def test_a_line_typed_during_a_steerable_run_joins_it(screen, steered) -> None:
     shell = screen("plugin", "run", "steered.py")
     shell.expect("a line typed during a run is sent into")
     shell.expect("^›")
@@ -167,7 +167,7 @@ def test_a_line_typed_during_a_run_joins_it_where_the_runner_can_be_steered(scre
     assert shell.end() == 0
 
 
-def test_a_line_that_a_steerable_run_did_not_take_is_the_next_message(screen, steered) -> None:
+def test_a_line_that_a_steerable_run_did_not_read_is_the_next_message(screen, steered) -> None:
     shell = screen("plugin", "run", "steered.py")
     shell.expect("^›")
     shell.send("pause\n")
@@ -191,7 +191,7 @@ def test_a_line_typed_during_another_run_waits_for_its_end(screen, show) -> None
     shell.expect("You said: next\n")
 
 
-def test_stopping_a_run_drops_what_waited_for_it_and_says_so(screen, show) -> None:
+def test_stopping_a_run_drops_its_queued_messages_with_a_notice(screen, show) -> None:
     shell = screen("plugin", "run", "show.py")
     shell.expect("^›")
     shell.send("wait\n")
@@ -205,7 +205,7 @@ def test_stopping_a_run_drops_what_waited_for_it_and_says_so(screen, show) -> No
     assert "You said: next" not in shell.text
 
 
-def test_leaving_during_a_run_waits_for_its_end(screen, show) -> None:
+def test_exiting_during_a_run_waits_for_its_end(screen, show) -> None:
     shell = screen("plugin", "run", "show.py")
     shell.expect("^›")
     shell.send("pause\n")
@@ -225,7 +225,7 @@ def test_json_on_a_terminal_has_no_prompt(terminal, show) -> None:
     assert "›" not in shell.shown
 
 
-def test_a_crash_is_said_and_the_next_message_works(screen, write) -> None:
+def test_a_crash_is_reported_and_the_next_message_works(screen, write) -> None:
     write(
         "crash.py",
         """

@@ -18,35 +18,32 @@ MESSAGES = dict(re.findall(r"^### (.+)\n\nMessage: `(.+)`$", GUIDE, re.MULTILINE
 ELSEWHERE = {
     "A plugin is quarantined": (
         "tests/chaos/test_worker_faults.py",
-        "test_five_crashes_put_a_plugin_in_quarantine_with_a_reason_and_leave_the_others_alone",
+        "test_five_crashes_quarantine_a_plugin_with_a_reason_and_leave_the_others_alone",
     ),
     "The disk is full": (
         "tests/chaos/test_full_disk.py",
-        "test_a_full_disk_takes_nothing_new_answers_questions_and_heals_by_itself",
+        "test_a_full_disk_refuses_new_work_serves_reads_and_heals_by_itself",
     ),
     "The storage does not answer": (
         "tests/chaos/test_stalls.py",
         "test_requests_to_a_frozen_journal_get_storage_stalled_and_repeats_return_the_first_outcome",
     ),
-    "Commits are slow": (
-        "tests/chaos/test_pressure.py",
-        "test_a_slow_disk_makes_commits_larger_and_no_run_fails_for_it",
-    ),
+    "Commits are slow": ("tests/chaos/test_pressure.py", "test_a_slow_disk_makes_larger_commits_and_fails_no_run"),
     "Records of reads are missing": (
         "tests/host/runs/test_live.py",
-        "test_code_of_a_run_that_has_another_owner_costs_its_worker_if_it_does_not_stop",
+        "test_code_of_a_run_with_another_owner_costs_its_worker_unless_it_stops",
     ),
     "Runs wait": (
         "tests/host/http/test_draining.py",
-        "test_what_waits_stays_on_disk_while_the_host_drains_and_starts_when_it_takes_work_again",
+        "test_queued_runs_stay_on_disk_during_a_drain_and_start_afterwards",
     ),
     "An answer does not reach its channel": (
         "tests/host/http/test_channels.py",
-        "test_a_program_that_refuses_is_told_of_in_the_deliveries",
+        "test_a_program_that_refuses_a_message_shows_in_the_deliveries",
     ),
     "The witness takes no heads": (
         "tests/host/http/test_audit.py",
-        "test_a_host_whose_witness_is_down_goes_on_says_so_and_records_the_gap_when_it_is_back",
+        "test_a_host_without_its_witness_continues_warns_and_records_the_gap_later",
     ),
 }
 """Entries whose fault needs more than a command: the module and the test that bring it about."""
@@ -60,7 +57,7 @@ def shows(entry: str, output: str) -> bool:
 
 @pytest.fixture
 def ask(host: Any, bollard: Any) -> Any:
-    """Run a command on the shared host; gives what it printed."""
+    """Run a command on the shared host; returns its output."""
 
     def run(*arguments: str, **variables: str) -> str:
         done = bollard(*arguments, "--text", **{**host.variables, **variables})
@@ -74,7 +71,7 @@ def key(ask: Any, *rights: str) -> str:
     return re.search(r"blk_\S+", ask("keys", "add", "--name", "trouble", "--expires", "1d", *wanted))[0]
 
 
-def test_every_entry_has_a_message_and_a_test_that_brings_it_about() -> None:
+def test_every_entry_has_a_message_and_a_test_of_its_fault() -> None:
     entries = re.findall(r"^### (.+)$", GUIDE, re.MULTILINE)
     assert entries == list(MESSAGES)
     source = Path(__file__).read_text(encoding="utf-8")
@@ -86,7 +83,7 @@ def test_every_entry_has_a_message_and_a_test_that_brings_it_about() -> None:
 
 
 @pytest.mark.full
-def test_a_host_that_cannot_start_says_why(bollard: Any, host: Any, tmp_path: Path) -> None:
+def test_a_host_that_fails_to_start_gives_a_reason(bollard: Any, host: Any, tmp_path: Path) -> None:
     def up(*arguments: str, **variables: str) -> str:
         return bollard("up", *arguments, **variables).err
 
@@ -105,7 +102,7 @@ def test_a_host_that_cannot_start_says_why(bollard: Any, host: Any, tmp_path: Pa
 
 
 @pytest.mark.full
-def test_a_request_that_is_refused_says_why(ask: Any, host: Any) -> None:
+def test_a_refused_request_gives_a_reason(ask: Any, host: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         assert shows("No host answers", ask("runs", "list", "--url", f"http://127.0.0.1:{free.getsockname()[1]}"))
@@ -122,7 +119,7 @@ def test_a_request_that_is_refused_says_why(ask: Any, host: Any) -> None:
 
 
 @pytest.mark.full
-def test_an_agent_that_does_not_act_says_why(ask: Any, bollard: Any, host: Any, tmp_path: Path) -> None:
+def test_an_inactive_agent_gives_a_reason(ask: Any, bollard: Any, host: Any, tmp_path: Path) -> None:
     assert shows("A message started no run", ask("events", "post", "--type", "webhook.received"))
     failed = bollard("chat", "--agent", "demo", "--message", "fail", "--json", **host.variables).lines[0]["run_id"]
     assert shows("A run fails in its runner", ask("runs", "show", failed))
@@ -135,7 +132,7 @@ def test_an_agent_that_does_not_act_says_why(ask: Any, bollard: Any, host: Any, 
 
 
 @pytest.mark.full
-def test_a_model_that_does_not_answer_says_why(bollard: Any, steady_host: Any) -> None:
+def test_a_silent_model_gives_a_reason(bollard: Any, steady_host: Any) -> None:
     add = ("models", "add", "silent", "--style", "openai-chat", "--base-url", "http://127.0.0.1:1/v1", "--model", "m")
     assert bollard(*add, **steady_host.variables).code == 0
     assert shows("A model does not answer", bollard("models", "test", "silent", "--text", **steady_host.variables).out)
@@ -143,7 +140,7 @@ def test_a_model_that_does_not_answer_says_why(bollard: Any, steady_host: Any) -
 
 
 @pytest.mark.full
-def test_a_run_that_waits_for_an_approval_says_so(ask: Any, host: Any, started: Any, tmp_path: Path) -> None:
+def test_a_run_that_waits_for_an_approval_shows_it(ask: Any, host: Any, started: Any, tmp_path: Path) -> None:
     agent = {
         "agent_id": "asking",
         "runner_id": "plugin:bollard/demo/default",

@@ -1,4 +1,4 @@
-"""`bollard up`: what it says, what it refuses, how it stops."""
+"""`bollard up`: its messages, its refusals, its shutdown."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 
 
 @pytest.mark.smoke
-def test_the_first_start_prints_the_token_once_and_keeps_it_for_this_user(new_host, bollard) -> None:
+def test_the_first_start_prints_the_token_once_and_saves_it_for_this_user(new_host, bollard) -> None:
     host = new_host().start()
     first = [line for line in host.told if line["event"] == "token"]
     assert len(first) == 1
@@ -45,7 +45,7 @@ def test_a_token_can_be_given_and_a_wrong_one_is_refused(host, bollard) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.smoke
-def test_a_signal_stops_it_in_order(new_host, number: signal.Signals) -> None:
+def test_a_signal_stops_the_host_in_order(new_host, number: signal.Signals) -> None:
     host = new_host().start()
     assert host.signal(number) == 0
     host.wait_for("stopping")
@@ -53,7 +53,7 @@ def test_a_signal_stops_it_in_order(new_host, number: signal.Signals) -> None:
 
 
 @pytest.mark.smoke
-def test_a_run_has_its_grace_when_the_host_stops(new_host, started) -> None:
+def test_a_run_has_its_grace_during_a_shutdown(new_host, started) -> None:
     host = new_host().start(BOLLARD_GRACE_S="15")
     chat = started("chat", "--json", "--message", "慢", **host.variables)
     assert chat.stdout is not None
@@ -63,7 +63,7 @@ def test_a_run_has_its_grace_when_the_host_stops(new_host, started) -> None:
     assert seen[-1]["data"] == {"status": "completed"}
 
 
-def test_a_reader_that_waits_does_not_keep_the_host(new_host, started) -> None:
+def test_a_waiting_reader_does_not_delay_the_shutdown(new_host, started) -> None:
     host = new_host().start(BOLLARD_GRACE_S="0")
     chat = started("chat", "--json", "--message", "slow", **host.variables)
     assert chat.stdout is not None
@@ -71,7 +71,7 @@ def test_a_reader_that_waits_does_not_keep_the_host(new_host, started) -> None:
     assert host.signal(signal.SIGTERM) == 0
 
 
-def test_a_host_whose_output_pipe_is_closed_still_stops_in_order(new_host, started) -> None:
+def test_a_host_with_a_closed_output_pipe_still_stops_in_order(new_host, started) -> None:
     host = new_host()
     process = started("up", "--data", str(host.data), "--port", "0", **host.variables)
     assert process.stdout is not None
@@ -82,7 +82,7 @@ def test_a_host_whose_output_pipe_is_closed_still_stops_in_order(new_host, start
     process.stdout = None
 
 
-def test_a_plugin_that_cannot_start_is_named_and_delays_no_other(new_host, write) -> None:
+def test_a_plugin_that_fails_to_start_is_named_and_delays_no_other(new_host, write) -> None:
     broken = write("broken.py", "raise RuntimeError('no')\n")
     host = new_host().start("--plugins", str(broken))
     failed = host.wait_for("plugin.failed")
@@ -91,7 +91,7 @@ def test_a_plugin_that_cannot_start_is_named_and_delays_no_other(new_host, write
     assert "Traceback" not in host.log
 
 
-def test_a_port_that_is_taken_costs_nothing(bollard, tmp_path) -> None:
+def test_a_port_in_use_is_refused_before_the_database_is_created(bollard, tmp_path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = bollard("up", "--port", str(port), "--data", "d")
@@ -102,7 +102,7 @@ def test_a_port_that_is_taken_costs_nothing(bollard, tmp_path) -> None:
     assert not (tmp_path / "d/bollard.db").exists()
 
 
-def test_a_disk_without_room_for_a_line_is_one_sentence(tmp_path) -> None:
+def test_a_full_disk_at_the_start_is_one_message(tmp_path) -> None:
     """A limit of 0 bytes for each file stands for a disk that is full."""
     command = ["sh", "-c", 'ulimit -f 0; exec "$0" up --data "$1"', BOLLARD, str(tmp_path / "data")]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
@@ -134,7 +134,7 @@ def test_two_hosts_cannot_share_a_data_directory(host, bollard) -> None:
         (("--port", "many"), {}, 2, "invalid value for --port"),
     ],
 )
-def test_what_cannot_work_is_one_sentence_and_a_hint(
+def test_an_invalid_start_is_one_message_and_a_hint(
     bollard, write, arguments: tuple[str, ...], variables: dict[str, str], code: int, sentence: str
 ) -> None:
     write("file", "not a folder")
@@ -182,14 +182,14 @@ def test_data_of_a_newer_version_is_refused(bollard, new_host) -> None:
     assert done.err.startswith("bollard: a newer version wrote the data: ")
 
 
-def test_settings_may_stand_in_a_file(bollard, write) -> None:
+def test_settings_may_be_in_a_file(bollard, write) -> None:
     write("bollard.toml", "workers = 0\n")
     assert "workers is 0" in bollard("up").err
     write("bollard.toml", "colour = 'red'\n")
     assert "there is no setting 'colour'" in bollard("up").err
 
 
-def test_on_a_terminal_it_speaks_in_sentences(terminal, tmp_path) -> None:
+def test_on_a_terminal_the_host_prints_sentences(terminal, tmp_path) -> None:
     shell = terminal("up", "--port", "0", XDG_CONFIG_HOME=str(tmp_path / "c"), columns=120)
     shell.expect(r"Bollard \S+ listens at http://127\.0\.0\.1:\d+")
     shell.expect(r"admin token \(shown once\): bollard_\S+")
@@ -201,7 +201,7 @@ def test_on_a_terminal_it_speaks_in_sentences(terminal, tmp_path) -> None:
     assert shell.end() == 0
 
 
-def test_logs_are_json_when_piped_and_hold_no_secret(new_host, write, bollard) -> None:
+def test_piped_logs_are_json_and_contain_no_secret(new_host, write, bollard) -> None:
     loud = write(
         "loud.py",
         """
@@ -229,8 +229,8 @@ def test_help_needs_no_host_installed() -> None:
     assert done.stderr.startswith("bollard: the host is not installed (uvicorn is missing)\nhint: install it: `make")
 
 
-def test_a_host_does_not_carry_what_draws_tracebacks() -> None:
-    """rich and pygments are 5 MiB of every idle host; what needs them later still finds them."""
+def test_a_host_does_not_import_rich_and_pygments() -> None:
+    """rich and pygments take 5 MiB of every idle host; later imports still find them."""
     code = (
         "import sys, bollard.cli.operate.host_log, bollard.cli.operate.server, bollard.cli.operate.up;"
         "print([name for name in sys.modules if name.partition('.')[0] in ('rich', 'pygments')]); import rich"

@@ -58,7 +58,7 @@ def test_a_backup_of_a_running_host_is_restored_and_answers_as_before(new_host, 
     assert said.code == 0
 
 
-def test_a_restore_without_keys_says_what_that_means_and_the_next_start_prints_a_new_token(new_host, bollard, tmp_path):
+def test_a_restore_without_keys_warns_and_the_next_start_prints_a_new_token(new_host, bollard, tmp_path):
     host = new_host().start()
     bollard("chat", "--message", "hello", **host.variables)
     first = host.token
@@ -102,7 +102,7 @@ def test_an_obstacle_of_a_backup_or_restore_is_named_and_nothing_is_written(boll
     assert (missing.code, missing.err.splitlines()[0]) == (2, "bollard: there is no file absent.zip")
 
 
-def test_a_workspace_goes_from_one_host_to_another(bollard, past, tmp_path):
+def test_a_workspace_moves_from_one_host_to_another(bollard, past, tmp_path):
     done = bollard("export", "w.zip", "--workspace", "default", "--data", str(past), "--incomplete")
     assert (done.code, done.err) == (1, ""), "its contents are not in this directory"
     assert done.json["gone"] != []
@@ -155,7 +155,7 @@ def test_migrate_prints_both_schemas_and_upgrades(bollard, past, tmp_path):
 
 
 @pytest.mark.parametrize("command", [("migrate", "--check"), ("migrate",), ("up", "--port", "0"), ("log", "rebuild")])
-def test_an_older_program_refuses_a_newer_database_whatever_it_is_asked(bollard, past, command):
+def test_an_older_program_refuses_a_newer_database_in_every_command(bollard, past, command):
     with sqlite3.connect(past / "bollard.db") as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
@@ -207,9 +207,7 @@ def test_a_progress_bar_is_drawn_on_a_terminal(terminal, past):
 PAST = FIXTURES / "revision_0004"
 
 
-def test_an_archive_that_is_not_known_here_is_refused_unattended_with_a_hint_and_nothing_is_written(
-    bollard, past, tmp_path
-):
+def test_an_archive_of_an_unknown_signer_is_refused_unattended_and_writes_nothing(bollard, past, tmp_path):
     taken = bollard("backup", "all.zip", "--data", str(past), "--incomplete").json
     bollard("export", "w.zip", "--data", str(past), "--incomplete")
     past.rename(tmp_path / "gone")  # where a command looks for the host of this machine
@@ -231,7 +229,7 @@ def test_an_archive_that_is_not_known_here_is_refused_unattended_with_a_hint_and
     assert not (tmp_path / "new").exists()
 
 
-def test_an_archive_without_a_signature_comes_back_when_that_is_said(bollard):
+def test_an_unsigned_archive_is_restored_on_request(bollard):
     restored = bollard("restore", str(PAST / "backup.zip"), "--data", "restored", "--unsigned", "--text")
     assert restored.code == 0, restored.err
     assert "2 runs ended as lost, 1 approvals and 1 questions expired" in restored.out
@@ -243,14 +241,14 @@ def test_an_archive_without_a_signature_comes_back_when_that_is_said(bollard):
     assert [each["name"] for each in imported.json["approvals_expired"]] == ["book"]
 
 
-def test_the_own_key_of_the_usual_data_directory_is_known(bollard, past):
+def test_the_own_key_of_the_default_data_directory_is_trusted(bollard, past):
     """A backup of the host of this machine is restored beside it without a question."""
     usual = {"BOLLARD_DATA": str(past.rename(past.with_name("usual")))}
     bollard("backup", "all.zip", "--incomplete", **usual)
     assert bollard("restore", "all.zip", "--data", "restored", **usual).code == 0
 
 
-def test_a_person_confirms_the_fingerprint_of_an_archive_or_nothing_is_written(bollard, terminal, past, tmp_path):
+def test_a_user_confirms_the_fingerprint_of_an_archive_or_nothing_is_written(bollard, terminal, past, tmp_path):
     fingerprint = bollard("backup", "all.zip", "--data", str(past), "--incomplete").json["signed_by"]
     past.rename(tmp_path / "gone")
     asked = terminal("restore", "all.zip", "--data", "new")

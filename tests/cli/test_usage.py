@@ -55,7 +55,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 @pytest.mark.parametrize(("language", "hint"), [("en_US", "hint: "), ("zh_Hans", "提示：")])
-def test_a_mistake_gets_a_sentence_a_hint_and_an_exit_code(bollard, case: str, language: str, hint: str) -> None:
+def test_a_usage_error_has_a_message_a_hint_and_an_exit_code(bollard, case: str, language: str, hint: str) -> None:
     arguments, code, named = WRONG[case]
     done = bollard(*arguments, BOLLARD_LANG=language)
 
@@ -72,7 +72,7 @@ def test_a_misspelled_command_gets_a_suggestion(bollard) -> None:
     assert "AgentRunContext" in bollard("protocol", "schema", "AgentRunContex").err
 
 
-def test_what_an_error_quotes_does_not_drive_the_terminal(bollard) -> None:
+def test_text_quoted_in_an_error_cannot_control_the_terminal(bollard) -> None:
     done = bollard("import", "\x1b[31mred\x1b]0;title\x07")
     assert done.code != 0
     assert "[31mred" in done.err
@@ -80,7 +80,7 @@ def test_what_an_error_quotes_does_not_drive_the_terminal(bollard) -> None:
     assert "\x07" not in done.err
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_closed_output_pipe_is_not_an_error() -> None:
     command = Path(sys.executable).with_name("bollard")
     done = subprocess.run(
         ["bash", "-c", f"{command} protocol schema | head -c 10"], capture_output=True, text=True, check=False
@@ -99,7 +99,7 @@ sys.exit(run(["broken"], os.environ))
 
 
 @pytest.mark.parametrize("debug", ["", "1"])
-def test_a_bug_is_a_sentence_and_shows_its_trace_only_when_asked(debug: str) -> None:
+def test_a_bug_is_one_message_and_shows_its_trace_only_on_request(debug: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", BROKEN], capture_output=True, text=True, env={"BOLLARD_DEBUG": debug}, check=False
     )
@@ -120,7 +120,7 @@ def test_a_bug_is_a_sentence_and_shows_its_trace_only_when_asked(debug: str) -> 
         ("plugin chek", "plugin check"),
     ],
 )
-def test_another_word_for_a_command_is_answered_with_the_right_one(bollard, typed: str, meant: str) -> None:
+def test_a_synonym_of_a_command_is_answered_with_the_command(bollard, typed: str, meant: str) -> None:
     assert bollard(*typed.split(), "x").err.endswith(f"hint: did you mean `bollard {meant}`?\n")
 
 

@@ -1,4 +1,4 @@
-"""A log without a witness says so, and an operator may demand one on another machine."""
+"""A log without a witness is reported, and an operator may require one on another machine."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def cut(data, witness=None):
         witness.unlink()
 
 
-def test_a_log_that_no_witness_vouches_for_verifies_with_a_code_of_its_own(new_host, bollard):
+def test_a_log_without_a_witness_verifies_with_its_own_exit_code(new_host, bollard):
     host = new_host().start()
     assert bollard("chat", "--agent", "echo", "--message", "hello", **host.variables).code == 0
     host.signal(signal.SIGTERM)
@@ -72,9 +72,7 @@ def receiver(tmp_path):
 
 
 @pytest.mark.full
-def test_a_host_that_demands_a_witness_elsewhere_does_not_start_without_it_or_behind_it(
-    new_host, bollard, receiver, tmp_path
-):
+def test_a_host_that_requires_a_remote_witness_does_not_start_without_it(new_host, bollard, receiver, tmp_path):
     process, url = receiver()
     demanded = {"BOLLARD_WITNESS": f"{url}/heads", "BOLLARD_WITNESS_TOKEN": TOKEN, "BOLLARD_WITNESS_REQUIRED": "1"}
     host = new_host().start(**demanded)
@@ -98,7 +96,7 @@ def test_a_host_that_demands_a_witness_elsewhere_does_not_start_without_it_or_be
 
     _, again = receiver(int(url.rpartition(":")[2]))
     assert again == url
-    host.start(**demanded)  # what the witness missed is told to it now
+    host.start(**demanded)  # the missing heads are sent to the witness now
     assert bollard("chat", "--agent", "echo", "--message", "again", **host.variables).code == 0
     host.signal(signal.SIGTERM)
     cut(host.data)

@@ -1,4 +1,4 @@
-"""What this machine can do, found out once for each process of tests."""
+"""The abilities of this machine, probed once for each process of tests."""
 
 import os
 import shutil
@@ -29,8 +29,8 @@ def findings() -> Findings:
 
 @pytest.fixture(params=["with namespaces", "without namespaces", *(["bubblewrap"] if shutil.which("bwrap") else [])])
 def confinement(request: pytest.FixtureRequest, findings: Findings) -> Confinement:
-    """Both forms of Landlock and seccomp, and bubblewrap where it is installed. Where the machine lacks a form of the
-    first, its refusal is looked at instead, and said."""
+    """Both forms of Landlock and seccomp, and bubblewrap if installed. If the machine lacks a form of the first, the
+    test checks its refusal instead."""
     if request.param == "bubblewrap":
         return choose_confinement("bubblewrap", findings)
     wants = request.param == "with namespaces"
@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """Things of the same user that are none of the program's business."""
+    """Files of the same user outside the folder of the program."""
     made = tmp_path / "outside"
     made.mkdir()
     (made / "secret.txt").write_text("canary")

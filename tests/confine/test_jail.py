@@ -1,4 +1,4 @@
-"""Real programs in a real jail: what they reach, what they do not, and how they end."""
+"""Real programs in a real jail: their reach, its limits, and their ends."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ WAIT_S = 60.0
 
 
 async def is_released(lock: Path) -> bool:
-    """Waits until nobody holds the lock any more: whoever held it is gone."""
+    """Waits until the lock is free: its holder has ended."""
     with lock.open("r+") as file:
         async with asyncio.timeout(WAIT_S):
             while True:
@@ -37,7 +37,7 @@ async def is_released(lock: Path) -> bool:
 
 @pytest.fixture
 def ready(folder: Path) -> Iterator[Callable[[], Awaitable[None]]]:
-    """Waits until somebody writes into the pipe `ready`."""
+    """Waits for a write into the pipe `ready`."""
     os.mkfifo(folder / "ready")
     descriptor = os.open(folder / "ready", os.O_RDONLY | os.O_NONBLOCK)
 
@@ -56,7 +56,7 @@ def ready(folder: Path) -> Iterator[Callable[[], Awaitable[None]]]:
 READY = "open('ready', 'w').write('.'); time.sleep(600)"
 
 
-async def test_a_program_works_in_its_folder_and_says_how_it_ended(run, folder: Path):
+async def test_a_program_works_in_its_folder_and_returns_its_exit_code(run, folder: Path):
     (folder / "in.txt").write_text("given")
     ended = await run(
         "/bin/sh", "-c", "cat in.txt; read word; echo $word; echo made > out.txt; echo no >&2; exit 7", stdin="read\n"
@@ -66,7 +66,7 @@ async def test_a_program_works_in_its_folder_and_says_how_it_ended(run, folder: 
     assert (await run("/bin/sh", "-c", "kill -TERM $$; sleep 1")).code == -signal.SIGTERM
 
 
-async def test_nothing_outside_is_read_written_changed_or_removed(python, outside: Path):
+async def test_a_program_cannot_read_write_change_or_remove_outside_files(python, outside: Path):
     before = os.stat(outside / "secret.txt")
     attempts = f"""
         import os
@@ -148,7 +148,7 @@ async def test_a_program_has_no_network_and_no_foreign_socket(python, tmp_path: 
 
 
 async def test_a_socket_pair_cannot_send_to_a_foreign_socket(python, tmp_path: Path):
-    """An end of a pair of datagram sockets may be told another address with each message."""
+    """An end of a pair of datagram sockets may name another address with each message."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
         log.bind(str(tmp_path / "log"))
         log.settimeout(0)
@@ -172,7 +172,7 @@ async def test_a_socket_pair_cannot_send_to_a_foreign_socket(python, tmp_path: P
             log.recv(100)
 
 
-async def test_a_program_does_not_hear_of_files_of_other_runs(python, outside: Path):
+async def test_a_program_gets_no_notice_of_files_of_other_runs(python, outside: Path):
     code = f"""
         import ctypes
         libc = ctypes.CDLL(None, use_errno=True)
@@ -183,7 +183,7 @@ async def test_a_program_does_not_hear_of_files_of_other_runs(python, outside: P
     assert (ended.code, ended.stdout) == (0, b"[-1, -1]\n"), ended
 
 
-async def test_the_ways_out_of_a_jail_are_shut(python):
+async def test_the_known_escapes_from_a_jail_are_closed(python):
     code = """
         import ctypes, errno, platform
         libc = ctypes.CDLL(None, use_errno=True)
@@ -230,7 +230,7 @@ async def test_processes_outside_cannot_be_signalled(python):
         await victim.wait()
 
 
-async def test_the_number_of_processes_is_bounded_also_for_the_superuser(python):
+async def test_the_number_of_processes_is_limited_also_for_the_superuser(python):
     code = """
         import os, time
         made = 0
@@ -272,20 +272,20 @@ LEAVING = """
 """
 
 
-async def test_what_a_program_leaves_running_ends_with_it(python, folder: Path):
+async def test_background_processes_of_a_program_end_with_it(python, folder: Path):
     ended = await python(textwrap.dedent(LEAVING) + "os._exit(3)")
     assert (ended.code, ended.stdout) == (3, b"left\n")
     assert await is_released(folder / "held")
 
 
-async def test_a_program_that_takes_too_long_is_stopped_with_everything_it_started(python, folder: Path):
+async def test_a_program_that_takes_too_long_is_stopped_with_its_children(python, folder: Path):
     ended = await python(textwrap.dedent(LEAVING) + "time.sleep(600)", timeout_s=2)
     assert (ended.code, ended.stopped) == (None, "timeout")
     if ended.stdout:  # on a machine so busy that it had not begun, there is nothing to look at
         assert await is_released(folder / "held")
 
 
-async def test_a_call_that_is_cancelled_takes_its_program_with_it(python, folder: Path, ready):
+async def test_a_cancelled_call_ends_its_program(python, folder: Path, ready):
     task = asyncio.create_task(python(textwrap.dedent(LEAVING) + READY))
     await ready()
     task.cancel()
@@ -335,7 +335,7 @@ async def test_memory_files_and_the_watcher_stop_a_program(python, run):
     assert (ended.code, ended.stopped) == (None, "room")
 
 
-async def test_nothing_of_the_host_is_handed_on(python, monkeypatch):
+async def test_a_program_inherits_nothing_from_the_host(python, monkeypatch):
     monkeypatch.setenv("BOLLARD_TEST_SECRET", "canary")
     reading, writing = os.pipe()
     try:
@@ -357,7 +357,7 @@ async def test_nothing_of_the_host_is_handed_on(python, monkeypatch):
         os.close(writing)
 
 
-async def test_a_program_that_cannot_be_started_is_said_to_be_so(run, confinement, folder: Path):
+async def test_a_program_that_cannot_start_is_reported(run, confinement, folder: Path):
     with pytest.raises(JailBroken, match="No such file"):
         await run("/usr/bin/there-is-no-such-program")
     with pytest.raises(JailBroken):
@@ -369,9 +369,7 @@ async def test_a_program_that_cannot_be_started_is_said_to_be_so(run, confinemen
         await run("/bin/echo", "x" * (2 << 20))
 
 
-async def test_bubblewrap_confines_where_it_is_there_and_is_refused_where_it_is_not(
-    findings: Findings, folder: Path, outside: Path
-):
+async def test_bubblewrap_confines_if_present_and_is_refused_otherwise(findings: Findings, folder: Path, outside: Path):
     confinement = choose_confinement("bubblewrap", findings)
     program = Program(
         argv=("/bin/sh", "-c", f"echo made > out.txt; cat {outside}/secret.txt"),
@@ -391,7 +389,7 @@ async def test_bubblewrap_confines_where_it_is_there_and_is_refused_where_it_is_
     assert (folder / "out.txt").read_text() == "made\n"
 
 
-async def test_no_group_of_processes_is_left_behind(run):
+async def test_no_process_group_is_left(run):
     place = find_pids_group()
     await run("/bin/true")
     if place is not None:

@@ -95,7 +95,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 def picture(root: Path) -> dict[str, object]:
-    """Everything that is not in the folder, and what is in it."""
+    """Everything outside the folder, and everything inside it."""
     return {
         str(path): (path.lstat().st_mode, path.read_text() if path.is_file() else "")
         for path in sorted(root.rglob("*"))
@@ -113,7 +113,7 @@ CALLS: dict[str, Callable[[Folder, str], object]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_no_name_leaves_the_folder_and_all_are_refused_alike(place: Path, call: str):
+def test_no_name_leaves_the_folder_and_all_refusals_are_alike(place: Path, call: str):
     sentences = set()
     with Folder(place) as folder:
         for path in LEAVING:
@@ -123,7 +123,7 @@ def test_no_name_leaves_the_folder_and_all_are_refused_alike(place: Path, call: 
     assert len(sentences) == 1
 
 
-def test_a_kernel_without_the_call_is_walked_by_hand_with_the_same_answers(place: Path):
+def test_a_kernel_without_openat2_gives_the_same_answers(place: Path):
     """The same corpus in a process for which `openat2` does not exist."""
     code = f"""
 import errno, json, sys
@@ -166,10 +166,10 @@ print(json.dumps(found))
 
 
 def test_only_regular_files_are_opened(place: Path):
-    """A pipe would block, a device would never end, a socket answers somebody else."""
+    """A pipe would block, a device would never end, a socket belongs to another program."""
     os.mkfifo(place / "pipe")
     special = ["pipe", "folder"]
-    if os.geteuid() == 0:  # nobody else can make one, so nobody else meets one
+    if os.geteuid() == 0:  # only root can create one
         os.mknod(place / "device", stat.S_IFCHR | 0o600, os.makedev(1, 5))
         special.append("device")
     with Folder(place) as folder:
@@ -186,7 +186,7 @@ def test_only_regular_files_are_opened(place: Path):
     assert stat.S_ISFIFO((place / "pipe").lstat().st_mode)
 
 
-def test_names_differ_by_case_and_plain_names_of_any_script_are_names(place: Path):
+def test_names_are_case_sensitive_and_may_use_any_script(place: Path):
     with Folder(place) as folder:
         with pytest.raises(PathNotFound):
             folder.read("FILE.TXT")
@@ -196,7 +196,7 @@ def test_names_differ_by_case_and_plain_names_of_any_script_are_names(place: Pat
         assert folder.read("file.txt") == b"mine"
 
 
-def test_a_write_is_all_or_nothing_and_makes_its_folders(place: Path):
+def test_a_write_is_atomic_and_creates_its_folders(place: Path):
     with Folder(place) as folder:
         assert folder.write("new/deep/file.txt", b"one") is True
         assert folder.write("new/deep/file.txt", b"two") is False
@@ -213,7 +213,7 @@ def test_a_write_is_all_or_nothing_and_makes_its_folders(place: Path):
     assert os.listdir(place / "new") == []
 
 
-def test_what_a_folder_holds_is_counted_and_what_cannot_be_counted_is_too_much(tmp_path: Path):
+def test_the_usage_of_a_folder_is_counted_and_an_uncountable_one_is_over_the_limit(tmp_path: Path):
     with Folder(tmp_path) as folder:
         folder.write("a/b.txt", b"x" * 10_000)
         used = folder.usage()
@@ -254,10 +254,10 @@ def test_a_tree_of_any_depth_and_mode_is_removed_and_links_are_not_followed(tmp_
     (root / "shut").chmod(0)
     remove_tree(root)
     assert not root.exists()
-    remove_tree(root)  # what is not there is removed
+    remove_tree(root)  # an absent tree counts as removed
 
 
-def test_a_pattern_means_names_and_time_grows_with_lengths_only():
+def test_a_pattern_matches_names_in_linear_time():
     def means(pattern: str, *paths: str) -> list[bool]:
         wildcard = Wildcard(pattern)
         return [wildcard.matches(path) for path in paths]
@@ -277,5 +277,5 @@ def test_a_pattern_means_names_and_time_grows_with_lengths_only():
         Wildcard("*" * 600)
 
 
-def test_a_dot_is_the_folder_itself_and_a_slash_may_end_a_folder():
+def test_a_dot_is_the_folder_and_a_slash_may_end_a_folder():
     assert (split_path("."), split_path("a/b/"), split_path("a")) == ((), ("a", "b"), ("a",))

@@ -1,4 +1,4 @@
-"""S07: the level is found out with real processes, shown, and never less than what was demanded."""
+"""S07: the level is probed with real processes, shown, and never less than required."""
 
 import ctypes
 import itertools
@@ -35,7 +35,7 @@ def hiding(*calls: str) -> tuple[str, ...]:
     return (sys.executable, "-c", code)
 
 
-def test_a_wall_that_the_kernel_offers_is_found(findings: Findings):
+def test_a_restriction_of_the_kernel_is_found(findings: Findings):
     """Asked in another way: a wall of ours that does not hold must not pass for a machine that has none."""
     libc = ctypes.CDLL(None)
     assert findings.tried
@@ -60,20 +60,20 @@ def test_a_wall_that_the_kernel_offers_is_found(findings: Findings):
         (("openat2",), "openat2", False),
     ],
 )
-def test_a_wall_that_the_kernel_does_not_build_is_not_found(hidden, field, nothing):
+def test_a_missing_restriction_of_the_kernel_is_not_found(hidden, field, nothing):
     found = probe(wrapper=hiding(*hidden))
     assert found.tried
     assert getattr(found, field) == nothing
 
 
-def test_a_probe_that_cannot_run_finds_nothing():
+def test_a_failed_probe_finds_nothing():
     found = probe(wrapper=("/bin/false",))
     assert found == Findings(bubblewrap=found.bubblewrap)
     assert "could not be probed" in choose_confinement("landlock+seccomp", found).problem
 
 
 @pytest.mark.anyio
-async def test_a_machine_without_walls_runs_nothing(tmp_path: Path):
+async def test_a_machine_without_restrictions_runs_no_program(tmp_path: Path):
     found = probe(wrapper=hiding("landlock_create_ruleset", "unshare"))
     confinement = choose_confinement("landlock+seccomp", found)
     program = Program(
@@ -86,7 +86,7 @@ async def test_a_machine_without_walls_runs_nothing(tmp_path: Path):
     assert os.listdir(tmp_path) == []
 
 
-def test_every_demand_on_every_machine_gets_its_level_or_a_reason():
+def test_every_required_level_is_available_or_has_a_reason():
     """All of it: nothing that is demanded is ever answered with less."""
     machines = itertools.product(
         (True, False), (0, 1, 5, 6, 7), (True, False), (True, False), ("", "/usr/bin/bwrap"), ("cgroup", "user", "none")
@@ -121,7 +121,7 @@ def test_every_demand_on_every_machine_gets_its_level_or_a_reason():
                 assert namespaces or landlock >= 6
 
 
-def test_the_best_level_is_taken_and_a_demand_is_kept():
+def test_the_best_level_is_chosen_and_a_required_one_is_kept():
     assert choose_confinement("any", ALL).level == "bubblewrap"
     assert choose_confinement("landlock+seccomp", ALL).level == "landlock+seccomp"
     assert choose_confinement("any", replace(ALL, bubblewrap="")).level == "landlock+seccomp"
@@ -154,7 +154,7 @@ def test_the_command_of_bubblewrap_names_only_existing_paths():
     assert JailOrder.decode(order.encode()) == order
 
 
-def test_the_filter_fits_and_knows_every_call_it_refuses():
+def test_the_filter_has_a_valid_size_and_names_every_refused_call():
     for namespaces in (True, False):
         program = jail_filter(namespaces=namespaces)
         assert len(program) % 8 == 0

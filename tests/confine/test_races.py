@@ -1,4 +1,4 @@
-"""F35: somebody swaps what a path means, over and over, while it is used. Nothing outside is read, written or removed.
+"""F35: a path is swapped repeatedly while it is used. Nothing outside is read, written or removed.
 
 A slice of some seconds; `scripts/chaos` races for longer (`CHAOS_RACE_S`).
 """
@@ -30,7 +30,7 @@ while True:
 """
 
 
-def test_a_race_of_links_and_renames_leaks_nothing(tmp_path: Path):
+def test_a_race_of_links_and_renames_reveals_nothing(tmp_path: Path):
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for made in (inside, inside / "swapped", inside / "real", outside):
         made.mkdir()
@@ -58,7 +58,7 @@ def test_a_race_of_links_and_renames_leaks_nothing(tmp_path: Path):
 
 
 def race(inside: Path) -> tuple[int, int]:
-    """How many calls did what they should, and how many were refused. Each leak fails at once."""
+    """The number of successful and of refused calls. Each leak fails at once."""
     done = refused = 0
     begun = time.monotonic()
     wildcard = Wildcard("**/only-outside.txt")

@@ -1,5 +1,5 @@
-"""Stands between the kit and a worker that dials: what comes on the inherited socket leaves as WebSocket messages, and
-the other way round. So the kit judges a remote runtime's way to its host by the same cases. Argument: the plugin."""
+"""A bridge between the kit and a worker that dials: data of the inherited socket is sent as WebSocket messages, and the
+other way round. So the kit tests the connection of a remote runtime by the same cases. Argument: the plugin."""
 
 import asyncio
 import os

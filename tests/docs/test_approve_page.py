@@ -1,8 +1,8 @@
-"""The walk of one page, typed as it stands there: a call is asked for, the host is killed and started again, somebody
-says yes, the call is made once, and a changed byte of the log is found.
+"""The walk of one page, typed as documented: a call needs an approval, the host is killed and restarted, the call is
+approved and made once, and a changed byte of the log is found.
 
-Commands that go on are left running in terminals of their own, as the page has it: the host in the first, the chat in
-another. What only reads is read again until it shows what the page shows, because a person is slower than the host.
+Long-running commands stay in separate terminals, as in the page: the host in the first, the chat in another. Reading
+commands are repeated until they show the text of the page, because a user is slower than the host.
 """
 
 import re
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.full
 PAGE = "docs/guides/approve-a-tool.md"
 DOCUMENTED_PORT = "8430"
 SETTLE_S = 120.0
-"""From a yes to the end of what it leads to."""
+"""From an approval to the end of its effects."""
 GOES_ON = ("bollard up", "bollard chat")
 READS = ("bollard conversations", "bollard approvals\n", "bollard runs", "bollard audit show", "cat ")
 
 
 @dataclass
 class Walker:
-    """Somebody with three terminals. What is exported in one of them is exported in all."""
+    """A user with three terminals. A variable exported in one of them is exported in all."""
 
     folder: Path
     environment: dict[str, str]
@@ -77,7 +77,7 @@ class Walker:
         assert self.terminal.pattern_of([*shown, "…"]).match(printed), f"`{command}` printed\n{printed}"
 
     def _line(self, command: str) -> str:
-        """What was exported before is there; what is exported or assigned now is kept."""
+        """Earlier exports are set; new exports and assignments are kept."""
         kept = self.folder.parent / "exported"
         known = f"set -a; [ ! -e '{kept}' ] || . '{kept}'; {command.replace(DOCUMENTED_PORT, self.port)}\n"
         return known if command.startswith(GOES_ON) else f"{known}code=$?; export -p >'{kept}'; exit $code"
@@ -102,7 +102,7 @@ def walker(reader_directory: Path, reader_environment: dict[str, str], terminal:
         walker.close()
 
 
-def test_a_call_is_approved_after_its_host_was_killed_and_is_made_once(pages: dict[str, Any], walker: Walker) -> None:
+def test_a_call_approved_after_a_kill_of_its_host_is_made_once(pages: dict[str, Any], walker: Walker) -> None:
     page = pages[PAGE]
     for block in page.blocks:
         walker.follow(block)

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md says what the code and the import contracts say."""
+"""ARCHITECTURE.md agrees with the code and the import contracts."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 
 @pytest.fixture
 def table(pages: dict[str, Any]) -> dict[str, set[str]]:
-    """Each package and the packages it may import, as the page says."""
+    """Each package and the packages it may import, from the page."""
     section = pages["ARCHITECTURE.md"].text.split("## The tree\n")[1].split("\n## ")[0]
     return {name: set(re.findall(r"`(\w+)`", may)) for name, may in ROW.findall(section)}
 
@@ -23,7 +23,7 @@ def test_every_package_of_the_table_exists(table: dict[str, set[str]], root: Pat
     assert set(table) <= packages
 
 
-def test_no_package_imports_more_than_its_row_says(table: dict[str, set[str]], root: Path) -> None:
+def test_no_package_imports_more_than_its_row_allows(table: dict[str, set[str]], root: Path) -> None:
     for name, may in table.items():
         imported: set[str] = set()
         for file in (root / "src/bollard" / name).rglob("*.py"):
@@ -32,7 +32,7 @@ def test_no_package_imports_more_than_its_row_says(table: dict[str, set[str]], r
         assert not extra, f"{name} imports {sorted(extra)}, which its row does not allow"
 
 
-def test_the_table_is_the_one_that_import_linter_checks(table: dict[str, set[str]], root: Path) -> None:
+def test_the_table_matches_import_linter(table: dict[str, set[str]], root: Path) -> None:
     settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
@@ -51,7 +51,7 @@ def test_the_table_is_the_one_that_import_linter_checks(table: dict[str, set[str
             assert not table[source.split(".")[1]] & forbidden, contract["name"]
 
 
-def test_the_list_of_the_host_is_the_one_that_import_linter_checks(pages: dict[str, Any], root: Path) -> None:
+def test_the_list_of_the_host_matches_import_linter(pages: dict[str, Any], root: Path) -> None:
     section = pages["ARCHITECTURE.md"].text.split("Inside `host` imports go down this list")[1].split("\n## ")[0]
     told = [
         re.split(r"\s{2,}", line.strip())[0].split(" · ") for line in section.splitlines() if line.startswith("    ")
@@ -64,7 +64,7 @@ def test_the_list_of_the_host_is_the_one_that_import_linter_checks(pages: dict[s
 
 
 @every_page
-def test_every_module_that_a_page_names_exists(page: Any, root: Path) -> None:
+def test_every_module_named_by_a_page_exists(page: Any, root: Path) -> None:
     named = set(
         re.findall(
             r"`((?:src/)?bollard/[\w/]+\.py|(?:wire|runtime|sdk|protocol|cli|conformance|trust|host(?:/\w+)?)/\w+\.py)`",

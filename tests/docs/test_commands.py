@@ -1,14 +1,14 @@
 """Every command and every snippet of the pages is run, in the order of its page, in a fresh directory.
 
-console      each `$ command` is run on a terminal, and must print what the page shows; `…` stands for anything
+console      each `$ command` is run on a terminal, and must print the output of the page; `…` stands for anything
 sh           each line is run, and must succeed; so are indented lines that begin with a command
-python       run as a script; a first line `# name.py` keeps it under that name, and `# test_name.py` is run by pytest
-yaml, json, js   kept under the name in a first line `# name.yaml` or `// name.mjs`, where there is one
+python       run as a script; a first line `# name.py` saves it under that name, and `# test_name.py` is run by pytest
+yaml, json, js   saved under the name in a first line `# name.yaml` or `// name.mjs`, if there is one
 text         not run; it may not look like a command
 
 `make …` and `scripts/…` are looked up instead of being run, because the tests themselves are run by them. `bollard up`
-is stopped when its agents are there. Pages that speak of a host find one: it listens at a port of its own, and where a
-page says `http://127.0.0.1:8420` that host is meant.
+is stopped when its agents are ready. Pages that use a host find one: it listens at a free port, which replaces
+`http://127.0.0.1:8420` of the page.
 """
 
 import os
@@ -32,7 +32,7 @@ COMMAND_TIMEOUT_S = 240.0
 DOCUMENTED = "http://127.0.0.1:8420"
 """Where pages say that the host listens."""
 _ENDLESS = {"bollard plugin dev": b"Try it in another terminal"}
-"""Commands that go on until Ctrl-C, and what they print when they have begun."""
+"""Commands that run until Ctrl-C, and their output after the start."""
 _LAST_AGENT = {"bollard up --plugins shout.py": "shout"}
 _NEEDS_HOST = re.compile(
     r"^(\$ |    )?(.*\| )?([A-Z_]+=\S+ )?"
@@ -46,7 +46,7 @@ _FILE_NAME = re.compile(r"^(?:#|//) ([\w./-]+\.(?:py|yaml|json|mjs))$")
 
 
 class Reader:
-    """Follows one page: does what each block says, and fails where the page is wrong."""
+    """Follows one page: runs each block, and fails where the page is wrong."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Reader:
         assert done.returncode == 0, f"{where}: ended with {done.returncode}:\n{done.stdout}{done.stderr}"
 
 
-def test_every_block_of_the_page_does_what_the_page_says(
+def test_every_block_of_a_page_works_as_documented(
     running_page: Any,
     reader_directory: Path,
     reader_environment: dict[str, str],
@@ -174,7 +174,7 @@ def test_every_block_of_the_page_does_what_the_page_says(
 
 
 @every_page
-def test_every_block_says_what_it_is(page: Any) -> None:
+def test_every_block_has_a_known_language(page: Any) -> None:
     unknown = [
         f"line {block.line}: {block.language!r}"
         for block in page.blocks
@@ -184,13 +184,13 @@ def test_every_block_says_what_it_is(page: Any) -> None:
 
 
 @every_page
-def test_no_command_hides_in_a_block_that_is_not_run(page: Any) -> None:
+def test_no_block_outside_the_tests_contains_a_command(page: Any) -> None:
     command = re.compile(r"^\s*(\$ |(bollard|make|python3?|pytest|uv|pip|node|scripts/\w+) )", re.MULTILINE)
     hidden = [f"line {block.line}" for block in page.blocks if block.language == NOT_RUN and command.search(block.text)]
     assert not hidden, f"write these as console or sh: {hidden}"
 
 
-def test_few_blocks_go_unrun(pages: dict[str, Any]) -> None:
+def test_few_blocks_are_not_run(pages: dict[str, Any]) -> None:
     unrun = [
         f"{page.name}:{block.line}" for page in pages.values() for block in page.blocks if block.language == NOT_RUN
     ]
@@ -210,7 +210,7 @@ def test_few_blocks_go_unrun(pages: dict[str, Any]) -> None:
         (["a … c (…)"], "a b c (1.2 s)\n"),
     ],
 )
-def test_an_output_that_fits_the_page_is_accepted(terminal: Any, shown: list[str], printed: str) -> None:
+def test_an_output_that_matches_the_page_is_accepted(terminal: Any, shown: list[str], printed: str) -> None:
     assert terminal.pattern_of(shown).fullmatch(printed)
 
 
@@ -228,9 +228,9 @@ def test_an_output_that_differs_from_the_page_is_refused(terminal: Any, shown: l
     assert not terminal.pattern_of(shown).fullmatch(printed)
 
 
-def test_of_a_line_that_was_overwritten_the_last_writing_is_seen(terminal: Any) -> None:
+def test_the_last_text_of_an_overwritten_line_counts(terminal: Any) -> None:
     assert terminal.visible("\x1b[1m10 %\r20 %\x1b[0m\r\ndone\r\n") == "20 %\ndone\n"
 
 
-def test_a_command_that_fails_is_seen(terminal: Any, tmp_path: Path, reader_environment: dict[str, str]) -> None:
+def test_a_failing_command_is_noticed(terminal: Any, tmp_path: Path, reader_environment: dict[str, str]) -> None:
     assert terminal.run("echo out; echo err >&2; exit 3", tmp_path, reader_environment) == (3, "out\nerr\n")

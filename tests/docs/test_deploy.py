@@ -1,4 +1,4 @@
-"""The files under deploy/: they parse, what they name exists, and systemd itself finds nothing wrong with the unit."""
+"""The files under deploy/: they parse, all names exist, and systemd itself accepts the unit."""
 
 import configparser
 import re
@@ -17,7 +17,7 @@ from bollard.host.settings import Settings, read_settings
 
 SETTINGS = {f"BOLLARD_{name.upper()}" for name in Settings.__struct_fields__}
 NOT_OF_THE_HOST = {"BOLLARD_ORIGIN", "BOLLARD_PROXY"}
-"""What compose.yaml asks its reader for."""
+"""The variables that compose.yaml requires."""
 PROGRAM = "/usr/local/lib/bollard/bin/bollard"
 
 
@@ -43,14 +43,14 @@ def compose(deploy: Path) -> Any:
     return yaml.safe_load((deploy / "compose.yaml").read_text(encoding="utf-8"))
 
 
-def test_every_setting_that_a_file_names_exists(deploy: Path) -> None:
+def test_every_setting_named_by_a_file_exists(deploy: Path) -> None:
     for file in sorted(deploy.iterdir()):
         named = set(re.findall(r"\bBOLLARD_[A-Z_]+\b", file.read_text(encoding="utf-8")))
         unknown = named - SETTINGS - NOT_OF_THE_HOST - {"BOLLARD_NAME"}
         assert not unknown, f"{file.name}: {unknown}"
 
 
-def test_the_unit_is_one_that_systemd_takes(deploy: Path, tmp_path: Path) -> None:
+def test_the_unit_is_valid_for_systemd(deploy: Path, tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("there is no systemd here")
@@ -60,12 +60,12 @@ def test_the_unit_is_one_that_systemd_takes(deploy: Path, tmp_path: Path) -> Non
     done = subprocess.run(
         [program, "verify", "--man=no", str(there)], capture_output=True, text=True, check=False, timeout=120
     )
-    # Other units of this machine are read too; only what is said of ours counts.
+    # Other units of this machine are read too; only messages about ours count.
     said = [line for line in done.stderr.splitlines() if "bollard" in line]
     assert not said, said
 
 
-def test_the_unit_waits_for_the_notice_and_longer_than_the_grace(unit: _Unit) -> None:
+def test_the_unit_waits_for_the_notification_and_longer_than_the_grace(unit: _Unit) -> None:
     service = dict(unit["Service"])
     assert service["Type"] == "notify"
     assert service["ExecStart"] == f"{PROGRAM} up"
@@ -81,7 +81,7 @@ def _text(unit: _Unit) -> str:
     return (Path(__file__).parents[2] / "deploy/bollard.service").read_text(encoding="utf-8")
 
 
-def test_the_unit_takes_away_what_a_host_does_not_need(unit: _Unit) -> None:
+def test_the_unit_removes_unneeded_privileges(unit: _Unit) -> None:
     service = dict(unit["Service"])
     for name in ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "PrivateDevices", "RestrictSUIDSGID"):
         assert service[name] == "yes", name
@@ -115,14 +115,14 @@ def test_the_container_is_built_in_stages_and_runs_unprivileged(deploy: Path, ro
     assert {"pyproject.toml", "README.md", "LICENSE", "src", "plugins"} == kept
 
 
-def test_what_the_container_installs_are_extras_of_the_package(deploy: Path, root: Path) -> None:
+def test_the_container_installs_extras_of_the_package(deploy: Path, root: Path) -> None:
     extras = set(re.findall(r"\.\[([\w,]+)\]", (deploy / "Containerfile").read_text(encoding="utf-8"))[0].split(","))
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     table = text.split("[project.optional-dependencies]")[1].split("\n[")[0]
     assert extras <= set(re.findall(r"^(\w+) = ", table, re.MULTILINE))
 
 
-def test_compose_has_a_host_and_postgresql_and_its_settings_can_work(compose: Any, deploy: Path) -> None:
+def test_compose_has_a_host_and_postgresql_with_valid_settings(compose: Any, deploy: Path) -> None:
     services = compose["services"]
     assert set(services) == {"host", "postgres"}
     host = services["host"]
@@ -148,6 +148,6 @@ def test_compose_has_a_host_and_postgresql_and_its_settings_can_work(compose: An
     assert set(compose["volumes"]) == {volume.split(":")[0] for each in services.values() for volume in each["volumes"]}
 
 
-def test_nothing_can_be_started_without_a_password_and_an_origin(deploy: Path) -> None:
+def test_compose_requires_a_password_and_an_origin(deploy: Path) -> None:
     text = (deploy / "compose.yaml").read_text(encoding="utf-8")
     assert set(re.findall(r"\$\{(\w+):\?", text)) == {"BOLLARD_ORIGIN", "POSTGRES_PASSWORD"}

@@ -18,7 +18,7 @@ def _section(page: Any, title: str) -> str:
     return page.prose.split(f"## {title}\n")[1].split("\n## ")[0]
 
 
-def test_the_notifications_are_those_of_the_channel(pages: dict[str, Any]) -> None:
+def test_the_notifications_match_the_protocol(pages: dict[str, Any]) -> None:
     page = pages["docs/decisions/0002-notifications-and-requests-of-the-worker-connection.md"]
     decided = _section(page, "Decision").split("Every other")[0]
     assert set(re.findall(r"`([a-z]+(?:/[a-z]+)?)`", decided)) == {
@@ -26,14 +26,14 @@ def test_the_notifications_are_those_of_the_channel(pages: dict[str, Any]) -> No
     }
 
 
-def test_the_variables_of_a_worker_are_those_it_gets(pages: dict[str, Any]) -> None:
+def test_the_variables_of_a_worker_match_the_code(pages: dict[str, Any]) -> None:
     decided = _section(pages["docs/decisions/0014-the-environment-of-a-worker.md"], "Decision").split("A manifest may")[
         0
     ]
     assert set(re.findall(r"`([A-Z_]+)`", decided)) == ENVIRONMENT_ALLOWED
 
 
-def test_the_numbers_of_the_channel_are_its_limits(pages: dict[str, Any]) -> None:
+def test_the_numbers_of_the_connection_match_its_limits(pages: dict[str, Any]) -> None:
     prose = " ".join(pages["docs/concepts/the-channel.md"].prose.split())
     mib = limits.MIB
     for sentence in (
@@ -46,7 +46,7 @@ def test_the_numbers_of_the_channel_are_its_limits(pages: dict[str, Any]) -> Non
         assert sentence in prose, sentence
 
 
-def test_the_numbers_of_the_decisions_are_those_of_the_code(pages: dict[str, Any]) -> None:
+def test_the_numbers_of_the_decisions_match_the_code(pages: dict[str, Any]) -> None:
     flush = pages["docs/decisions/0004-a-fast-path-for-text-deltas.md"].prose
     assert f"{wire_limits.WRITE_FLUSH_BYTES // limits.KIB} KiB (`WRITE_FLUSH_BYTES`)" in flush
     streams = " ".join(pages["docs/decisions/0006-a-stream-has-the-same-window-as-a-run.md"].prose.split())
@@ -57,12 +57,12 @@ def test_the_numbers_of_the_decisions_are_those_of_the_code(pages: dict[str, Any
 
 
 @every_page
-def test_every_rule_that_a_page_names_exists(page: Any) -> None:
+def test_every_rule_named_by_a_page_exists(page: Any) -> None:
     named = set(re.findall(r"\bPL\d\d\b", page.prose))
     assert named <= set(RULES), named - set(RULES)
 
 
-def test_the_number_of_messages_that_a_run_takes_is_its_limit(pages: dict[str, Any]) -> None:
+def test_the_number_of_steering_messages_matches_its_limit(pages: dict[str, Any]) -> None:
     prose = " ".join(pages["docs/concepts/steering.md"].prose.split())
     assert f"A run takes at most {limits.STEERING_QUEUE} messages that it has not read" in prose
 

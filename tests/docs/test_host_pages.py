@@ -46,7 +46,7 @@ def test_every_error_code_has_its_heading_and_its_status(pages: dict[str, Any]) 
         assert f"### `{code}`\n\n{status}. " in page.prose, code
 
 
-def test_the_numbers_of_the_pages_are_those_of_the_code(pages: dict[str, Any]) -> None:
+def test_the_numbers_of_the_pages_match_the_code(pages: dict[str, Any]) -> None:
     page = " ".join(pages["docs/reference/http.md"].prose.split())
     for sentence in (
         f"at most {answers.BODY_BYTES // MIB} MiB, and strict",
@@ -82,7 +82,7 @@ def test_the_documented_variables_are_read() -> None:
     assert (read.port, read.retention) == (9000, (("message.completed", 90.0),))
 
 
-def test_the_numbers_of_the_edge_are_those_of_the_code(pages: dict[str, Any]) -> None:
+def test_the_numbers_of_the_edge_match_the_code(pages: dict[str, Any]) -> None:
     page = pages["docs/reference/http.md"].prose
     defaults = Settings()
     for row in (

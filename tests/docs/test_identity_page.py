@@ -1,4 +1,4 @@
-"""The page about identity says what the code does."""
+"""The page about identity agrees with the code."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ def _section(pages: dict[str, Any], title: str) -> str:
     return pages["docs/reference/identity.md"].prose.split(f"## {title}\n")[1].split("\n## ")[0]
 
 
-def test_every_role_is_listed_with_what_it_adds(pages: dict[str, Any]) -> None:
+def test_every_role_is_listed_with_its_added_rights(pages: dict[str, Any]) -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^:]+: (.+) \|$", _section(pages, "Roles"), re.MULTILINE)
     before: frozenset[str] = frozenset()
     assert [role for role, _ in rows] == list(ROLES)
@@ -27,11 +27,11 @@ def test_every_right_is_listed(pages: dict[str, Any]) -> None:
     assert re.findall(r"^\| `([a-z.]+)` \|", _section(pages, "Rights"), re.MULTILINE) == list(RIGHTS)
 
 
-def test_the_roles_that_a_rule_may_name_are_those_that_there_are() -> None:
+def test_the_roles_of_audience_rules_match_the_code() -> None:
     assert RULE_ROLES == ROLES
 
 
-def test_the_numbers_are_those_of_the_code(pages: dict[str, Any]) -> None:
+def test_the_numbers_match_the_code(pages: dict[str, Any]) -> None:
     prose = " ".join(pages["docs/reference/identity.md"].prose.split())
     day = 24 * 3600
     for sentence in (

@@ -77,14 +77,14 @@ def test_a_wrong_name_and_a_wrong_label_are_found(families: dict[str, Any], labe
         assert problems(expression, families, labels) == found
 
 
-def test_what_an_operator_must_know_is_watched(expressions: list[str], families: dict[str, Any]) -> None:
+def test_important_metrics_are_watched(expressions: list[str], families: dict[str, Any]) -> None:
     text = "\n".join(expressions)
     for name in families:
         if name.startswith(("bollard_approvals", "bollard_retriev", "bollard_programs", "bollard_records_lost")):
             assert name in text, name
 
 
-def test_each_alert_says_what_happened_and_has_an_entry_in_the_guide(rules: list[Any], root: Path) -> None:
+def test_each_alert_has_a_summary_and_an_entry_in_the_guide(rules: list[Any], root: Path) -> None:
     guide = (root / "docs/guides/troubleshooting.md").read_text(encoding="utf-8")
     assert len({rule["alert"] for rule in rules}) == len(rules)
     for rule in rules:
@@ -97,7 +97,7 @@ def test_each_alert_says_what_happened_and_has_an_entry_in_the_guide(rules: list
         assert f"`{rule['alert']}`" in guide, rule["alert"]
 
 
-def test_prometheus_takes_the_rules_and_the_configuration(root: Path) -> None:
+def test_prometheus_accepts_the_rules_and_the_configuration(root: Path) -> None:
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("there is no promtool here (Debian: prometheus)")
@@ -108,14 +108,14 @@ def test_prometheus_takes_the_rules_and_the_configuration(root: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_configuration_loads_the_rules_for_the_job_that_they_name(rules: list[Any], root: Path) -> None:
+def test_the_configuration_loads_the_rules_for_their_job(rules: list[Any], root: Path) -> None:
     configuration = yaml.safe_load((root / "deploy/prometheus.yaml").read_text(encoding="utf-8"))
     assert [(root / "deploy" / name).exists() for name in configuration["rule_files"]] == [True]
     jobs = {job["job_name"] for job in configuration["scrape_configs"]}
     assert {name for rule in rules for name in re.findall(r'job="([^"]+)"', rule["expr"])} <= jobs
 
 
-def test_the_panels_have_their_places_and_read_the_chosen_source(dashboard: Any) -> None:
+def test_the_panels_have_their_positions_and_read_the_chosen_source(dashboard: Any) -> None:
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()

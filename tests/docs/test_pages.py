@@ -1,4 +1,4 @@
-"""What is true of every page: links lead somewhere, words keep to the style, nothing names a machine."""
+"""Rules of every page: links have targets, words follow the style, no text names a machine."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def _links(page: Any) -> Iterator[str]:
 
 
 @every_page
-def test_every_relative_link_and_anchor_leads_somewhere(page: Any, pages: dict[str, Any], root: Path) -> None:
+def test_every_relative_link_and_anchor_has_a_target(page: Any, pages: dict[str, Any], root: Path) -> None:
     broken: list[str] = []
     for link in _links(page):
         if re.match(r"[a-z]+:", link):
@@ -49,7 +49,7 @@ def test_every_page_of_docs_is_reached_from_the_index(pages: dict[str, Any], roo
 
 
 @every_page
-def test_no_page_claims_what_cannot_be_promised(page: Any) -> None:
+def test_no_page_makes_a_forbidden_claim(page: Any) -> None:
     prose = re.sub(r"`[^`\n]*`", "", page.prose)
     assert not (found := CLAIMS.findall(prose)), found
 
@@ -105,7 +105,7 @@ def test_the_readme_has_the_picture_the_two_commands_and_a_runner(pages: dict[st
     assert len(readme.text.splitlines()) <= 122, "the README is short"
 
 
-def test_what_make_runs_exists(root: Path) -> None:
+def test_every_script_of_the_makefile_exists(root: Path) -> None:
     named = set(re.findall(r"\bscripts/\w+", (root / "Makefile").read_text(encoding="utf-8")))
     missing = sorted(name for name in named if not os.access(root / name, os.X_OK))
     assert not missing, missing
@@ -121,7 +121,7 @@ def test_every_decision_has_its_number_and_the_three_headings(pages: dict[str, A
         assert len(page.text.split()) <= 400, f"{page.name}: a decision is short"
 
 
-def test_every_picture_has_a_title_and_is_readable_in_the_dark(pages: dict[str, Any], root: Path) -> None:
+def test_every_picture_has_a_title_and_is_readable_in_dark_mode(pages: dict[str, Any], root: Path) -> None:
     pictures = sorted([*(root / "docs/concepts").glob("*.svg"), *(root / "docs/images").glob("*.svg")])
     shown = {(page.path.parent / link).resolve() for page in pages.values() for link in _links(page)}
     assert len(pictures) >= 6
@@ -132,7 +132,7 @@ def test_every_picture_has_a_title_and_is_readable_in_the_dark(pages: dict[str, 
         assert picture in shown, f"no page shows {picture.name}"
 
 
-def test_every_concept_has_one_picture_of_its_own(pages: dict[str, Any]) -> None:
+def test_every_concept_has_its_own_picture(pages: dict[str, Any]) -> None:
     concepts = {name: page for name, page in pages.items() if re.match(r"docs/concepts/(?!index)", name)}
     shown = {name: re.findall(r"!\[[^\]]+\]\(([^)]+\.svg)\)", page.prose) for name, page in concepts.items()}
     assert {name: len(pictures) for name, pictures in shown.items()} == dict.fromkeys(concepts, 1)
@@ -150,7 +150,7 @@ def test_concepts_fit_on_a_page(pages: dict[str, Any]) -> None:
 
 
 @every_page
-def test_every_requirement_that_a_page_names_exists(page: Any, root: Path) -> None:
+def test_every_requirement_named_by_a_page_exists(page: Any, root: Path) -> None:
     known = {entry["id"] for entry in _requirements(root)}
     assert not (unknown := set(re.findall(r"\bP\d\d-\d\d\b", page.text)) - known), unknown
 
@@ -160,8 +160,8 @@ def _requirements(root: Path) -> list[dict[str, Any]]:
     return yaml.safe_load((root / "tests/conformance/requirements.yaml").read_text(encoding="utf-8"))
 
 
-def test_every_promise_has_a_test_that_attacks_it(pages: dict[str, Any], root: Path) -> None:
-    """SECURITY.md promises only what a requirement of this part says; test_links.py sees that those have tests."""
+def test_every_promise_has_a_test(pages: dict[str, Any], root: Path) -> None:
+    """SECURITY.md promises only requirements of this part; test_links.py checks that those have tests."""
     listed = _requirements(root)
     checked_now = {entry["id"] for entry in listed if entry["part"] == 1}
     promised = pages["SECURITY.md"].text.split("## The worker connection\n")[1].split("\n## ")[0]
@@ -195,7 +195,7 @@ def _files(root: Path) -> Iterator[Path]:
             yield entry
 
 
-def test_nothing_names_a_machine_path_or_a_registry_host(root: Path) -> None:
+def test_no_file_names_a_machine_path_or_a_registry_host(root: Path) -> None:
     # Put together here, so that this file does not find itself.
     folders = ["work", "root", "opt", "Users", "mnt"]
     machine = "|".join(rf"(?<![\w.~-])/{name}/" for name in folders) + r"|(?<![\w.~-])/home/(?!user\b|me\b|you\b)\w+"

@@ -1,4 +1,4 @@
-"""docs/reference/plugin-manifest.md has a row for every field of manifest.yaml, and says of each what the code says."""
+"""docs/reference/plugin-manifest.md has a row for every field of manifest.yaml, and agrees with the code."""
 
 import re
 from typing import Any, get_args
@@ -62,9 +62,7 @@ def test_every_field_has_its_row_and_no_other(rows: dict[str, dict[str, list[str
 
 
 @pytest.mark.parametrize("title", [title for title in SECTIONS if "permissions" not in title])
-def test_every_row_says_whether_the_field_is_required_or_what_it_is_otherwise(
-    rows: dict[str, dict[str, list[str]]], title: str
-) -> None:
+def test_every_row_gives_required_or_the_default(rows: dict[str, dict[str, list[str]]], title: str) -> None:
     for name, field in SECTIONS[title].model_fields.items():
         said = rows[title][name][1]
         if field.is_required():
@@ -84,7 +82,7 @@ def test_every_permission_is_listed_with_its_operations(rows: dict[str, dict[str
         assert re.findall(r"`(\w+)`", rows["spec.runners[].permissions"][name][0]) == list(operations)
 
 
-def test_every_form_type_is_listed_with_what_it_selects(rows: dict[str, dict[str, list[str]]]) -> None:
+def test_every_form_type_is_listed_with_its_selection(rows: dict[str, dict[str, list[str]]]) -> None:
     listed = rows["Form types"]
     assert list(listed) == list(get_args(FormType))
     assert {name for name, cells in listed.items() if cells[1] == "yes"} == SELECTOR_TYPES

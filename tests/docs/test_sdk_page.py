@@ -27,7 +27,7 @@ def generator(root: Path) -> ModuleType:
     return module
 
 
-def test_the_page_is_what_the_code_says(generator: ModuleType, pages: dict[str, Any]) -> None:
+def test_the_page_matches_the_code(generator: ModuleType, pages: dict[str, Any]) -> None:
     assert pages["docs/reference/sdk.md"].text == generator.page(), "run scripts/describe"
 
 

@@ -12,12 +12,12 @@ def _describe(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_the_page_of_settings_is_what_the_code_says(root: Path) -> None:
+def test_the_page_of_settings_matches_the_code(root: Path) -> None:
     done = _describe(root, "--check")
     assert done.returncode == 0, done.stderr
 
 
-def test_a_setting_that_changed_is_noticed(root: Path, tmp_path: Path) -> None:
+def test_a_changed_setting_is_noticed(root: Path, tmp_path: Path) -> None:
     for name in ("scripts/describe", "src/bollard/cli/operate/up.py", "docs/reference/settings.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((root / name).read_bytes())
@@ -35,7 +35,7 @@ def test_a_setting_that_changed_is_noticed(root: Path, tmp_path: Path) -> None:
     assert "docs/reference/settings.md is not what the code says\nhint: run scripts/describe" in done.stderr
 
 
-def test_every_metric_has_its_row_with_its_kind_and_its_sentence(
+def test_every_metric_has_its_row_with_its_kind_and_its_description(
     pages: dict[str, Any], families: dict[str, Any]
 ) -> None:
     prose = pages["docs/reference/metrics.md"].prose

@@ -1,8 +1,8 @@
-"""The product, started exactly as the README says, where there is nothing but Python, make and git.
+"""The product, started exactly by the README, with only Python, make and git.
 
 A copy of the tree as git knows it, an empty home, a short PATH. `make run` sets everything up for real, so the packages
-come from where pip and uv of this machine get theirs. Where there is no index, `BOLLARD_START_VENV` names an
-environment that was set up before, whose packages are then lent to the copy; everything else stays as it is.
+come from the sources of pip and uv on this machine. Without an index, `BOLLARD_START_VENV` names an existing
+environment, whose packages are then lent to the copy; everything else stays unchanged.
 """
 
 import os
@@ -30,21 +30,21 @@ TOOLS = re.compile(
     r"basename|bash|cat|chmod|cp|curl|cut|date|dirname|echo|env|expr|find|git|grep|head|id|ln|ls|make|mkdir|mktemp|mv"
     r"|printf|readlink|realpath|rm|sed|sh|sleep|sort|tail|touch|tr|true|uname|uniq|wc|xargs"
 )
-"""What every Linux has, with what the README asks for."""
+"""The programs of every Linux, with those that the README requires."""
 PACKAGES = re.compile(r"(PIP|UV)_\w+|(https?|no)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE", re.IGNORECASE)
 """Variables that say where this machine gets packages from."""
 
 
 @dataclass
 class Newcomer:
-    """Somebody with a clone, two terminals and the README. What they type is kept from one command to the next."""
+    """A user with a clone, two terminals and the README. Variables are kept from one command to the next."""
 
     clone: Path
     environment: dict[str, str]
     terminal: Any
     state: Path
     cloned: frozenset[str]
-    """What stands in the clone before anything is done."""
+    """The content of the clone before the first command."""
     printed: list[str] = field(default_factory=list[str])
 
     def types(self, command: str) -> tuple[int, str]:
@@ -57,7 +57,7 @@ class Newcomer:
         return code, printed
 
     def _known(self, command: str) -> str:
-        """A `…` in a command stands for the rest of a word that was printed before."""
+        """A `…` in a command stands for the rest of a word of earlier output."""
         for begin in re.findall(r"([\w-]+)…", command):
             words = re.findall(rf"\b{re.escape(begin)}[\w-]+", "\n".join(self.printed))
             assert words, f"nothing that was printed begins with {begin}"
@@ -66,7 +66,7 @@ class Newcomer:
 
 
 def _copy_of(root: Path, target: Path) -> Path:
-    """What `git clone` would give, with what is not committed yet."""
+    """The content of `git clone`, with uncommitted changes."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")
     for name in filter(None, listed):
@@ -156,7 +156,7 @@ def test_the_readme_starts_the_product_in_an_empty_environment(
 
 
 def _leaves_nothing_elsewhere(newcomer: Newcomer) -> None:
-    """What the README promises: the clone, and the credentials of this user's own commands."""
+    """The promise of the README: only the clone, and the credentials of this user's own commands."""
     home = Path(newcomer.environment["HOME"])
     kept = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
     assert {name for name in kept if not name.startswith(".cache/")} == {".config/bollard/credentials.json"}

@@ -23,7 +23,7 @@ def _nothing(call: str) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class FailurePlan:
-    """When to fail, and how. `calls` tells what was called; a test may change the plan at any time."""
+    """When to fail, and how. `calls` lists the calls; a test may change the plan at any time."""
 
     fail_at: int | None = None
     """The call that fails, counted from 1; nothing fails without it."""

@@ -1,4 +1,4 @@
-"""A channel without a network. It remembers what arrived, and can be told to fail."""
+"""A channel without a network. It remembers arrivals, and can fail on demand."""
 
 import asyncio
 from collections import deque
@@ -16,7 +16,7 @@ class MemoryChannel:
         self.tried: list[Outgoing] = []
         """Every try, in order."""
         self.messages: dict[str, Outgoing] = {}
-        """What stands there, by the channel's own id, in the order of arrival. An edit changes it in place."""
+        """The shown messages, by the channel's own id, in the order of arrival. An edit changes one in place."""
         self.closed = False
         self._keys: dict[str, str] = {}
         self._plan: deque[NotDelivered | DeliveryUnknown] = deque()
@@ -24,7 +24,7 @@ class MemoryChannel:
         self._open.set()
 
     def fail(self, *outcomes: NotDelivered | DeliveryUnknown) -> None:
-        """The next tries end like this. What is unknown has arrived all the same."""
+        """The outcomes of the next tries. A message with an unknown outcome has arrived."""
         self._plan.extend(outcomes)
 
     def shut(self) -> None:
@@ -36,12 +36,12 @@ class MemoryChannel:
 
     @property
     def texts(self) -> list[str]:
-        """What a person would read there."""
+        """The texts that a user would read there."""
         return [message.text for message in self.messages.values() if message.failed is None]
 
     @property
     def failures(self) -> list[str]:
-        """What it was told of runs that failed."""
+        """The notices of failed runs."""
         return [message.failed for message in self.messages.values() if message.failed is not None]
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:

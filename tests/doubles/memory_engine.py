@@ -1,5 +1,5 @@
-"""An engine in memory: what documents say, found by the words that they share with a question. It indexes at once, so
-that nothing is ever on its way."""
+"""An engine in memory: texts of documents, found by the words that they share with a question. It indexes at once, so
+that no document is ever pending."""
 
 import re
 from collections.abc import Sequence

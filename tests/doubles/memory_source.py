@@ -1,4 +1,4 @@
-"""A source in memory: what it offers is put into it, and what is called is noted down."""
+"""A source in memory: a test adds its capabilities, and the source records its calls."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
@@ -21,20 +21,20 @@ class MemorySource:
         self._act = act
         self.revision = 0
         self.orders: list[CallOrder] = []
-        """What was called, in order."""
+        """The calls, in order."""
 
     @property
     def adapter(self) -> Adapter:
         return self
 
     def put(self, capability: Capability, workspace: str | None = None) -> None:
-        """Offer this; one of the same id before is replaced, and what was said about its absence forgotten."""
+        """Offer this; it replaces one of the same id, and removes the reason of its absence."""
         self._offered.setdefault(workspace, {})[capability.id] = capability
         self._absent.pop(capability.id, None)
         self.revision += 1
 
     def lose(self, capability_id: str, why: str) -> None:
-        """Do not offer this any more. An id that ends in `/` stands for all that begin with it."""
+        """Stop offering this. An id that ends in `/` stands for all ids with that prefix."""
         for offered in self._offered.values():
             for gone in [each for each in offered if _meant(capability_id, each)]:
                 del offered[gone]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A worker that shares no code with Bollard: plain JSON-RPC lines on the inherited socket. It echoes, prints what it
-was started with, and ends with code 7 at the message `crash`."""
+"""A worker that shares no code with Bollard: plain JSON-RPC lines on the inherited socket. It echoes, prints its
+arguments, and exits with code 7 at the message `crash`."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of one frame: decode and envelope. Run by scripts/fuzz; pytest does not collect it.
 
-A frame is refused with a FrameError or accepted, and what is accepted means the same when it is written again.
+A frame is refused with a FrameError or accepted, and an accepted frame means the same when it is written again.
 """
 
 import sys

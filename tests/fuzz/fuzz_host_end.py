@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of a host's end that is fed raw bytes. Run by scripts/fuzz; pytest does not collect it.
 
-Whatever a worker sends: no exception leaves the channel, results are told at most once and in order, a run ends once,
-and the third strike is the last thing that is told.
+With any input: no exception leaves the connection, results are reported at most once and in order, a run ends once, and
+the third strike is the last report.
 """
 
 import asyncio
@@ -137,7 +137,7 @@ async def one_stream(data: bytes) -> None:
 
 
 async def turn() -> None:
-    """Let everything that is scheduled run; two turns, because an answer takes one and whoever waits for it another."""
+    """Run everything that is scheduled; two turns, because an answer takes one and its waiter another."""
     for _ in range(3):
         turned = LOOP.create_future()
         LOOP.call_soon(turned.set_result, None)

@@ -1,4 +1,4 @@
-"""A helper that does what its messages say: `NUMBER VERB [WORDS]`, answered by `NUMBER WORDS`."""
+"""A helper that obeys its messages: `NUMBER VERB [WORDS]`, answered by `NUMBER WORDS`."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The helper's side: whole messages come out of a stream however it is cut, and none is lost to another's wait."""
+"""The helper's side: whole messages are read at any cut of the stream, and none is lost to another wait."""
 
 import random
 import socket
@@ -8,7 +8,7 @@ import pytest
 from bollard.helper.host_link import READ_BYTES, FrameReader, HostGone, HostLink, framed
 
 
-def test_frames_come_out_whole_however_the_stream_is_cut() -> None:
+def test_frames_are_read_at_any_cut_of_the_stream() -> None:
     dice = random.Random(7)
     bodies = [dice.randbytes(dice.choice([0, 1, 3, 200, 70_000, 300_000])) for _ in range(60)]
     stream = b"".join(framed(body) for body in bodies)
@@ -23,7 +23,7 @@ def test_frames_come_out_whole_however_the_stream_is_cut() -> None:
         assert found == bodies
 
 
-def test_a_frame_that_is_too_large_is_refused_by_its_length() -> None:
+def test_an_oversized_frame_is_refused_by_its_length() -> None:
     reader = FrameReader(frame_bytes=100_000)
     assert reader.feed(framed(b"x" * 100_000)) == [b"x" * 100_000]
     with pytest.raises(ValueError, match="100000 are the most"):
@@ -32,7 +32,7 @@ def test_a_frame_that_is_too_large_is_refused_by_its_length() -> None:
         FrameReader(frame_bytes=100_000).feed(framed(b"a") + b"\xff\xff\xff\xff")
 
 
-def test_what_arrives_while_another_message_is_expected_is_heard_later() -> None:
+def test_messages_before_the_expected_one_are_read_later() -> None:
     host, helper = socket.socketpair()
     with host, helper:
         link = HostLink(helper, lambda body: int(body) if body.isdigit() else body.decode())

@@ -30,7 +30,7 @@ def readable(body: bytes) -> str:
 
 
 @for_each("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
-def test_the_end_of_a_peer_is_noticed_that_left_something_unread_on_both_sides(
+def test_the_end_of_a_peer_with_unread_data_on_both_sides_is_noticed(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     """uvloop calls the reader of such a socket once, and then never again."""
@@ -114,7 +114,7 @@ async def test_answers_reach_their_requests_in_any_order(helper: HelperProcess[s
     helper.settle(1, "nobody waits")
 
 
-async def test_requests_of_a_helper_that_died_fail_once_each_and_its_owner_hears_of_it_once(
+async def test_requests_to_a_dead_helper_fail_once_and_its_owner_is_notified_once(
     owner: Owner, helper: HelperProcess[str]
 ) -> None:
     assert await helper.request(0, b"0 echo up") == "up"
@@ -132,10 +132,10 @@ async def test_requests_of_a_helper_that_died_fail_once_each_and_its_owner_hears
     helper.send(b"100 echo late")
     await helper.end()
     assert owner.lost == [helper.pid]
-    gc.collect()  # an error that nobody took is told now, and fails this test
+    gc.collect()  # an unhandled error is raised now, and fails this test
 
 
-async def test_what_a_helper_started_is_killed_with_it(owner: Owner, helper: HelperProcess[str]) -> None:
+async def test_children_of_a_helper_are_killed_with_it(owner: Owner, helper: HelperProcess[str]) -> None:
     grandchild = int(await helper.request(1, b"1 start -"))
     assert not is_gone(grandchild)
     helper.send(b"2 die -")
@@ -143,7 +143,7 @@ async def test_what_a_helper_started_is_killed_with_it(owner: Owner, helper: Hel
     await until(lambda: is_gone(grandchild))
 
 
-async def test_a_helper_that_is_stopped_is_not_lost(owner: Owner) -> None:
+async def test_a_stopped_helper_is_not_reported_as_lost(owner: Owner) -> None:
     for verb, farewell in (("echo", None), ("echo", b"2 leave -"), ("sleep", None), ("sleep", b"2 leave -")):
         helper = owner.start()
         held = asyncio.create_task(helper.request(1, b"1 hold -"))
@@ -157,7 +157,7 @@ async def test_a_helper_that_is_stopped_is_not_lost(owner: Owner) -> None:
     assert owner.lost == []
 
 
-async def test_a_helper_that_cannot_load_is_lost_and_its_last_words_arrive(owner: Owner) -> None:
+async def test_a_helper_that_fails_to_load_is_lost_with_its_last_output(owner: Owner) -> None:
     helper = owner.start("tests.helper.no_such_module")
     with pytest.raises(HelperEnded):
         await helper.request(1, b"1 echo -")
@@ -167,7 +167,7 @@ async def test_a_helper_that_cannot_load_is_lost_and_its_last_words_arrive(owner
 
 
 @for_each("answer", [b"x" * 100_001, b"nonsense"])
-async def test_a_helper_that_answers_too_much_or_unreadably_is_lost(answer: bytes) -> None:
+async def test_a_helper_with_an_oversized_or_unreadable_answer_is_lost(answer: bytes) -> None:
     owner = Owner()
     helper = owner.start(frame_bytes=100_000)
     assert await helper.request(1, b"1 echo " + b"x" * 90_000) == "x" * 90_000
@@ -179,7 +179,7 @@ async def test_a_helper_that_answers_too_much_or_unreadably_is_lost(answer: byte
 
 
 @for_each("limits", [{"unsent_bytes": 2_000_000}, {"stall_s": 0.05}])
-async def test_a_helper_that_does_not_read_is_cut_off(limits: dict[str, float]) -> None:
+async def test_a_helper_that_does_not_read_is_cut(limits: dict[str, float]) -> None:
     owner = Owner()
     helper = owner.start(**limits)
     assert await helper.request(1, b"1 echo up") == "up"
@@ -191,7 +191,7 @@ async def test_a_helper_that_does_not_read_is_cut_off(limits: dict[str, float]) 
     assert owner.lost == [helper.pid]
 
 
-async def test_a_command_that_cannot_be_started_leaves_nothing_open(
+async def test_a_command_that_cannot_start_leaves_no_open_descriptor(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
@@ -202,7 +202,7 @@ async def test_a_command_that_cannot_be_started_leaves_nothing_open(
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGTERM, signal.SIGINT} == set()
 
 
-async def test_signals_to_everybody_do_not_end_it_while_it_loads_or_later(helper: HelperProcess[str]) -> None:
+async def test_signals_do_not_end_a_helper_during_or_after_loading(helper: HelperProcess[str]) -> None:
     for _ in range(2):
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(helper.pid, number)
@@ -210,7 +210,7 @@ async def test_signals_to_everybody_do_not_end_it_while_it_loads_or_later(helper
 
 
 @pytest.mark.parametrize("module", ["bollard.knowledge", "bollard.mcp_bridge", "bollard.host.log.journal_process"])
-def test_a_helper_that_a_person_starts_says_that_the_host_starts_it(module: str) -> None:
+def test_a_helper_started_by_a_user_says_that_the_host_starts_it(module: str) -> None:
     ended = subprocess.run([sys.executable, "-m", module], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr == "the host starts this process itself\n"

@@ -1,4 +1,4 @@
-"""Stores of every kind. PostgreSQL is a running server: what BOLLARD_TEST_POSTGRES names, or one on loopback."""
+"""Stores of every kind. PostgreSQL is a running server: the one in BOLLARD_TEST_POSTGRES, or one on loopback."""
 
 import asyncio
 import dataclasses
@@ -136,7 +136,7 @@ def postgres_url(_migrated_postgres: str, empty_postgres_tables: Callable[[], No
 
 @pytest.fixture
 def empty_postgres_url(postgres_database: str) -> Iterator[str]:
-    """A schema of its own, without any table."""
+    """A separate schema, without any table."""
     with psycopg.connect(postgres_database, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA fresh")
         yield f"{postgres_database}?options=-csearch_path%3Dfresh"
@@ -176,13 +176,13 @@ def postgres_store(postgres_url: str) -> Iterator[Store]:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest) -> Any:
-    """Each kind of store in turn: what holds for one must hold for all."""
+    """Each kind of store in turn: all must behave the same."""
     return request.getfixturevalue(f"{request.param}_store")
 
 
 @pytest.fixture
 def reopen() -> Callable[[Store], None]:
-    """Close a store and open it again: what is left is what was on disk."""
+    """Close a store and open it again: only the data on disk is left."""
 
     def close_and_open(store: Store) -> None:
         store.close()
@@ -320,7 +320,7 @@ async def open_journal(
 
     def start(store: Store, incarnation: str = "i1") -> Journal:
         journal = Journal(WriterThread(Writer(store, blobs, clock, incarnation=incarnation, key=signing_key)))
-        starting.append(asyncio.ensure_future(journal.start()))  # what is put before waits
+        starting.append(asyncio.ensure_future(journal.start()))  # earlier entries wait
         opened.append(journal)
         return journal
 
@@ -372,7 +372,7 @@ def gate(memory_store: MemoryStore) -> Iterator[Gate]:
 
 
 class LoopTime:
-    """The loop's own clock, which tests may push forward: timers fire without anybody waiting for them."""
+    """The loop's own clock, which tests may push forward: timers fire without real waiting."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ahead = 0.0
@@ -383,7 +383,7 @@ class LoopTime:
         self._ahead += seconds
 
     async def until(self, condition: Callable[[], Any], step_s: float) -> None:
-        """Let time pass in steps until the condition holds: whoever begins to wait late waits for the next step."""
+        """Advance time in steps until the condition holds: a late waiter waits for the next step."""
         give_up_at = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < give_up_at, "what was waited for did not come"
@@ -476,7 +476,7 @@ class MemorySlot:
 
 
 class MemoryPool:
-    """Workers without processes, behind what a dispatcher asks of a pool."""
+    """Workers without processes, behind the interface of a pool."""
 
     def __init__(self) -> None:
         self.slots: list[MemorySlot] = []
@@ -527,7 +527,7 @@ def _grant_of(facts: RunFacts) -> dict[str, Any]:
 
 
 def given(kind: type[msgspec.Struct], more: dict[str, Any]) -> dict[str, Any]:
-    """Take the fields of `kind` out of what a test gave."""
+    """Take the fields of `kind` out of the arguments of a test."""
     return {name: more.pop(name) for name in kind.__struct_fields__ if name in more}
 
 
@@ -673,7 +673,7 @@ _SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gaug
 
 
 def _parsed_metrics(text: str) -> dict[str, MetricFamily]:
-    """By the rules of the text format 0.0.4, written without a look at what makes it; anything else is refused."""
+    """By the rules of the text format 0.0.4, independent of the renderer; anything else is refused."""
     assert text.endswith("\n")
     families: dict[str, MetricFamily] = {}
     name = said = ""

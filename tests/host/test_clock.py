@@ -7,7 +7,7 @@ from tests.doubles.manual_clock import ManualClock
 from bollard.host.clock import SystemClock
 
 
-def test_a_manual_clock_stands_until_it_is_moved() -> None:
+def test_a_manual_clock_moves_only_on_request() -> None:
     clock = ManualClock(now_ms=1000, monotonic=5.0)
     assert (clock.now_ms(), clock.monotonic()) == (1000, 5.0)
     clock.advance(1.5)
@@ -16,7 +16,7 @@ def test_a_manual_clock_stands_until_it_is_moved() -> None:
     assert (clock.now_ms(), clock.monotonic()) == (500, 6.5)
 
 
-def test_the_machines_clock_does_not_go_back() -> None:
+def test_the_system_clock_is_monotonic() -> None:
     clock = SystemClock()
     times = [clock.monotonic() for _ in range(100)]
     assert times == sorted(times)

@@ -106,7 +106,7 @@ def test_every_problem_of_the_validator_has_a_chinese_text() -> None:
 
 
 @pytest.mark.full
-def test_every_problem_that_the_host_names_has_a_chinese_text() -> None:
+def test_every_problem_of_the_host_has_a_chinese_text() -> None:
     named: set[str] = set()
     for path in HOST.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -177,7 +177,7 @@ LONG_FORM = [
         ),
     ],
 )
-def test_a_wrong_field_is_explained_in_chinese_alone(action: Any, said: str) -> None:
+def test_a_wrong_field_is_explained_in_chinese_only(action: Any, said: str) -> None:
     error = _refusal(action)
     message, hint = load_text("zh_Hans").host_error(error.code, error.details, error.message, error.hint)
     assert said in message
@@ -186,20 +186,20 @@ def test_a_wrong_field_is_explained_in_chinese_alone(action: Any, said: str) -> 
     assert hint
 
 
-def test_a_problem_that_is_not_known_is_shown_as_the_host_said_it() -> None:
+def test_an_unknown_problem_is_quoted_from_the_host() -> None:
     details: JsonObject = {"reason": "invalid_field", "field": "a.b", "problem": "odd", "problem_type": "of_tomorrow"}
     message, _ = load_text("zh_Hans").host_error("invalid_argument", details, "a.b: odd", "")
     assert message == "a.b：“odd”（原文）"
 
 
-def test_a_sentence_of_a_library_is_quoted_in_a_chinese_text_and_plain_in_an_english_one() -> None:
+def test_a_message_of_a_library_is_quoted_in_chinese_and_plain_in_english() -> None:
     details: JsonObject = {"reason": "postgres_unusable", **caused_by(ValueError("password authentication failed"))}
     fault = ("storage_unavailable", details, "PostgreSQL cannot be used: password authentication failed", "")
     assert load_text("zh_Hans").host_error(*fault)[0] == "无法使用 PostgreSQL：“password authentication failed”（原文）"
     assert load_text("en_US").host_error(*fault)[0] == fault[2]
 
 
-def test_the_error_that_caused_another_is_explained_by_its_own_code_and_details() -> None:
+def test_the_cause_of_an_error_is_explained_by_its_own_code_and_details() -> None:
     inner = StorageUnavailable(
         "a.db cannot be opened: Permission denied",
         reason="file_not_opened",
@@ -212,14 +212,14 @@ def test_the_error_that_caused_another_is_explained_by_its_own_code_and_details(
     assert caused_by(NotFound("there is no such run", reason="no_run"))["problem"] == "there is no such run"
 
 
-def test_a_field_that_is_an_exception_is_explained_in_the_language() -> None:
+def test_an_exception_in_a_field_is_explained_in_the_language() -> None:
     taken = OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
     fields: dict[str, object] = {"host": "192.0.2.1", "port": 1, "detail": taken}
     assert load_text("zh_Hans")("error.bind", **fields) == "无法在 192.0.2.1:1 上监听：本机没有该地址"
     assert load_text("en_US")("error.bind", **fields).endswith("Cannot assign requested address")
 
 
-def test_no_error_repeats_the_sentence_of_another_without_its_type() -> None:
+def test_no_error_repeats_the_message_of_another_without_its_type() -> None:
     """`caused_by` keeps the type, the code and the details by which the problem is explained in Chinese."""
     repeated = re.compile(r"\bproblem=(str\(error\)|error\.(message|strerror))")
     for path in HOST.rglob("*.py"):
@@ -266,7 +266,7 @@ def test_a_broken_manifest_is_explained_in_chinese(manifest: str, found: tuple[s
     assert ("（原文）" in said) == (found[1] == ""), "only PyYAML's own sentence is quoted"
 
 
-def test_the_end_of_a_run_is_told_in_chinese_and_quotes_only_the_runner_and_the_worker() -> None:
+def test_the_end_of_a_run_is_explained_in_chinese_and_quotes_only_runner_and_worker() -> None:
     chinese, ends = load_text("zh_Hans"), [key for key in read_texts("zh_Hans/reasons") if key.startswith("run_ended.")]
     said = {
         key: chinese.host_error("run_ended", {"reason": key[10:], "error": "it broke"}, "it broke", "")[0]
@@ -329,7 +329,7 @@ def test_an_invalid_entry_of_a_setting_is_named(entry: str) -> None:
     assert message == f"egress_allow 中的条目 {entry} 无效"
 
 
-def test_the_details_of_a_problem_never_have_the_value() -> None:
+def test_the_details_of_a_problem_never_contain_the_value() -> None:
     with pytest.raises(ValidationError):
         Binding.from_wire({"binding_id": "s3cret value", "agent_id": "b"})
     error = _refusal(lambda: Binding.read({"binding_id": "s3cret value", "agent_id": "b"}))

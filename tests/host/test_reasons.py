@@ -105,7 +105,7 @@ class Source:
                 raise NotInModule
 
     def _of_parameter(self, name: str, function: Function) -> set[str]:
-        """What the calls of the function in this module pass, and the default."""
+        """The arguments of the calls of the function in this module, and the default."""
         taken = function.args
         names = [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
         if name not in names:
@@ -123,7 +123,7 @@ class Source:
         return found or self.values(defaults.get(name) or ast.Name(id=""), None)
 
     def _of_variable(self, name: str, function: Function) -> set[str]:
-        """What the function assigns to it, alone or as one of several."""
+        """The values that the function assigns to it, alone or as one of several."""
         found: set[str] = set()
         for node in ast.walk(function):
             if not isinstance(node, ast.Assign):
@@ -189,11 +189,11 @@ def test_every_kind_of_resource_with_a_limit_has_a_chinese_text_for_it() -> None
     assert set(limited.values()) - set(REASONS) == set()
 
 
-def test_every_function_whose_reasons_are_elsewhere_is_listed() -> None:
+def test_every_function_with_reasons_of_another_module_is_listed() -> None:
     assert _raised()[1] == set(ELSEWHERE)
 
 
-def test_every_code_of_a_rejected_event_and_of_a_run_that_ended_has_a_chinese_text() -> None:
+def test_every_code_of_a_rejected_event_or_an_ended_run_has_a_chinese_text() -> None:
     rejections = {"expired", "no_agent", "no_binding", "not_taken", "unauthorized"}
     assert {key.removeprefix("event_rejected.") for key in REASONS if key.startswith("event_rejected.")} == rejections
     assert {key.removeprefix("run_ended.") for key in REASONS if key.startswith("run_ended.")} == set(FAILURE_CODES)

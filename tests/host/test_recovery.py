@@ -35,7 +35,7 @@ async def recover(stage: Any) -> None:
 
 @pytest.fixture
 def dead_life(open_journal: Any, scribe: Any) -> Callable[..., Awaitable[Any]]:
-    """What a host left that was killed: the journal of its incarnation, which may still wake up."""
+    """The data of a killed host: the journal of its incarnation, which may still wake up."""
 
     async def live(store: Store) -> Any:
         journal = open_journal(store, "dead")
@@ -61,7 +61,7 @@ def dead_life(open_journal: Any, scribe: Any) -> Callable[..., Awaitable[Any]]:
     return live
 
 
-async def test_what_ran_is_lost_with_everything_it_said(store: Store, stages: Stages, dead_life: Any) -> None:
+async def test_an_active_run_is_lost_and_keeps_its_records(store: Store, stages: Stages, dead_life: Any) -> None:
     await dead_life(store)
     stage = await stages(store, parrot, incarnation="next")
     await recover(stage)
@@ -79,7 +79,7 @@ async def test_what_ran_is_lost_with_everything_it_said(store: Store, stages: St
     assert "half a sentence" in [said.content for said in store.transcript(ROOM)]
 
 
-async def test_what_waited_goes_on(store: Store, stages: Stages, dead_life: Any) -> None:
+async def test_a_waiting_run_continues_after_a_restart(store: Store, stages: Stages, dead_life: Any) -> None:
     await dead_life(store)
     stage = await stages(store, parrot, incarnation="next")
     await recover(stage)
@@ -100,7 +100,7 @@ async def test_what_waited_goes_on(store: Store, stages: Stages, dead_life: Any)
     assert (request["input"]["text"], request["event"]["data"]) == ("second", {"n": 1})
 
 
-async def test_what_waited_for_an_agent_that_is_gone_is_lost_and_says_so(
+async def test_a_waiting_run_of_a_missing_agent_fails_with_host_lost(
     store: Store, stages: Stages, dead_life: Any
 ) -> None:
     await dead_life(store)
@@ -112,7 +112,7 @@ async def test_what_waited_for_an_agent_that_is_gone_is_lost_and_says_so(
     assert list(stage.recovery.unfinished()) == []
 
 
-async def test_a_dead_owner_that_wakes_up_writes_nothing(
+async def test_a_dead_owner_that_wakes_up_is_fenced_off(
     store: Store, stages: Stages, dead_life: Any, scribe: Any
 ) -> None:
     zombie = await dead_life(store)
@@ -131,7 +131,7 @@ async def test_a_dead_owner_that_wakes_up_writes_nothing(
     assert (store.records(0, 1000), store.dump_projections()) == before
 
 
-async def test_recovery_happens_once(store: Store, stages: Stages, dead_life: Any) -> None:
+async def test_a_second_recovery_changes_nothing(store: Store, stages: Stages, dead_life: Any) -> None:
     await dead_life(store)
     stage = await stages(store, parrot, incarnation="next")
     rows = list(stage.recovery.unfinished())
@@ -141,7 +141,7 @@ async def test_recovery_happens_once(store: Store, stages: Stages, dead_life: An
     assert stage.types("run_a").count("run.ended") == 1
 
 
-async def test_a_run_that_had_said_its_last_word_is_lost_all_the_same_but_keeps_it(
+async def test_a_run_with_a_terminal_result_is_lost_and_keeps_the_result(
     store: Store, stages: Stages, open_journal: Any, scribe: Any
 ) -> None:
     journal = open_journal(store, "dead")
@@ -160,7 +160,7 @@ async def test_a_run_that_had_said_its_last_word_is_lost_all_the_same_but_keeps_
     assert [said.content for said in store.transcript(ROOM)] == ["hello", "bye"]
 
 
-async def test_delta_rows_of_a_lost_run_are_folded_in_small_commits_before_its_end_and_again_after_a_crash(
+async def test_delta_rows_of_a_lost_run_are_folded_in_small_commits_also_after_a_crash(
     store: Store, stages: Stages, open_journal: Any, scribe: Any
 ) -> None:
     journal = open_journal(store, "dead")

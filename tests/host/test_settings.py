@@ -17,7 +17,7 @@ def test_the_first_start_needs_no_configuration(tmp_path: Path) -> None:
         settings.port = 1  # type: ignore[misc]
 
 
-def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_environment_and_the_environment_the_file(tmp_path: Path) -> None:
     (tmp_path / "bollard.toml").write_text('port = 1\nworkers = 2\ndata = "file"\n', encoding="utf-8")
     environment = {"BOLLARD_PORT": "3", "BOLLARD_WORKERS": "4", "HOME": "/", "BOLLARD_TOKEN": "not a setting"}
     settings = read_settings(environment, tmp_path, {"port": 5, "database": None})
@@ -49,7 +49,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(tmp_p
         ({"artifact_days": 36500}, "artifact_days"),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused_by_name(tmp_path: Path, overrides: dict[str, Any], field: str) -> None:
+def test_an_invalid_setting_is_refused_by_name(tmp_path: Path, overrides: dict[str, Any], field: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         read_settings({}, tmp_path, overrides)
     assert refusal.value.details["field"] == field
@@ -68,9 +68,7 @@ def test_a_setting_that_cannot_work_is_refused_by_name(tmp_path: Path, overrides
         ("grace_s = true", "grace_s"),
     ],
 )
-def test_a_value_of_another_type_is_refused_and_not_read_as_something_else(
-    tmp_path: Path, line: str, field: str
-) -> None:
+def test_a_setting_of_another_type_is_refused_and_not_converted(tmp_path: Path, line: str, field: str) -> None:
     (tmp_path / "bollard.toml").write_text(line, encoding="utf-8")
     with pytest.raises(SettingsError) as refusal:
         read_settings({}, tmp_path, {})
@@ -79,7 +77,7 @@ def test_a_value_of_another_type_is_refused_and_not_read_as_something_else(
 
 
 @pytest.mark.parametrize("content", [b"port = ", b"\xff\xfe", b"port = 1\nport = 2"])
-def test_a_file_that_cannot_be_read_is_refused_with_a_hint(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_file_is_refused_with_a_hint(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bollard.toml").write_bytes(content)
     with pytest.raises(SettingsError) as refusal:
         read_settings({}, tmp_path, {})
@@ -94,7 +92,7 @@ def test_lists_and_switches_are_read_from_the_environment(tmp_path: Path) -> Non
     assert (settings.builtin_plugins, settings.grace_s) == (False, 0.5)
 
 
-def test_a_witness_that_cannot_work_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_witness_is_refused(tmp_path: Path) -> None:
     url = "https://witness.example.org/heads"
     for values, said in (
         ({"witness": "http://"}, "is not a valid URL"),
@@ -117,7 +115,7 @@ def test_a_witness_that_cannot_work_is_refused(tmp_path: Path) -> None:
         assert read_settings({}, tmp_path, {"data": str(tmp_path / "data"), **values}).witness
 
 
-def test_a_collector_is_found_where_everybody_else_finds_it_unless_a_setting_says_otherwise(tmp_path: Path) -> None:
+def test_the_collector_endpoint_comes_from_the_setting_or_the_standard_variable(tmp_path: Path) -> None:
     usual = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
     assert read_settings(usual, tmp_path, {}).otel_endpoint == "http://127.0.0.1:4318"
     (tmp_path / "bollard.toml").write_text('otel_endpoint = "http://127.0.0.1:1"\n', encoding="utf-8")

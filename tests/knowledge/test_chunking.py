@@ -36,9 +36,7 @@ def cut(text: str, size: int = 320, overlap: int = 40, *, structured: bool = Tru
 
 
 @given(TEXTS, st.integers(1, 200), st.integers(0, 100), st.booleans())
-def test_whatever_the_text_nothing_is_lost_and_no_chunk_is_too_large(
-    text: str, size: int, overlap: int, structured: bool
-):
+def test_every_text_is_chunked_without_loss_and_within_the_size(text: str, size: int, overlap: int, structured: bool):
     pieces = cut(text, size, min(overlap, size // 2), structured=structured)
     covered = bytearray(len(text))
     for piece in pieces:
@@ -51,7 +49,7 @@ def test_whatever_the_text_nothing_is_lost_and_no_chunk_is_too_large(
 
 
 @given(TEXTS)
-def test_blocks_lie_in_order_and_leave_out_white_space_only(text: str):
+def test_blocks_are_in_order_and_leave_out_only_white_space(text: str):
     at = 0
     for block in blocks_of(text, structured=True):
         assert not text[at : block.start].strip()
@@ -61,7 +59,7 @@ def test_blocks_lie_in_order_and_leave_out_white_space_only(text: str):
 
 
 @given(st.lists(LINES, max_size=20), st.integers(30, 200))
-def test_code_between_fences_stays_whole_where_it_fits(lines: list[str], size: int):
+def test_code_between_fences_stays_whole_if_it_fits(lines: list[str], size: int):
     code = "```sh\nmake run\n\nmake test\n```"
     before = "\n".join(line for line in lines if "~~~" not in line)
     text = f"{before}\n{code}\n\nBehind it."
@@ -79,7 +77,7 @@ def test_a_chunk_has_the_headings_above_it():
     ]
 
 
-def test_a_heading_without_text_goes_with_what_follows():
+def test_a_heading_without_text_joins_the_next_block():
     text = "# Guide\n\n## Install\n\nRun it.\n"
     assert [(piece.start, piece.headings) for piece in cut(text)] == [(0, ("Guide", "Install"))]
 
@@ -103,14 +101,14 @@ def test_chunks_of_one_section_repeat_whole_sentences():
         assert shared.strip().startswith("Sentence number")
 
 
-def test_rows_of_a_table_are_not_cut():
+def test_rows_of_a_table_are_not_split():
     row = "| a cell with some words | another cell with some words |"
     text = "\n".join([row] * 40)
     for piece in cut(text, 48, 8):
         assert set(text[piece.start : piece.end].split("\n")) == {row}
 
 
-def test_a_chunk_has_one_page_and_repeats_nothing_of_the_page_before():
+def test_a_chunk_has_one_page_and_no_overlap_with_the_page_before():
     """Short pages would fit into one chunk; a citation would name the first of them."""
     document = Extracted(text="one. uno.\n\ntwo. due.\n\nthree.", structured=False, pages=((0, 1), (11, 2), (22, 4)))
     pieces = pieces_of(document, chunk_tokens=100, overlap_tokens=20)
@@ -121,12 +119,12 @@ def test_a_chunk_has_one_page_and_repeats_nothing_of_the_page_before():
     ]
 
 
-def test_a_page_is_known_by_its_place():
+def test_a_page_is_known_by_its_offset():
     document = Extracted(text="one.\n\ntwo.\n\nthree.", structured=False, pages=((0, 1), (6, 2), (12, 4)))
     assert [piece.page for piece in pieces_of(document, chunk_tokens=2, overlap_tokens=0)] == [1, 2, 4]
 
 
-def test_chinese_counts_by_character_and_english_by_four():
+def test_chinese_counts_by_character_and_english_by_four_letters():
     assert tokens("知识库") == 3
     assert tokens("knowledge") == 3
     assert tokens("") == 0

@@ -1,4 +1,4 @@
-"""What is taken from documents, also from those that were made to hurt. The process that reads them is the real one."""
+"""Extraction from documents, hostile ones included. The extraction process is the real one."""
 
 import io
 import subprocess
@@ -81,7 +81,7 @@ def paragraph(text: str, style: str = "") -> str:
     return f"<w:p>{named}<w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def test_text_is_read_in_the_encoding_that_it_has(take: Take):
+def test_text_is_read_in_its_encoding(take: Take):
     assert take("知识库", "text/plain").text == "知识库"
     assert take("知识库检索".encode("gb18030"), "text/plain").text == "知识库检索"
     assert take("知识".encode("utf-16"), "text/plain").text == "知识"
@@ -90,13 +90,13 @@ def test_text_is_read_in_the_encoding_that_it_has(take: Take):
     assert take(b"a\r\nb\rc", "text/plain").text == "a\nb\nc"
 
 
-def test_the_name_says_the_kind_where_the_type_does_not(take: Take):
+def test_the_name_gives_the_kind_if_the_type_does_not(take: Take):
     assert take("# A", "text/plain", "a.md").structured
     assert not take("# A", "text/plain", "a.txt").structured
     assert take("<h1>A</h1>", "application/octet-stream", "a.HTML").text == "# A\n"
 
 
-def test_html_keeps_headings_tables_and_code_and_drops_what_nobody_reads(take: Take):
+def test_html_keeps_headings_tables_and_code_and_drops_invisible_content(take: Take):
     page = """<html><head><title>T</title><script>steal()</script><style>p{}</style></head><body>
       <h1>Guide &amp; more</h1><p>First   <b>bold</b> words.</p><script>alert("x")</script>
       <ul><li>one<li>two</ul><table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>
@@ -108,12 +108,12 @@ def test_html_keeps_headings_tables_and_code_and_drops_what_nobody_reads(take: T
     )
 
 
-def test_html_says_its_encoding(take: Take):
+def test_html_declares_its_encoding(take: Take):
     page = '<meta charset="gbk"><body>知识'.encode("gbk")
     assert take(page, "text/html").text == "知识\n"
 
 
-def test_html_that_is_nested_very_deeply_is_read(take: Take):
+def test_deeply_nested_html_is_read(take: Take):
     assert take("<div>" * 50_000 + "deep", "text/html").text == "deep\n"
 
 
@@ -188,7 +188,7 @@ def _zip_of(name: str) -> bytes:
 
 
 @for_each("what", HOSTILE)
-def test_a_hostile_file_has_no_text_and_other_files_are_still_read(take: Take, what: str):
+def test_a_hostile_file_has_no_text_and_other_files_are_read(take: Take, what: str):
     mime_type, make, reason = HOSTILE[what]
     with pytest.raises(Unreadable) as caught:
         take(make(), mime_type)
@@ -197,7 +197,7 @@ def test_a_hostile_file_has_no_text_and_other_files_are_still_read(take: Take, w
     assert take("<p>still there", "text/html").text == "still there\n"
 
 
-def test_the_process_that_reads_documents_has_no_socket_writes_no_file_and_sees_none_but_code(tmp_path: Path):
+def test_the_extraction_process_has_no_socket_writes_no_file_and_reads_only_code(tmp_path: Path):
     (tmp_path / "secret").write_text("a secret")
     program = (
         "import pathlib, socket, sys\n"
@@ -216,7 +216,7 @@ def test_the_process_that_reads_documents_has_no_socket_writes_no_file_and_sees_
     assert landlock_version() == 0 or done.stdout == "True True True\n"
 
 
-def test_extraction_that_takes_too_long_is_ended():
+def test_an_extraction_that_takes_too_long_is_ended():
     extractor = Extractor(patience_s=0.0)
     try:
         with pytest.raises(Unreadable, match="within 0 s"):

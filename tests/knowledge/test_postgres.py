@@ -27,7 +27,7 @@ from bollard.segments import terms
 
 PATIENCE_S = 120.0
 EPSILON = 1e-4
-"""What products of 256 numbers differ by when they are added up in another order."""
+"""The difference of products of 256 numbers when they are added up in another order."""
 
 Opening = Callable[[str], Tables]
 _FIRST_CHUNKS = itertools.count(1, 1000)
@@ -36,7 +36,7 @@ _FIRST_CHUNKS = itertools.count(1, 1000)
 
 @pytest.fixture
 def opened() -> Iterator[Opening]:
-    """Opens a database as the next process would: what the last one opened is closed before."""
+    """Opens a database as the next process would: the database of the last one is closed before."""
     last: list[PostgresKnowledge] = []
 
     def close() -> None:
@@ -94,7 +94,7 @@ def assert_same(one: Sequence[Near], other: Sequence[Near], limit: int) -> None:
     limit=st.integers(1, 60),
     documents=st.none() | st.lists(st.integers(1, 6), max_size=6),
 )
-def test_both_ways_find_the_same_in_the_same_order(
+def test_both_vector_paths_find_the_same_chunks_in_the_same_order(
     both_ways: tuple[Tables, Tables], seed: int, sizes: list[int], earlier: int, limit: int, documents: list[int] | None
 ):
     """`earlier` batches were written before the extension was there."""
@@ -136,11 +136,11 @@ def both_ways(tmp_path: Path, vector_database: VectorDatabase, opened: Opening) 
     sqlite.close()
 
 
-def test_vectors_from_before_the_extension_are_found_while_they_are_moved_and_after(
+def test_vectors_from_before_the_extension_are_found_during_and_after_their_move(
     vector_database: VectorDatabase, opened: Opening
 ):
     before = opened(vector_database.owner)
-    assert before.vectors.searched_by == "process"  # who may not make the extension has it as it was
+    assert before.vectors.searched_by == "process"  # its user has no right to create the extension
     before.open_base()
     fill(before, seed=3, batches=2 * MOVE_BATCHES + 1)
     question = some_vectors(4, 1)[0]
@@ -168,13 +168,13 @@ def test_vectors_from_before_the_extension_are_found_while_they_are_moved_and_af
     assert_same(expected, again.vectors.nearest(again.base, question, 20, None), 20)
 
 
-def test_an_extension_in_a_schema_that_is_closed_to_us_is_left_alone(vector_database: VectorDatabase, opened: Opening):
+def test_an_extension_in_an_inaccessible_schema_is_not_used(vector_database: VectorDatabase, opened: Opening):
     vector_database.run("CREATE SCHEMA closed", "CREATE EXTENSION vector SCHEMA closed")
     assert opened(vector_database.owner).vectors.searched_by == "process"
 
 
 @pytest.mark.parametrize("returns", [True, False])
-def test_documents_are_indexed_anew_when_the_extension_was_dropped(
+def test_documents_are_reindexed_after_the_extension_was_dropped(
     vector_database: VectorDatabase, opened: Opening, returns: bool
 ):
     vector_database.run("CREATE EXTENSION vector")
@@ -196,7 +196,7 @@ def test_documents_are_indexed_anew_when_the_extension_was_dropped(
     assert len(again.vectors.nearest(again.base, question, 3, None)) == 1
 
 
-def test_a_process_that_loses_the_extension_makes_way_for_the_next(vector_database: VectorDatabase, opened: Opening):
+def test_a_process_that_loses_the_extension_is_replaced(vector_database: VectorDatabase, opened: Opening):
     tables = opened(vector_database.superuser)
     tables.open_base()
     fill(tables, seed=3, batches=1)
@@ -209,7 +209,7 @@ def test_a_process_that_loses_the_extension_makes_way_for_the_next(vector_databa
         tables.chunks.make(2)
 
 
-def test_what_is_deleted_is_in_no_table_any_more(vector_database: VectorDatabase, opened: Opening):
+def test_a_deleted_document_is_in_no_table(vector_database: VectorDatabase, opened: Opening):
     tables = opened(vector_database.superuser)
     tables.open_base()
     fill(tables, seed=3, batches=2)
@@ -221,7 +221,7 @@ def test_what_is_deleted_is_in_no_table_any_more(vector_database: VectorDatabase
     assert tables.library.drop_base("w", "k") == 1
     assert tables.database.purge(1)
     assert vector_database.count("pg_tables WHERE tablename LIKE 'knowledge_vectors_%'") == 0
-    assert tables.vectors.nearest(1, some_vectors(9, 1)[0], 5, None) == []  # somebody asked meanwhile
+    assert tables.vectors.nearest(1, some_vectors(9, 1)[0], 5, None) == []  # a retrieval in between
 
 
 def test_words_are_counted_and_found_as_on_sqlite(both_ways: tuple[Tables, Tables]):
@@ -247,13 +247,13 @@ def test_words_are_counted_and_found_as_on_sqlite(both_ways: tuple[Tables, Table
     assert found[0]["xylophone"] == (1, {2})
 
 
-def test_chunks_of_two_orders_are_merged_once_each_nearest_first():
+def test_chunks_of_two_rankings_are_merged_nearest_first():
     assert merged([], [(2, 0.5)], 5) == [(2, 0.5)]
     assert merged([(1, 0.9), (3, 0.5)], [(1, 0.9), (2, 0.5)], 5) == [(1, 0.9), (2, 0.5), (3, 0.5)]
     assert merged([(1, 0.9), (3, 0.5)], [(2, 0.7)], 2) == [(1, 0.9), (2, 0.7)]
 
 
-async def test_a_host_finds_by_meaning_through_the_server_from_the_first_document_to_the_last(
+async def test_a_host_retrieves_by_meaning_through_the_server_for_every_document(
     vector_database: VectorDatabase, tmp_path: Path
 ):
     engine = ProcessEngine(data=tmp_path, database=vector_database.superuser)

@@ -32,7 +32,7 @@ def tables(tmp_path: Path) -> Iterator[Tables]:
     database.close()
 
 
-def test_the_files_of_knowledge_are_their_owners_alone(tmp_path: Path):
+def test_the_knowledge_files_are_private_to_their_owner(tmp_path: Path):
     database = SqliteKnowledge(tmp_path)
     database.open()
     database.close()
@@ -45,7 +45,7 @@ def test_the_files_of_knowledge_are_their_owners_alone(tmp_path: Path):
     assert set(files.values()) == {0o600}
 
 
-def test_a_document_that_ends_the_process_each_time_is_given_up(tables: Tables):
+def test_a_document_that_kills_the_process_each_time_is_given_up(tables: Tables):
     tables.put("poison")
     for _ in range(INDEX_ATTEMPTS):
         assert tables.jobs.next() is not None  # and no word of it again: the process died
@@ -57,7 +57,7 @@ def test_a_document_that_ends_the_process_each_time_is_given_up(tables: Tables):
     assert (found.problem.reason, found.problem.details) == ("index_attempts", {"attempts": INDEX_ATTEMPTS})
 
 
-def test_ending_in_good_order_is_no_attempt(tables: Tables):
+def test_an_orderly_end_is_not_counted_as_an_attempt(tables: Tables):
     tables.put("long")
     for _ in range(INDEX_ATTEMPTS + 2):
         job = tables.jobs.next()
@@ -65,7 +65,7 @@ def test_ending_in_good_order_is_no_attempt(tables: Tables):
         tables.jobs.put_back(job)
 
 
-def test_a_document_that_was_replaced_meanwhile_is_not_written_to(tables: Tables):
+def test_a_replaced_document_is_not_written_to(tables: Tables):
     tables.put("a")
     job = tables.jobs.next()
     assert job is not None
@@ -77,7 +77,7 @@ def test_a_document_that_was_replaced_meanwhile_is_not_written_to(tables: Tables
     assert again.number != job.number
 
 
-def test_what_was_begun_goes_on_where_it_was(tables: Tables):
+def test_interrupted_indexing_resumes_at_its_position(tables: Tables):
     tables.put("a")
     job = tables.jobs.next()
     assert job is not None
@@ -89,7 +89,7 @@ def test_what_was_begun_goes_on_where_it_was(tables: Tables):
     assert tables.jobs.plan(resumed, 4) == 0  # it is cut otherwise now, so all of it is made anew
 
 
-def test_vectors_that_do_not_fit_into_memory_find_the_same(tables: Tables):
+def test_vectors_beyond_the_memory_limit_find_the_same_chunks(tables: Tables):
     random = np.random.default_rng(7)
     rows = random.standard_normal((600, DIMENSIONS)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -117,7 +117,7 @@ def test_vectors_that_do_not_fit_into_memory_find_the_same(tables: Tables):
     assert nearest(kept, rows[3], 1) == [604]
 
 
-def test_a_question_while_vectors_are_being_deleted_leaves_none_of_them_in_memory(tables: Tables):
+def test_a_retrieval_during_a_deletion_leaves_no_deleted_vector_in_memory(tables: Tables):
     rows = np.eye(4, DIMENSIONS, dtype=np.float32)
     for document, row in enumerate(rows):
         tables.put(f"d{document}")
@@ -130,7 +130,7 @@ def test_a_question_while_vectors_are_being_deleted_leaves_none_of_them_in_memor
     assert [number for number, _ in tables.vectors.nearest(tables.base, question, 10, None)] == [1, 3, 4]
 
 
-def test_a_question_may_not_ask_for_everything(tables: Tables, embedder: Embedder):
+def test_a_retrieval_has_a_limit_of_chunks(tables: Tables, embedder: Embedder):
     retrieval = Retrieval(tables.database, tables.library, tables.chunks, lambda: embedder)
     base = tables.library.base("w", "k")
     assert retrieval.answer(base, "anything", 5, {}) == []
@@ -152,13 +152,13 @@ def test_a_common_word_beside_a_rare_one_does_not_hide_it(tables: Tables, embedd
         assert "木琴" in retrieval.answer(base, query, 1, {})[0].text
 
 
-def test_the_rarest_words_are_looked_for_and_all_when_none_is_rare():
+def test_the_rarest_words_are_searched_and_all_words_if_none_is_rare():
     assert chosen_terms({"the": MATCHES, "port": 10, "absent": 0, "host": 500}) == (["port", "host"], False)
     assert chosen_terms({"the": MATCHES + 1, "and": MATCHES + 2}) == (["the", "and"], True)
     assert chosen_terms({"absent": 0}) == ([], True)
 
 
-def test_orders_are_put_into_one_and_what_is_first_in_all_has_1():
+def test_rankings_are_fused_and_a_unanimous_first_has_score_1():
     assert fused([[1, 2, 3], [1, 3]])[0] == (1, 1.0)
     assert [number for number, _ in fused([[1, 2, 3], [1, 3]])] == [1, 3, 2]
     assert fused([[], []]) == []
@@ -181,14 +181,14 @@ def test_filters_compare_each_key(metadata: dict[str, object], filters: dict[str
     assert matches(metadata, filters) is fits
 
 
-def test_texts_become_vectors_of_length_1_and_nothing_becomes_zeros(embedder: Embedder):
+def test_texts_have_unit_vectors_and_an_empty_text_a_zero_vector(embedder: Embedder):
     vectors = embedder.embed(["a cat on the sofa", "", "知识库", "word " * 20_000])
     assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
     cat, kitten, invoice = embedder.embed(["a cat sleeps", "kittens are asleep", "pay the invoice"])
     assert cat @ kitten > cat @ invoice
 
 
-def test_more_different_words_than_are_kept_change_nothing(embedder: Embedder):
+def test_more_different_words_than_the_cache_holds_change_nothing(embedder: Embedder):
     before = embedder.embed(["a cat on the sofa"])
     embedder.embed([" ".join(f"w{index}" for index in range(start, start + 5000)) for start in range(0, 25_000, 5000)])
     assert np.allclose(before, embedder.embed(["a cat on the sofa"]), atol=1e-6)

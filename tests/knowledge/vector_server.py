@@ -1,4 +1,4 @@
-"""A PostgreSQL that has pgvector, out of a wheel: on a free port of loopback, in a folder that goes with it.
+"""A PostgreSQL with pgvector, out of a wheel: on a free port of loopback, in a temporary folder.
 
 `python -m tests.knowledge.vector_server` prints the URL of one and ends it with its own input: figures are measured on
 it too.
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None)
 
 
 class NoVectorServer(Exception):
-    """There is no such PostgreSQL for this platform."""
+    """This platform has no such PostgreSQL."""
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def vector_server(settings: Sequence[str] = ()) -> Generator[str]:
             _wait(server, url)
             yield url
         finally:
-            server.send_signal(signal.SIGINT)  # without waiting for who is connected
+            server.send_signal(signal.SIGINT)  # without waiting for connected clients
             server.wait(PATIENCE_S)
 
 
@@ -92,7 +92,7 @@ def _as(user: pwd.struct_passwd | None) -> dict[str, Any]:
 
 
 def _within_reach(packages: Path, folder: Path) -> Path:
-    """A copy: whoever runs it may not be allowed to look into our folders."""
+    """A copy: the user of the server may not be allowed to read our folders."""
     for part in (f"{PACKAGE}.libs", PROGRAMS / "lib" / "postgresql", PROGRAMS / "share"):
         shutil.copytree(packages / part, folder / part)
     (folder / PROGRAMS / "bin").mkdir()

@@ -1,4 +1,4 @@
-"""What the tests of the local agent share."""
+"""Shared fixtures of the local agent's tests."""
 
 from tests.local_agent.host_kit import agent_host, any_host, postgres_host, sqlite_host
 from tests.local_agent.provider_kit import provider, provider_process

@@ -20,7 +20,7 @@ async def prepared(
     then: Then | None = None,
     **occasion: Any,
 ) -> tuple[Any, RunOutcome]:
-    """What a run would ask first, and what it did to get there; `then` works on it before the run ends."""
+    """The first request of a run, and its API calls; `then` works on it before the run ends."""
     found: list[Any] = []
 
     @runner(label="Prepares", capabilities=CAPABILITIES, permissions=PERMISSIONS)

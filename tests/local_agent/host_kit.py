@@ -1,6 +1,6 @@
-"""A whole host with the local agent in a worker of its own, and a provider that speaks a vendor's format.
+"""A whole host with the local agent in its own worker, and a provider that speaks a vendor's format.
 
-There is one with each kind of store, started when the first test asks for it and shared by all tests of this process.
+There is one with each kind of store, started when the first test needs it and shared by all tests of this process.
 """
 
 import os
@@ -48,7 +48,7 @@ WEATHER, WAIT, PAY = (f"tool:local/errands/{name}" for name in ("weather", "wait
 
 
 class AgentHost:
-    """What the tests do with such a host."""
+    """The operations of tests on such a host."""
 
     def __init__(self, client: Client, provider: RunningProvider) -> None:
         self.client = client
@@ -79,12 +79,12 @@ class AgentHost:
         return self.told(self.tell(agent, text, **more))
 
     def told(self, run_id: str) -> "Told":
-        """What a run left, when it has ended."""
+        """The results of a run, after its end."""
         events = self.client.read(run_id)
         return Told(run_id, [(event.type, event.data["data"]) for event in events])
 
     def asked(self) -> list[dict[str, Any]]:
-        """What the provider was asked, oldest first."""
+        """The requests to the provider, oldest first."""
         return self.provider.bodies("/chat/completions")
 
 
@@ -104,7 +104,7 @@ class Told:
 
     @property
     def text(self) -> str:
-        """What the agent said last."""
+        """The last message of the agent."""
         return [message["content"] for message in self.messages if message["role"] == "assistant"][-1]
 
     @property
@@ -132,7 +132,7 @@ ACCESS: dict[str, Any] = {
         "agents": ["call"],
     }
 }
-"""All that the runner may be granted; what it is granted is what a configuration or a policy names."""
+"""All permissions that the runner may get; a configuration or a policy names the granted ones."""
 
 
 @contextmanager
@@ -193,6 +193,6 @@ def agent_host(request: pytest.FixtureRequest, provider: RunningProvider) -> Age
 
 @pytest.fixture
 def any_host(sqlite_host: AgentHost, provider: RunningProvider) -> AgentHost:
-    """The same for what does not depend on the store: once is enough."""
+    """The same for tests that do not depend on the store: one store is enough."""
     del provider
     return sqlite_host

@@ -1,4 +1,4 @@
-"""The real model, started as people start it: a process of its own on a free port, with a key."""
+"""The real model, started as users start it: a separate process on a free port, with a key."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The loopback provider that ships as an example, started as people start it: a process of its own on a free port."""
+"""The loopback provider of the examples, started as users start it: a separate process on a free port."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ PATIENCE_S = 60
 
 
 class RunningProvider:
-    """A provider, what to tell it, and what it was asked. `url` is what goes into a model's `base_url`."""
+    """A provider, its script, and its requests. `url` is the value for a model's `base_url`."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -30,7 +30,7 @@ class RunningProvider:
         assert status == 200, told
 
     def requests(self, path: str = "") -> list[dict[str, Any]]:
-        """What models were asked, oldest first; of one call alone where a path is given."""
+        """The requests to models, oldest first; of one call only with a path."""
         seen = self.ask("GET", "/_requests")[1]["requests"]
         return [one for one in seen if path in ("", one["path"])]
 

@@ -11,7 +11,7 @@ PICTURE = base64.b64decode(
 
 @runner(name="talk", label="Talk")
 async def talk(ctx: RunContext):
-    """`COUNT FACT`: so many messages, the third of which says the fact; people and assistant by turns."""
+    """`COUNT FACT`: this many messages, the third of which has the fact; user and assistant by turns."""
     count, _, fact = (ctx.input.text or "").partition(" ")
     for number in range(1, int(count) + 1):
         role = "user" if number % 2 else "assistant"

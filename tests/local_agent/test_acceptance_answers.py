@@ -8,7 +8,7 @@ from tests.local_agent.host_kit import AgentHost
 THREE: dict[str, Any] = {"primary": "main", "fallbacks": ["second", "third"]}
 
 
-def test_la_01_the_prompt_of_the_agent_is_what_the_model_gets_first(agent_host: AgentHost) -> None:
+def test_la_01_the_prompt_of_the_agent_is_the_first_message(agent_host: AgentHost) -> None:
     agent_host.save_agent("keeper", prompt="You keep a lighthouse. 你看守灯塔。", temperature=0.1, max_tokens=64)
     told = agent_host.run("keeper", "who are you?")
     assert (told.status, told.text) == ("completed", "You said: who are you?")
@@ -30,7 +30,7 @@ def test_la_03_an_answer_streams_from_the_provider_to_the_reader(agent_host: Age
     assert message["metadata"]["model"] == "main"
 
 
-def test_la_03_an_agent_that_does_not_stream_says_it_in_one_piece(agent_host: AgentHost) -> None:
+def test_la_03_an_agent_without_streaming_sends_one_message(agent_host: AgentHost) -> None:
     agent_host.save_agent("whole", streaming=False)
     agent_host.provider.script({"text": "one two three"})
     told = agent_host.run("whole", "go")
@@ -38,9 +38,7 @@ def test_la_03_an_agent_that_does_not_stream_says_it_in_one_piece(agent_host: Ag
     assert not agent_host.asked()[0].get("stream")
 
 
-def test_la_07_when_the_primary_model_fails_the_next_one_answers_and_the_reason_is_on_record(
-    agent_host: AgentHost,
-) -> None:
+def test_la_07_after_a_failure_of_the_primary_model_the_next_one_answers_with_a_record(agent_host: AgentHost) -> None:
     agent_host.save_agent("three", model=THREE)
     agent_host.provider.script({"status": 503, "model": "main"}, {"status": 401, "model": "second"})
     told = agent_host.run("three", "hello")
@@ -59,7 +57,7 @@ def test_la_07_when_the_primary_model_fails_the_next_one_answers_and_the_reason_
     ]
 
 
-def test_la_07_when_all_models_fail_the_run_says_why_and_the_next_message_is_answered(agent_host: AgentHost) -> None:
+def test_la_07_if_all_models_fail_the_run_has_the_reasons_and_the_next_message_works(agent_host: AgentHost) -> None:
     agent_host.save_agent("fails", model=THREE)
     agent_host.provider.script(*({"status": 500, "model": model} for model in ("main", "second", "third")))
     told = agent_host.run("fails", "hello", conversation="la-07")
@@ -72,7 +70,7 @@ def test_la_07_when_all_models_fail_the_run_says_why_and_the_next_message_is_ans
     assert agent_host.run("fails", "again", conversation="la-07").text == "You said: again"
 
 
-def test_la_07_a_model_that_an_agent_was_not_given_is_not_asked(agent_host: AgentHost) -> None:
+def test_la_07_an_ungranted_model_is_not_called(agent_host: AgentHost) -> None:
     policy = {"access": {"permissions": {"models": ["stream"]}, "resources": {"models": {"only": ["second"]}}}}
     agent_host.save_agent("narrow", model={"primary": "main", "fallbacks": ["second"]}, policy=policy)
     told = agent_host.run("narrow", "hello")
@@ -80,7 +78,7 @@ def test_la_07_a_model_that_an_agent_was_not_given_is_not_asked(agent_host: Agen
     assert [asked["model"] for asked in agent_host.asked()] == ["second"]
 
 
-def test_la_08_an_empty_answer_is_asked_about_and_never_a_blank_success(agent_host: AgentHost) -> None:
+def test_la_08_an_empty_answer_is_retried_and_never_a_blank_success(agent_host: AgentHost) -> None:
     agent_host.save_agent("mute")
     agent_host.provider.script({"text": "", "times": 2})
     told = agent_host.run("mute", "hello")
@@ -94,7 +92,7 @@ def test_la_08_an_empty_answer_is_asked_about_and_never_a_blank_success(agent_ho
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "length"])
-def test_la_08_thinking_alone_is_no_answer(agent_host: AgentHost, reason: str) -> None:
+def test_la_08_reasoning_alone_is_not_an_answer(agent_host: AgentHost, reason: str) -> None:
     agent_host.save_agent("thinker")
     agent_host.provider.script({"reasoning": "hm hm", "finish_reason": reason, "times": 2})
     told = agent_host.run("thinker", "hello")

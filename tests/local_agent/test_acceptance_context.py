@@ -1,4 +1,4 @@
-"""LA-02, LA-05, LA-06, LA-10: what a model is shown, through a real host, a worker and a provider's own format."""
+"""LA-02, LA-05, LA-06, LA-10: the context of a model, through a real host, a worker and a provider's own format."""
 
 import base64
 from itertools import count
@@ -22,7 +22,7 @@ def room() -> str:
 
 
 def seeded(host: AgentHost, runner: str, text: str, room: str) -> dict[str, str]:
-    """What another agent left in the conversation: its artifacts by name."""
+    """The data of another agent in the conversation: its artifacts by name."""
     access = {"permissions": {"artifacts": ["write"]}}
     body = {"runner_id": f"plugin:local/seeding/{runner}", "config": {}, "policy": {"access": access}}
     assert host.client.put(f"/api/v1/agents/{runner}", body).status in (200, 201)
@@ -50,7 +50,7 @@ def test_la_02_the_second_turn_refers_to_the_first_through_the_history(agent_hos
     assert contents(agent_host.asked()[-1]) == ["Be kind.", "repeat"]
 
 
-def test_la_02_tool_calls_of_an_earlier_turn_are_whole_in_the_next(agent_host: AgentHost, room: str) -> None:
+def test_la_02_tool_calls_of_an_earlier_turn_are_complete_in_the_next(agent_host: AgentHost, room: str) -> None:
     agent_host.save_agent("caller", tools=["tool:local/errands/weather"])
     agent_host.run("caller", 'call weather {"city": "Rome"}', conversation=room)
     agent_host.run("caller", "thanks", conversation=room)
@@ -78,7 +78,7 @@ def with_guide(host: AgentHost) -> None:
     client.until("/api/v1/knowledge/guide/documents/ferry", lambda found: found["status"] == "ready")
 
 
-def test_la_05_what_a_document_says_is_used_and_cited(agent_host: AgentHost, room: str) -> None:
+def test_la_05_the_content_of_a_document_is_used_and_cited(agent_host: AgentHost, room: str) -> None:
     with_guide(agent_host)
     agent_host.save_agent("guide", knowledge_bases=["guide"])
     agent_host.provider.script({"contains": "leaves at 06:30", "text": "It leaves at 06:30 [1], as far as I know [9]."})
@@ -95,7 +95,7 @@ def test_la_05_what_a_document_says_is_used_and_cited(agent_host: AgentHost, roo
     assert contents(agent_host.asked()[1])[1:3] == [asked, told.text]  # sources are not part of the history
 
 
-def test_la_05_the_model_without_a_provider_cites_it_too(agent_host: AgentHost, room: str) -> None:
+def test_la_05_the_demo_model_cites_it_too(agent_host: AgentHost, room: str) -> None:
     with_guide(agent_host)
     agent_host.save_agent("offline", model={"primary": "demo", "fallbacks": []}, knowledge_bases=["guide"])
     told = agent_host.run("offline", "When does the ferry to the island leave?", conversation=room)
@@ -104,7 +104,7 @@ def test_la_05_the_model_without_a_provider_cites_it_too(agent_host: AgentHost, 
     assert [cited["name"] for cited in told.messages[-1]["metadata"]["citations"]] == ["ferry.md › Travel › Ferry"]
 
 
-def test_la_05_an_agent_without_the_base_sees_nothing_of_it(agent_host: AgentHost, room: str) -> None:
+def test_la_05_an_agent_without_the_base_sees_none_of_it(agent_host: AgentHost, room: str) -> None:
     agent_host.save_agent("stranger", knowledge_bases=[])
     agent_host.run("stranger", "When does the ferry to the island leave?", conversation=room)
     assert "<source" not in str(contents(agent_host.asked()[0]))
@@ -119,9 +119,7 @@ def shown_picture(body: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("given", ["artifact", "inline"])
-def test_la_06_a_model_that_sees_is_shown_the_picture_in_its_place(
-    agent_host: AgentHost, room: str, given: str
-) -> None:
+def test_la_06_a_vision_model_gets_the_picture_in_its_place(agent_host: AgentHost, room: str, given: str) -> None:
     agent_host.save_model("seeing", vision=True)
     agent_host.save_agent("viewer", model={"primary": "seeing", "fallbacks": []})
     told = agent_host.told(sent_picture(agent_host, "viewer", room, given))
@@ -133,7 +131,7 @@ def test_la_06_a_model_that_sees_is_shown_the_picture_in_its_place(
 
 
 @pytest.mark.parametrize("given", ["artifact", "inline"])
-def test_la_06_a_model_that_does_not_see_reads_what_it_is(agent_host: AgentHost, room: str, given: str) -> None:
+def test_la_06_a_model_without_vision_reads_a_description(agent_host: AgentHost, room: str, given: str) -> None:
     agent_host.save_agent("reader")
     told = agent_host.told(sent_picture(agent_host, "reader", room, given))
     assert told.status == "completed"
@@ -141,7 +139,7 @@ def test_la_06_a_model_that_does_not_see_reads_what_it_is(agent_host: AgentHost,
     assert agent_host.asked()[-1]["messages"][-1]["content"] == f"What is\n{note}\nthis?"
 
 
-def test_la_06_a_text_file_is_read_to_the_model(agent_host: AgentHost, room: str) -> None:
+def test_la_06_the_model_reads_a_text_file(agent_host: AgentHost, room: str) -> None:
     made = seeded(agent_host, "picture", "", room)
     agent_host.save_agent("reader")
     elements = [{"type": "text", "text": "What does it say?"}, {"type": "artifact", "artifact_id": made["note.txt"]}]
@@ -178,7 +176,7 @@ def test_la_10_ten_thousand_messages_stay_within_budget_and_a_fact_is_remembered
     seeded(agent_host, "talk", f"{MESSAGES} {FACT}", room)
     agent_host.save_model("narrow", context_window=WINDOW)
     agent_host.save_agent("keeper", model={"primary": "narrow", "fallbacks": []})
-    # Whoever is shown the code says it, and nobody else does: the last answer has it only if every summary kept it.
+    # A model repeats the code only if it is shown: the last answer has it only if every summary kept it.
     agent_host.provider.script(
         {"contains": "7341", "text": "The code of the vault is 7341.", "times": 0, "usage": None},
         {"text": "Nothing that matters.", "times": 0, "usage": None},
@@ -197,14 +195,14 @@ def test_la_10_ten_thousand_messages_stay_within_budget_and_a_fact_is_remembered
     assert f"Message {MESSAGES} " in str(last)
     again = len(asked)
     agent_host.run("keeper", "and once more?", conversation=room)
-    assert len(agent_host.asked()) == again + 1  # what is summarised is not summarised again
+    assert len(agent_host.asked()) == again + 1  # summarised messages are not summarised again
     assert agent_host.asked()[-1]["messages"][: len(last) - 1] == last[:-1]
 
 
 # --- answers of a given shape ---
 
 
-def test_an_answer_of_the_wrong_shape_is_asked_for_once_more(agent_host: AgentHost, room: str) -> None:
+def test_an_answer_of_the_wrong_shape_is_requested_once_more(agent_host: AgentHost, room: str) -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
     agent_host.save_agent("shaped", output_schema=schema)
     agent_host.provider.script({"text": "She is three."}, {"text": '{"age": 3}'})

@@ -1,4 +1,4 @@
-"""What a run may cost, through a real host: models with a price, an agent with a limit, and a run that says so."""
+"""The cost of a run, through a real host: models with a price, an agent with a limit, and a run that reports it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def with_prices(host: AgentHost) -> None:
     host.save_model("dear", price={"input": 10, "output": 20, "currency": "EUR"}, context_window=3000)
 
 
-def test_a_run_that_has_cost_what_it_may_cost_stops_and_says_so(agent_host: AgentHost) -> None:
+def test_a_run_that_reaches_its_cost_limit_stops_with_a_notice(agent_host: AgentHost) -> None:
     with_prices(agent_host)
     agent_host.save_agent("thrifty", model=ONLY_DEAR, tools=[WEATHER], max_cost=0.5)
     call = {"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}
@@ -36,7 +36,7 @@ def test_a_run_that_has_cost_what_it_may_cost_stops_and_says_so(agent_host: Agen
     assert again.text == "You said: and now?"
 
 
-def test_a_summary_costs_what_an_answer_does(agent_host: AgentHost) -> None:
+def test_a_summary_counts_in_the_cost_limit(agent_host: AgentHost) -> None:
     with_prices(agent_host)
     seeded(agent_host, "talk", "200 Remember that the code is 7341.", "dear-talk")
     agent_host.save_agent("saver", model=ONLY_DEAR, max_cost=0.5)
@@ -47,4 +47,4 @@ def test_a_summary_costs_what_an_answer_does(agent_host: AgentHost) -> None:
 
     again = agent_host.run("saver", "what is it?", conversation="dear-talk")
     assert again.text == "You said: what is it?"
-    assert "The code is 7341." in str(agent_host.asked()[1]["messages"])  # what was paid for is kept
+    assert "The code is 7341." in str(agent_host.asked()[1]["messages"])  # the paid summary is kept

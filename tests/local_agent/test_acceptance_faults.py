@@ -1,11 +1,11 @@
-"""LA-14: what providers do wrong, as bytes on a socket, and what becomes of a run."""
+"""LA-14: faults of providers, as bytes on a socket, and their effect on a run."""
 
 import pytest
 from tests.local_agent.host_kit import AgentHost
 
 
 @pytest.mark.parametrize("fault", ["broken_sse", "half_utf8", "disconnect", "no_finish", "error_event"])
-def test_la_14_an_answer_that_breaks_in_the_middle_fails_the_run_keeps_its_text_and_the_next_one_works(
+def test_la_14_an_interrupted_answer_fails_the_run_keeps_its_text_and_the_next_run_works(
     agent_host: AgentHost, fault: str
 ) -> None:
     agent_host.save_agent("careful", model={"primary": "main", "fallbacks": ["second"]})
@@ -17,14 +17,14 @@ def test_la_14_an_answer_that_breaks_in_the_middle_fails_the_run_keeps_its_text_
     assert message["content"] == "".join(told.deltas)
     assert message["content"].startswith("one")
     assert "\ufffd" not in message["content"]
-    assert len(agent_host.asked()) == 1  # nobody takes over in the middle of a message
+    assert len(agent_host.asked()) == 1  # no model takes over in the middle of a message
 
     again = agent_host.run("careful", "again", conversation=f"la-14-{fault}")
     assert again.text == "You said: again"
 
 
 @pytest.mark.parametrize("fault", ["broken_sse", "half_utf8", "disconnect", "empty_choices"])
-def test_la_14_an_answer_that_never_begins_is_given_by_the_next_model(agent_host: AgentHost, fault: str) -> None:
+def test_la_14_an_answer_that_never_starts_comes_from_the_next_model(agent_host: AgentHost, fault: str) -> None:
     agent_host.save_agent("careful", model={"primary": "main", "fallbacks": ["second"]})
     agent_host.provider.script({"text": "one two three", "fault": fault, "after": 0, "model": "main"})
     told = agent_host.run("careful", "speak")
@@ -32,7 +32,7 @@ def test_la_14_an_answer_that_never_begins_is_given_by_the_next_model(agent_host
     assert told.messages[0]["metadata"]["fallbacks"][0]["model"] == "main"
 
 
-def test_la_14_a_provider_that_asks_to_wait_is_asked_again(any_host: AgentHost) -> None:
+def test_la_14_a_provider_that_asks_to_wait_is_retried(any_host: AgentHost) -> None:
     any_host.save_model("patient", tries=2)
     any_host.save_agent("patient", model={"primary": "patient", "fallbacks": []})
     any_host.provider.script({"status": 429, "headers": {"retry-after": "1"}})
@@ -41,7 +41,7 @@ def test_la_14_a_provider_that_asks_to_wait_is_asked_again(any_host: AgentHost) 
     assert len(any_host.asked()) == 2
 
 
-def test_la_14_a_provider_that_has_no_room_is_replaced_with_the_reason(agent_host: AgentHost) -> None:
+def test_la_14_an_overloaded_provider_is_replaced_with_the_reason(agent_host: AgentHost) -> None:
     agent_host.save_agent("careful", model={"primary": "main", "fallbacks": ["second"]})
     agent_host.provider.script({"status": 429, "headers": {"retry-after": "60"}, "model": "main"})
     told = agent_host.run("careful", "hello")
@@ -50,7 +50,7 @@ def test_la_14_a_provider_that_has_no_room_is_replaced_with_the_reason(agent_hos
     assert (fallback["code"], fallback["reason"]) == ("rate_limited", "rate_limited")
 
 
-def test_la_14_a_question_that_is_too_long_for_the_model_is_shortened_once(agent_host: AgentHost) -> None:
+def test_la_14_a_question_too_long_for_the_model_is_shortened_once(agent_host: AgentHost) -> None:
     agent_host.save_agent("short")
     agent_host.provider.script({"status": 400, "error_code": "context_length_exceeded"})
     told = agent_host.run("short", "a long story " * 200)
@@ -59,7 +59,7 @@ def test_la_14_a_question_that_is_too_long_for_the_model_is_shortened_once(agent
     assert second < first
 
 
-def test_la_14_calls_that_come_in_pieces_and_broken_are_told_to_the_model(agent_host: AgentHost) -> None:
+def test_la_14_the_model_learns_of_broken_tool_calls(agent_host: AgentHost) -> None:
     agent_host.save_agent("errands", tools=["tool:local/errands/weather"])
     agent_host.provider.script(
         {"tool_calls": [{"name": "weather", "arguments": '{"city": "Ro'}], "bytewise": True, "noise": True},

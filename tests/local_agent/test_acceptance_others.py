@@ -16,7 +16,7 @@ def offered(asked: dict[str, Any]) -> list[str]:
     return [tool["function"]["name"] for tool in asked.get("tools", [])]
 
 
-def test_an_agent_asks_another_one_as_a_tool(agent_host: AgentHost) -> None:
+def test_an_agent_calls_another_one_as_a_tool(agent_host: AgentHost) -> None:
     agent_host.save_agent("poet", prompt="You are a poet.")
     agent_host.save_agent("editor", tools=["agent:poet"])
     told = agent_host.run("editor", 'call poet {"text": "a line about rain"}')
@@ -26,7 +26,7 @@ def test_an_agent_asks_another_one_as_a_tool(agent_host: AgentHost) -> None:
     assert [prompt.startswith("You are a poet.") for prompt in prompts] == [False, True, False]
 
 
-def test_a_skill_is_named_in_the_prompt_and_read_when_it_is_wanted(agent_host: AgentHost) -> None:
+def test_a_skill_is_named_in_the_prompt_and_read_on_demand(agent_host: AgentHost) -> None:
     files = [{"path": "SKILL.md", "text": SKILL}]
     kept = agent_host.client.put("/api/v1/skills/greeting", {"files": files})
     assert kept.status in (200, 201), kept.body

@@ -23,7 +23,7 @@ def steering(host: AgentHost, run_id: str) -> list[str]:
     return [kind for kind, _ in host.told(run_id).records if kind.startswith("steering.")]
 
 
-def test_la_09_a_message_during_a_tool_batch_is_absorbed_and_injected_before_the_next_model_call(
+def test_la_09_a_message_during_a_tool_batch_is_injected_before_the_next_model_call(
     agent_host: AgentHost, room: str
 ) -> None:
     agent_host.save_agent("payer", tools=[PAY])
@@ -58,9 +58,7 @@ def test_la_09_a_message_during_the_answer_continues_the_run(agent_host: AgentHo
     assert steering(agent_host, run_id)[-1] == "steering.acknowledged"
 
 
-def test_la_09_a_message_into_a_run_that_fails_is_dropped_and_gets_a_run_of_its_own(
-    agent_host: AgentHost, room: str
-) -> None:
+def test_la_09_a_message_for_a_failing_run_is_dropped_and_gets_its_own_run(agent_host: AgentHost, room: str) -> None:
     agent_host.save_agent("breaks")
     agent_host.provider.script({"text": "one two three", "hold": True, "fault": "disconnect"})
     run_id = agent_host.tell("breaks", "speak", conversation=room, **IDA)
@@ -83,9 +81,7 @@ def test_la_09_a_message_into_a_run_that_fails_is_dropped_and_gets_a_run_of_its_
     assert agent_host.told(own).text == "You said: are you there?"
 
 
-def test_la_13_what_somebody_else_says_does_not_enter_a_run_that_holds_ones_rights(
-    agent_host: AgentHost, room: str
-) -> None:
+def test_la_13_a_message_of_another_user_does_not_enter_a_run(agent_host: AgentHost, room: str) -> None:
     agent_host.save_agent("payer", tools=[PAY])
     idas = agent_host.tell("payer", 'call pay {"amount": 5}', conversation=room, **IDA)
     item = parked(agent_host, idas)
@@ -103,7 +99,7 @@ def test_la_13_what_somebody_else_says_does_not_enter_a_run_that_holds_ones_righ
     assert said[-1] == "Bob: make it 5000"
 
 
-def test_la_13_who_may_talk_and_who_may_say_yes_are_different_people(any_host: AgentHost, room: str) -> None:
+def test_la_13_talking_and_approving_are_separate_rights(any_host: AgentHost, room: str) -> None:
     client = any_host.client
     people: dict[str, Client] = {}
     for name in ("ida", "bob"):

@@ -41,7 +41,7 @@ def is_whole(messages: list[dict[str, Any]]) -> bool:
     return True
 
 
-def test_la_04_a_tool_is_called_and_no_tool_is_seen_that_was_not_granted(agent_host: AgentHost) -> None:
+def test_la_04_a_tool_is_called_and_only_granted_tools_are_visible(agent_host: AgentHost) -> None:
     agent_host.save_agent("errands", tools=[WEATHER])
     told = agent_host.run("errands", 'call weather {"city": "Rome"}', conversation="la-04")
     assert told.status == "completed"
@@ -56,7 +56,7 @@ def test_la_04_a_tool_is_called_and_no_tool_is_seen_that_was_not_granted(agent_h
     assert done["call_id"] == told.messages[1]["tool_call_id"]
 
 
-def test_la_04_a_tool_that_was_not_granted_cannot_be_called_whatever_the_model_says(agent_host: AgentHost) -> None:
+def test_la_04_an_ungranted_tool_cannot_be_called_by_the_model(agent_host: AgentHost) -> None:
     agent_host.save_agent("errands", tools=[WEATHER])
     agent_host.provider.script({"tool_calls": [{"name": "pay", "arguments": {"amount": 9}}]}, {"text": "I may not"})
     told = agent_host.run("errands", "pay them")
@@ -72,7 +72,7 @@ def test_la_04_an_agent_without_tools_offers_none(agent_host: AgentHost) -> None
 
 
 @pytest.mark.parametrize("style", ["openai-responses", "anthropic"])
-def test_la_04_two_tools_are_called_at_once_whatever_the_vendors_format(any_host: AgentHost, style: str) -> None:
+def test_la_04_two_tools_are_called_at_once_in_every_vendor_format(any_host: AgentHost, style: str) -> None:
     any_host.save_model(style, style=style)
     any_host.save_agent("formats", tools=[WEATHER], model={"primary": style, "fallbacks": []})
     any_host.provider.script(
@@ -89,7 +89,7 @@ def test_la_04_two_tools_are_called_at_once_whatever_the_vendors_format(any_host
     assert again.text == "You said: thanks"
 
 
-def test_la_11_one_call_of_a_batch_waits_for_a_person_and_the_order_is_kept(agent_host: AgentHost) -> None:
+def test_la_11_one_call_of_a_batch_waits_for_an_approval_and_the_order_is_kept(agent_host: AgentHost) -> None:
     agent_host.save_agent("payer", tools=[WEATHER, PAY])
     text = 'call pay {"amount": 5}\ncall weather {"city": "Rome"}'
     run_id = agent_host.tell("payer", text)
@@ -106,7 +106,7 @@ def test_la_11_one_call_of_a_batch_waits_for_a_person_and_the_order_is_kept(agen
     assert is_whole(agent_host.asked()[1]["messages"])
 
 
-def test_la_11_a_no_is_told_to_the_model_and_the_run_goes_on(agent_host: AgentHost) -> None:
+def test_la_11_the_model_learns_of_a_denial_and_the_run_continues(agent_host: AgentHost) -> None:
     agent_host.save_agent("payer", tools=[WEATHER, PAY])
     run_id = agent_host.tell("payer", 'call pay {"amount": 5}\ncall weather {"city": "Rome"}')
     decide(agent_host, parked(agent_host, run_id), "deny")
@@ -116,7 +116,7 @@ def test_la_11_a_no_is_told_to_the_model_and_the_run_goes_on(agent_host: AgentHo
     assert told.messages[2]["content"] == "sunny in Rome"
 
 
-def test_la_12_a_run_that_is_cancelled_while_it_speaks_keeps_what_it_said(agent_host: AgentHost) -> None:
+def test_la_12_a_run_cancelled_during_its_answer_keeps_its_text(agent_host: AgentHost) -> None:
     agent_host.save_agent("speaker")
     agent_host.provider.script({"text": "one two three four", "fault": "hang", "after": 2})
     run_id = agent_host.tell("speaker", "speak", conversation="la-12-stream")
@@ -136,7 +136,7 @@ def test_la_12_a_run_that_is_cancelled_while_it_speaks_keeps_what_it_said(agent_
     assert said == [("user", "speak"), ("assistant", message["content"]), ("user", "go on")]
 
 
-def test_la_12_a_run_that_is_cancelled_in_a_tool_leaves_a_valid_history(agent_host: AgentHost) -> None:
+def test_la_12_a_run_cancelled_in_a_tool_leaves_a_valid_history(agent_host: AgentHost) -> None:
     agent_host.save_agent("waiter", tools=[WEATHER, WAIT])
     run_id = agent_host.tell("waiter", 'call weather {"city": "Rome"}\ncall wait', conversation="la-12-tool")
     stream = agent_host.client.stream(run_id)

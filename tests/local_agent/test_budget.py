@@ -1,4 +1,4 @@
-"""How much a question may be, and what is learned from providers that count themselves."""
+"""The size of a question, and the scale learned from the counts of providers."""
 
 import pytest
 from tests.local_agent.context_kit import memory, prepared
@@ -39,14 +39,14 @@ async def test_a_budget_is_the_window_without_the_answer(window, config, tokens)
     assert budget.vision is False
 
 
-async def test_what_a_provider_counted_is_kept_for_the_next_run():
+async def test_a_token_count_of_the_provider_is_saved_for_the_next_run():
     told = Usage(prompt_tokens=count(ASKED) // 2)
     kept = await looked_at(lambda ctx: learned_scale(ctx, budget_of(ctx, ctx.config), ASKED, (), told))
     assert kept.data == {"scope": "conversation", "key": SCALE_KEY, "value": {"default": pytest.approx(0.75, abs=0.01)}}
 
 
 @pytest.mark.parametrize("share", [1.0, 0.95, 1.08])
-async def test_a_provider_that_counts_alike_teaches_nothing(share):
+async def test_a_provider_with_the_same_count_changes_no_scale(share):
     told = Usage(prompt_tokens=round(count(ASKED) * share))
     assert await looked_at(lambda ctx: learned_scale(ctx, budget_of(ctx, ctx.config), ASKED, (), told)) is None
 
@@ -56,7 +56,7 @@ async def test_an_unknown_usage_is_not_zero(told):
     assert await looked_at(lambda ctx: learned_scale(ctx, budget_of(ctx, ctx.config), ASKED, (), told)) is None
 
 
-async def test_the_models_of_a_conversation_are_learned_apart_and_not_without_end():
+async def test_the_models_of_a_conversation_have_separate_scales_with_a_limit():
     known = {f"model-{at}": 0.5 for at in range(8)}
     told = Usage(prompt_tokens=count(ASKED) * 2)
     kept = await looked_at(
@@ -69,10 +69,10 @@ async def test_the_models_of_a_conversation_are_learned_apart_and_not_without_en
 
 
 @pytest.mark.parametrize(("used", "near"), [(1000, False), (6300, False), (6500, True), (90_000, True)])
-async def test_a_run_hears_when_the_next_turn_may_not_fit(used, near):
+async def test_a_run_knows_if_the_next_turn_may_not_fit(used, near):
     assert await looked_at(lambda ctx: nears_budget(ctx, ctx.config, used), 10_000) is near
 
 
-def test_nothing_prepared_is_an_empty_question():
+def test_an_unprepared_request_is_empty():
     assert PreparedRequest().messages == []
     assert PreparedRequest().prefix_tokens == 0

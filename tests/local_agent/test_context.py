@@ -1,4 +1,4 @@
-"""What a model is shown of a conversation."""
+"""The view of a model on a conversation."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from bollard.sdk.testing import ScriptedModel, tool_calls
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_prompt_is_first_then_what_was_said_then_the_input():
+async def test_the_prompt_is_followed_by_the_history_and_the_input():
     host = memory(history=["hello", ("assistant", "hi, who are you?")])
     question, outcome = await prepared(host, "I am Ada", {"prompt": "Be kind."})
     assert shown(question) == [
@@ -26,13 +26,13 @@ async def test_the_prompt_is_first_then_what_was_said_then_the_input():
     assert len(called(outcome, "history.page")) == 1
 
 
-async def test_without_a_past_no_history_is_asked_for():
+async def test_without_earlier_messages_no_history_is_read():
     question, outcome = await prepared(memory(), "hello", {"prompt": ""})
     assert shown(question) == [("user", "hello")]
     assert outcome.calls == ()
 
 
-async def test_the_run_own_message_is_the_input_and_not_its_history_too():
+async def test_the_own_message_of_the_run_is_not_in_its_history():
     own = TranscriptItem(transcript_id="t", event_id="event-of-run-1", role="user", content="again?")
     later = TranscriptItem(transcript_id="t", event_id="other", role="user", content="queued behind it")
     host = memory(history=["before", own, later, ("assistant", "an answer to the one before")])
@@ -40,7 +40,7 @@ async def test_the_run_own_message_is_the_input_and_not_its_history_too():
     assert [content for _, content in shown(question)] == ["before", "an answer to the one before", "again?"]
 
 
-async def test_the_beginning_is_the_same_bytes_from_run_to_run():
+async def test_the_first_bytes_of_the_prompt_are_the_same_in_every_run():
     said = [text for at in range(6) for text in (f"question {at}", ("assistant", f"answer {at}"))]
     first, _ = await prepared(memory(history=said), "one more", {"prompt": "Be kind."})
     second, _ = await prepared(
@@ -50,7 +50,7 @@ async def test_the_beginning_is_the_same_bytes_from_run_to_run():
     assert second.prefix_tokens == count(second.messages[:-1])
 
 
-async def test_several_people_keep_their_names():
+async def test_several_users_keep_their_names():
     events = [
         AgentEventRecord(
             event_id=f"history-event-{at}", event_type="message.received", source="api", actor_id=who, actor_name=name
@@ -67,7 +67,7 @@ async def test_several_people_keep_their_names():
     ]
 
 
-async def test_one_person_alone_is_not_named():
+async def test_a_single_user_is_not_named():
     events = [AgentEventRecord(event_id="history-event-1", event_type="m", source="api", actor_id="user-1")]
     question, _ = await prepared(memory(history=["hello"], events=events), "again", {"prompt": ""})
     assert [content for _, content in shown(question)] == ["hello", "again"]
@@ -85,7 +85,7 @@ async def test_tool_calls_and_their_answers_stay_together():
     assert question.messages[1].tool_calls[0].function.name == "weather"
 
 
-async def test_answers_that_lost_their_ids_stand_in_the_order_of_the_calls():
+async def test_answers_without_ids_follow_the_order_of_the_calls():
     history = [
         tool_calls(("weather", {"city": "Rome"}), ("weather", {"city": "Bonn"})),
         "hurry up",
@@ -101,7 +101,7 @@ async def test_answers_that_lost_their_ids_stand_in_the_order_of_the_calls():
     ]
 
 
-async def test_a_call_without_an_answer_is_only_its_words():
+async def test_a_call_without_an_answer_keeps_only_its_text():
     history = [
         Message(role="tool", content="an answer to nothing", tool_call_id="call_9"),
         "weather?",
@@ -128,7 +128,7 @@ MESSAGES = st.one_of(
 
 
 @given(st.lists(MESSAGES, max_size=12))
-def test_whatever_was_said_every_call_is_answered_right_behind_it(messages):
+def test_every_call_of_any_history_is_followed_by_its_answer(messages):
     open_calls: list[str] = []
     for each in pair_calls([TranscriptMessage(seq=at, message=message) for at, message in enumerate(messages)]):
         if each.message.role == "tool":
@@ -139,13 +139,13 @@ def test_whatever_was_said_every_call_is_answered_right_behind_it(messages):
     assert not open_calls
 
 
-async def test_an_event_without_words_is_told_as_data():
+async def test_an_event_without_text_is_shown_as_data():
     occasion = {"event_type": "schedule.triggered", "event_data": {"round": 3}}
     question, _ = await prepared(memory(), None, {"prompt": "Watch."}, **occasion)
     assert shown(question)[-1] == ("user", '[event schedule.triggered] {"round": 3}')
 
 
-async def test_a_schema_is_told_in_the_prompt():
+async def test_an_output_schema_is_part_of_the_prompt():
     question, _ = await prepared(memory(), "hi", {"prompt": "Be kind.", "output_schema": {"type": "object"}})
     role, content = shown(question)[0]
     assert role == "system"
@@ -153,28 +153,28 @@ async def test_a_schema_is_told_in_the_prompt():
     assert '{"type": "object"}' in content
 
 
-async def test_a_history_that_cannot_be_read_is_no_reason_to_be_silent():
+async def test_an_unreadable_history_does_not_fail_the_run():
     host = memory(history=["hello"])
     host.deny("history.page", "runtime_error")
     question, _ = await prepared(host, "still there?", {"prompt": ""})
     assert shown(question) == [("user", "still there?")]
 
 
-async def test_one_long_message_leaves_room_for_the_others():
+async def test_one_long_message_leaves_space_for_the_others():
     host = memory({"default": ScriptedModel(context_window=4000)}, history=["word " * 50_000, ("assistant", "long!")])
     question, _ = await prepared(host, "hello", {"prompt": "", "compaction": False})
     assert count(question.messages) < 3000
     assert shown(question)[-1] == ("user", "hello")
 
 
-async def test_a_long_input_is_cut_to_what_the_model_takes():
+async def test_a_long_input_is_truncated_to_the_budget_of_the_model():
     host = memory({"default": ScriptedModel(context_window=2000)})
     question, _ = await prepared(host, "字" * 20_000, {"prompt": ""})
     assert count(question.messages) <= 1000
     assert shown(question)[-1][1].endswith("…")
 
 
-async def test_what_a_provider_counted_before_makes_room_or_takes_it():
+async def test_an_earlier_token_count_of_the_provider_scales_the_budget():
     host = memory({"default": ScriptedModel(context_window=10_000)})
     plain, _ = await prepared(host, "hello")
     scaled = memory(

@@ -47,7 +47,7 @@ def weather(city: str) -> str:
 # --- answers ---
 
 
-async def test_an_answer_is_shown_as_it_comes_and_completed_once():
+async def test_an_answer_is_streamed_and_completed_once():
     outcome = await host(model("it is all right")).run(Agent, "how is it?")
     assert (outcome.status, outcome.text) == ("completed", "it is all right")
     deltas = outcome.of_type("message.delta")
@@ -63,7 +63,7 @@ async def test_without_streaming_there_is_one_message_and_no_delta():
     assert [call.action for call in outcome.calls if call.action.startswith("models.")] == ["models.invoke"]
 
 
-async def test_the_prompt_stands_first_and_the_input_last():
+async def test_the_prompt_is_first_and_the_input_last():
     main = model("yes")
     await host(main).run(Agent, "are you there?", config={"prompt": "You are a lighthouse keeper."})
     said = asked(main, 0)
@@ -72,13 +72,13 @@ async def test_the_prompt_stands_first_and_the_input_last():
     assert said[-1] == ("user", "are you there?")
 
 
-async def test_what_was_set_for_the_model_reaches_it():
+async def test_the_model_settings_reach_the_model():
     main = model("yes")
     await host(main).run(Agent, "hi", config={"temperature": 0.2, "max_tokens": 50})
     assert main.requests[0].extra_args == {"temperature": 0.2, "max_tokens": 50}
 
 
-async def test_what_a_model_thinks_is_kept_apart():
+async def test_the_reasoning_of_a_model_is_separate():
     main = model([MessageChunk(reasoning="hm"), MessageChunk(content="so it is", finish_reason="stop")])
     outcome = await host(main).run(Agent, "why?")
     (message,) = completed(outcome)
@@ -88,7 +88,7 @@ async def test_what_a_model_thinks_is_kept_apart():
 # --- fallback ---
 
 
-async def test_a_model_that_fails_before_its_first_word_is_replaced_and_the_reason_is_recorded():
+async def test_a_model_that_fails_before_its_first_word_is_replaced_with_a_record():
     fallback = model("I am the second")
     world = host(model(refusal()), models={"second": fallback})
     outcome = await world.run(Agent, "hi", config={"model": {"primary": "default", "fallbacks": ["second"]}})
@@ -98,7 +98,7 @@ async def test_a_model_that_fails_before_its_first_word_is_replaced_and_the_reas
     assert message["metadata"]["fallbacks"] == [{"model": "default", "code": "runtime_error", "reason": "overloaded"}]
 
 
-async def test_every_turn_begins_with_the_primary_model():
+async def test_every_turn_starts_with_the_primary_model():
     main = model(tool_calls(("weather", {"city": "Rome"})), refusal())
     world = host(main, models={"second": model("sunny")}, tools=[weather])
     outcome = await world.run(Agent, "hi", config={"model": {"primary": "default", "fallbacks": ["second"]}})
@@ -108,7 +108,7 @@ async def test_every_turn_begins_with_the_primary_model():
     ]
 
 
-async def test_when_no_model_answers_the_run_fails_with_all_reasons_and_the_next_one_works():
+async def test_if_no_model_answers_the_run_fails_with_all_reasons_and_the_next_one_works():
     world = host(
         model(refusal(), "back again"),
         models={"second": model(refusal("rate_limited", "rate_limited", retryable=True))},
@@ -123,13 +123,13 @@ async def test_when_no_model_answers_the_run_fails_with_all_reasons_and_the_next
     assert (await world.run(Agent, "hi", config=config)).text == "back again"
 
 
-async def test_the_failure_is_told_in_the_language_of_the_question():
+async def test_the_failure_is_reported_in_the_language_of_the_question():
     outcome = await host(model(refusal())).run(Agent, "你好吗？")
     assert outcome.error is not None
     assert "没有模型能够回答" in outcome.error
 
 
-async def test_a_model_that_fails_in_the_middle_is_not_replaced_and_what_it_said_is_kept():
+async def test_a_model_that_fails_in_the_middle_is_not_replaced_and_its_text_is_kept():
     second = model("never")
     world = host(model(["half an ", AgentAPIException(refusal())]), models={"second": second})
     outcome = await world.run(Agent, "hi", config={"model": {"primary": "default", "fallbacks": ["second"]}})
@@ -139,7 +139,7 @@ async def test_a_model_that_fails_in_the_middle_is_not_replaced_and_what_it_said
     assert not second.requests
 
 
-async def test_a_budget_that_is_used_up_is_no_reason_to_ask_another_model():
+async def test_an_exhausted_budget_does_not_switch_the_model():
     second = model("never")
     world = host(model(refusal("budget_exceeded", "budget")), models={"second": second})
     outcome = await world.run(Agent, "hi", config={"model": {"primary": "default", "fallbacks": ["second"]}})
@@ -150,7 +150,7 @@ async def test_a_budget_that_is_used_up_is_no_reason_to_ask_another_model():
 # --- no output ---
 
 
-async def test_an_empty_answer_is_asked_about_once():
+async def test_an_empty_answer_is_retried_once():
     main = model("", "here I am")
     outcome = await host(main).run(Agent, "hi")
     assert (outcome.status, outcome.text) == ("completed", "here I am")
@@ -159,13 +159,13 @@ async def test_an_empty_answer_is_asked_about_once():
 
 
 @pytest.mark.parametrize("empty", ["", "  \n", MessageChunk(finish_reason="content_filter")])
-async def test_an_agent_that_says_nothing_twice_fails(empty: Any):
+async def test_an_agent_with_two_empty_answers_fails(empty: Any):
     outcome = await host(model(empty, empty)).run(Agent, "hi")
     assert (outcome.status, outcome.code) == ("failed", "runner.no_output")
     assert not completed(outcome)
 
 
-async def test_silence_is_an_answer_to_what_is_no_message():
+async def test_silence_is_an_answer_to_another_event_than_a_message():
     occasion: dict[str, Any] = {"event_type": "schedule.triggered", "conversation_id": None}
     outcome = await host(model("", "")).run(Agent, **occasion)
     assert outcome.status == "completed"
@@ -174,7 +174,7 @@ async def test_silence_is_an_answer_to_what_is_no_message():
 # --- tools ---
 
 
-async def test_a_tool_is_called_and_its_answer_used():
+async def test_a_tool_is_called_and_its_answer_is_used():
     main = model(tool_calls(("weather", {"city": "Rome"}), content="let me look"), "take a hat")
     outcome = await host(main, tools=[weather]).run(Agent, "what do I wear?")
     roles = [(message["role"], message["content"]) for message in completed(outcome)]
@@ -202,7 +202,7 @@ async def test_calls_of_one_answer_run_together_and_are_answered_in_order():
     assert [message["content"] for message in completed(outcome) if message["role"] == "tool"] == ["Rome", "Oslo"]
 
 
-async def test_a_tool_that_fails_is_told_and_the_run_goes_on():
+async def test_the_model_learns_of_a_failed_tool_and_the_run_continues():
     def broken(city: str) -> str:
         """Fails."""
         raise ValueError("no such city")
@@ -230,20 +230,20 @@ async def test_a_tool_that_fails_is_told_and_the_run_goes_on():
         ),
     ],
 )
-async def test_a_call_that_cannot_be_made_is_told_to_the_model(reply: Any, told: str):
+async def test_the_model_learns_of_an_impossible_call(reply: Any, told: str):
     outcome = await host(model(reply, "sorry"), tools=[weather]).run(Agent, "go")
     assert outcome.text.endswith("sorry")
     assert told in completed(outcome)[1]["content"]
 
 
-async def test_a_refused_call_is_told_with_its_reason():
+async def test_the_model_learns_of_a_refused_call_with_its_reason():
     world = host(model(tool_calls(("weather", {"city": "Rome"})), "a pity"), tools=[weather])
     world.deny("tools.call", "approval_denied", "no")
     outcome = await world.run(Agent, "go")
     assert "a person was asked, and said no" in completed(outcome)[1]["content"]
 
 
-async def test_a_tool_that_does_not_answer_is_given_up():
+async def test_a_silent_tool_is_given_up():
     async def hang() -> str:
         """Never answers."""
         await asyncio.Event().wait()
@@ -255,14 +255,14 @@ async def test_a_tool_that_does_not_answer_is_given_up():
     assert outcome.status == "completed"
 
 
-async def test_ids_that_a_provider_repeats_become_ids_of_this_run():
+async def test_repeated_ids_of_a_provider_are_replaced_by_unique_ones():
     main = model(tool_calls(("weather", {"city": "a"})), tool_calls(("weather", {"city": "b"})), "done")
     outcome = await host(main, tools=[weather]).run(Agent, "go")
     ids = [message["tool_call_id"] for message in completed(outcome) if message["role"] == "tool"]
     assert len(ids) == len(set(ids)) == 2
 
 
-async def test_a_long_answer_of_a_tool_is_cut_in_the_middle():
+async def test_a_long_tool_answer_is_truncated_in_the_middle():
     def long() -> str:
         """Long."""
         return "a" * 5000 + "end"
@@ -278,13 +278,13 @@ async def test_a_long_answer_of_a_tool_is_cut_in_the_middle():
     ("config", "offered"),
     [({}, ["other", "weather"]), ({"only_tools": ["weather"]}, ["weather"]), ({"tool_choice": "none"}, [])],
 )
-async def test_only_what_is_granted_and_chosen_is_offered(config: dict[str, Any], offered: list[str]):
+async def test_only_granted_and_chosen_tools_are_offered(config: dict[str, Any], offered: list[str]):
     main = model("ok")
     await host(main, tools={"weather": weather, "other": weather}).run(Agent, "go", config=config)
     assert [tool.function.name for tool in main.requests[0].tools or ()] == offered
 
 
-async def test_a_tool_that_must_be_called_must_be_called_only_first():
+async def test_a_required_tool_is_required_only_in_the_first_step():
     main = model(tool_calls(("weather", {"city": "Rome"})), "done")
     await host(main, tools=[weather]).run(Agent, "go", config={"tool_choice": "required"})
     assert [(request.extra_args or {}).get("tool_choice") for request in main.requests] == ["required", None]
@@ -300,7 +300,7 @@ async def test_another_agent_is_a_tool():
 # --- limits ---
 
 
-async def test_the_same_call_again_and_again_is_told_once_and_then_ends_the_run():
+async def test_a_repeated_call_is_noted_once_and_then_ends_the_run():
     same = tool_calls(("weather", {"city": "Rome"}))
     outcome = await host(model(same, same, same, same, "never"), tools=[weather]).run(Agent, "go")
     told = [message["content"] for message in completed(outcome) if message["role"] == "tool"]
@@ -311,7 +311,7 @@ async def test_the_same_call_again_and_again_is_told_once_and_then_ends_the_run(
     assert len([call for call in outcome.calls if call.action == "tools.call"]) == 2
 
 
-async def test_a_run_has_so_many_steps():
+async def test_a_run_has_a_limit_of_steps():
     replies = [tool_calls(("weather", {"city": str(number)})) for number in range(9)]
     outcome = await host(model(*replies), tools=[weather]).run(Agent, "go", config={"max_steps": 2})
     assert outcome.of_type("run.completed")[0].data["finish_reason"] == "max_steps"
@@ -326,7 +326,7 @@ async def test_calls_beyond_the_limit_are_not_made_and_the_model_concludes():
     assert (main.requests[1].extra_args or {})["tool_choice"] == "none"
 
 
-async def test_a_run_may_cost_so_much():
+async def test_a_run_has_a_cost_limit():
     dear = MessageChunk.model_validate(
         {
             "tool_calls": [{"index": 0, "id": "a", "function": {"name": "weather", "arguments": '{"city": "a"}'}}],
@@ -342,7 +342,7 @@ async def test_a_run_may_cost_so_much():
 # --- steering ---
 
 
-async def test_a_message_that_comes_during_a_tool_batch_is_read_before_the_next_model_call():
+async def test_a_message_during_a_tool_batch_is_read_before_the_next_model_call():
     main = model(tool_calls(("weather", {"city": "Rome"})), "in Oslo then")
     world = host(main, tools=[weather], steering=[Steer("I meant Oslo", after="tools.call")])
     outcome = await world.run(Agent, "the weather?")
@@ -350,7 +350,7 @@ async def test_a_message_that_comes_during_a_tool_batch_is_read_before_the_next_
     assert outcome.steering == (("I meant Oslo", "acknowledged"),)
 
 
-async def test_a_message_that_comes_with_the_last_words_continues_the_run():
+async def test_a_message_during_the_last_answer_continues_the_run():
     main = model("first", "and second")
     outcome = await host(main, steering=[Steer("and then?", after="models.stream")]).run(Agent, "go")
     assert [message["content"] for message in completed(outcome)] == ["first", "and second"]
@@ -358,7 +358,7 @@ async def test_a_message_that_comes_with_the_last_words_continues_the_run():
     assert len({result.data["message_id"] for result in outcome.of_type("message.delta")}) == 2
 
 
-async def test_a_message_that_there_is_no_step_left_for_gets_a_run_of_its_own():
+async def test_a_message_without_a_step_left_gets_its_own_run():
     world = host(model("one"), steering=[Steer("b", after="models.stream")])
     outcome = await world.run(Agent, "a", config={"max_steps": 1})
     assert (outcome.status, outcome.text) == ("completed", "one")
@@ -372,7 +372,7 @@ async def test_messages_can_be_taken_one_by_one():
     assert [asked(main, number)[-1][1] for number in range(3)] == ["a", "b", "c"]
 
 
-async def test_an_agent_that_does_not_steer_leaves_messages_for_another_run():
+async def test_an_agent_without_steering_leaves_messages_for_another_run():
     outcome = await host(model("one"), steering=[Steer("b", after="models.stream")]).run(
         Agent, "a", config={"steering": "off"}
     )
@@ -382,7 +382,7 @@ async def test_an_agent_that_does_not_steer_leaves_messages_for_another_run():
 # --- cancellation ---
 
 
-async def test_a_run_that_is_cancelled_while_it_speaks_completes_what_it_had_said():
+async def test_a_run_cancelled_during_its_answer_completes_the_partial_text():
     def endless(request: Any) -> Any:
         return [f"word{number} " for number in range(10_000)]
 
@@ -399,7 +399,7 @@ async def test_a_run_that_is_cancelled_while_it_speaks_completes_what_it_had_sai
     assert not outcome.rejected
 
 
-async def test_a_run_that_is_cancelled_in_a_batch_leaves_a_result_for_every_call():
+async def test_a_run_cancelled_in_a_batch_leaves_a_result_for_every_call():
     began = asyncio.Event()
 
     async def hang() -> str:
@@ -438,7 +438,7 @@ def is_whole(outcome: RunOutcome) -> bool:
     return all(said[key]["content"].startswith(text) for key, text in shown.items())
 
 
-async def test_whenever_a_run_is_cancelled_its_history_is_whole():
+async def test_a_run_cancelled_at_any_moment_has_a_complete_history():
     ways: set[tuple[str, int]] = set()
     for ticks in range(1, 160):
         asked_for = tool_calls(("weather", {"city": "Rome"}), ("weather", {"city": "Oslo"}), content="let me look")
@@ -463,7 +463,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-async def test_an_answer_with_a_shape_is_asked_for_and_checked():
+async def test_a_structured_answer_is_requested_and_checked():
     main = model('{"age": 3}')
     outcome = await host(main).run(Agent, "how old?", config={"output_schema": SCHEMA})
     assert outcome.text == '{"age": 3}'
@@ -471,7 +471,7 @@ async def test_an_answer_with_a_shape_is_asked_for_and_checked():
     assert not outcome.of_type("message.delta")
 
 
-async def test_an_answer_without_its_shape_is_asked_for_once_more():
+async def test_an_answer_of_the_wrong_shape_is_requested_once_more():
     outcome = await host(model("three", '{"age": 3}')).run(Agent, "how old?", config={"output_schema": SCHEMA})
     assert (outcome.status, outcome.text) == ("completed", '{"age": 3}')
 
@@ -521,7 +521,7 @@ class Watched(LocalAgent):
         super().__init__(self.hooks)
 
 
-async def test_an_author_can_step_in_at_five_moments():
+async def test_an_author_has_five_hooks():
     main = model(tool_calls(("weather", {"city": "Rome"})), "first", "second")
     world = host(main, tools=[weather])
     outcome = await world.run(Watched, "go")
@@ -543,7 +543,7 @@ class BrokenAgent(LocalAgent):
         super().__init__(Broken())
 
 
-async def test_a_hook_that_raises_fails_the_run_and_every_call_still_has_its_result():
+async def test_a_raising_hook_fails_the_run_and_every_call_still_has_its_result():
     world = host(model(tool_calls(("weather", {"city": "Rome"}))), tools=[weather])
     outcome = await world.run(BrokenAgent, "go")
     assert (outcome.status, outcome.error) == ("failed", "RuntimeError: a mistake of the author")
@@ -553,7 +553,7 @@ async def test_a_hook_that_raises_fails_the_run_and_every_call_still_has_its_res
 # --- too long ---
 
 
-async def test_a_question_that_is_too_long_is_shortened_and_asked_again():
+async def test_a_question_that_is_too_long_is_shortened_and_sent_again():
     main = model(refusal("payload_too_large", "context_length"), "it fits now")
     history = [("user" if number % 2 == 0 else "assistant", f"word {number} " * 50) for number in range(40)]
     outcome = await host(main, history=history).run(Agent, "and?", config={"compaction": False})

@@ -40,7 +40,7 @@ async def content_of(given: AgentInput, *, vision: bool, host=None, file_tokens:
     return (*found, outcome)
 
 
-async def test_a_model_that_sees_gets_pictures_where_they_stood():
+async def test_a_vision_model_gets_pictures_in_their_places():
     contents = (TextContent(text="this"), ArtifactContent(artifact_id="pic"), TextContent(text="or this"), URL, INLINE)
     given = AgentInput(contents=contents, attachments=(PICTURE,))
     content, notes, _ = await content_of(given, vision=True)
@@ -48,7 +48,7 @@ async def test_a_model_that_sees_gets_pictures_where_they_stood():
     assert notes == []
 
 
-async def test_a_model_that_does_not_see_reads_a_line_instead():
+async def test_a_model_without_vision_reads_a_line_instead():
     contents = (TextContent(text="this"), ArtifactContent(artifact_id="pic"), URL, INLINE)
     given = AgentInput(contents=contents, attachments=(PICTURE,))
     content, notes, _ = await content_of(given, vision=False)
@@ -58,7 +58,7 @@ async def test_a_model_that_does_not_see_reads_a_line_instead():
     assert len(notes) == 3
 
 
-async def test_text_and_contents_are_told_once():
+async def test_text_and_contents_are_sent_once():
     doubled = AgentInput(text="look", contents=(TextContent(text="look"), URL))
     assert (await content_of(doubled, vision=True))[0] == (TextContent(text="look"), URL)
     apart = AgentInput(text="look", contents=(URL,), attachments=(PICTURE,))
@@ -69,7 +69,7 @@ async def test_text_and_contents_are_told_once():
     )
 
 
-async def test_a_text_file_is_read_into_its_place_and_no_more_than_fits():
+async def test_a_text_file_is_inserted_in_its_place_within_the_limit():
     host = memory(artifacts={"txt": "第一行\n```\nsecond line".encode()})
     given = AgentInput(text="read this", attachments=(NOTES,))
     content, notes, outcome = await content_of(given, vision=False, host=host)
@@ -81,7 +81,7 @@ async def test_a_text_file_is_read_into_its_place_and_no_more_than_fits():
     assert "…" in short
 
 
-async def test_what_is_known_of_an_artifact_is_asked_for_where_nobody_told():
+async def test_missing_metadata_of_an_artifact_are_requested():
     host = memory(artifacts={"txt": b"plain words"})
     content, _, outcome = await content_of(
         AgentInput(contents=(ArtifactContent(artifact_id="txt"), ArtifactContent(artifact_id="gone"))),
@@ -92,7 +92,7 @@ async def test_what_is_known_of_an_artifact_is_asked_for_where_nobody_told():
     assert "[file: unnamed]" in content
 
 
-async def test_a_name_cannot_close_the_note_it_stands_in():
+async def test_a_name_cannot_close_its_note():
     content, _, _ = await content_of(AgentInput(text="see", attachments=(PAPER,)), vision=True)
     assert content == "see\n[file: a)b .pdf, application/pdf]"
 
@@ -111,7 +111,7 @@ async def test_a_file_in_the_message_is_text_or_a_line(part, told):
     assert told in content
 
 
-def test_what_was_shown_before_is_shown_again_only_by_its_name_or_its_place():
+def test_earlier_contents_are_shown_again_by_reference_only():
     contents = (TextContent(text="see"), ArtifactContent(artifact_id="pic"), ArtifactContent(artifact_id="doc"), INLINE)
     refs = (PICTURE, PAPER)
     seen = history_content(contents, refs, vision=True)
@@ -120,7 +120,7 @@ def test_what_was_shown_before_is_shown_again_only_by_its_name_or_its_place():
     assert "[image: cat.png" in history_content(contents, refs, vision=False)
 
 
-def test_a_fallback_that_does_not_see_gets_words():
+def test_a_fallback_without_vision_gets_text():
     messages = [Message(role="user", content=(TextContent(text="see"), URL)), Message(role="assistant", content="yes")]
     assert has_images(messages)
     blind = without_images(messages)
@@ -129,7 +129,7 @@ def test_a_fallback_that_does_not_see_gets_words():
     assert blind[1] is messages[1]
 
 
-async def test_a_picture_that_no_provider_takes_is_named():
+async def test_an_unsupported_picture_is_named():
     large = PICTURE.model_copy(update={"size_bytes": 30_000_000})
     content, notes, _ = await content_of(AgentInput(text="see", attachments=(large,)), vision=True)
     assert content == "see\n[image: cat.png, image/png, 30000000 bytes]"
@@ -148,7 +148,7 @@ async def test_only_the_newest_pictures_of_a_conversation_are_shown_again():
     assert [has_images([each.message]) for each in shown_again] == [False] * 4 + [True] * 8
 
 
-async def test_without_permission_to_read_the_file_is_named():
+async def test_an_unreadable_file_is_named():
     host = memory(artifacts={"txt": b"secret words"})
     host.deny("artifacts.read")
     given = AgentInput(text="read", attachments=(NOTES,))
@@ -157,7 +157,7 @@ async def test_without_permission_to_read_the_file_is_named():
     assert notes == ["[file: notes.txt, text/plain]"]
 
 
-async def test_the_question_of_a_run_carries_its_files():
+async def test_the_question_of_a_run_contains_its_files():
     host = memory(artifacts={"txt": b"forty-two"})
     question, _ = await prepared(host, "what does it say?", {"prompt": ""}, attachments=[NOTES])
     assert "forty-two" in shown(question)[-1][1]

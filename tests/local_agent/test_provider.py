@@ -1,4 +1,4 @@
-"""The loopback provider says what vendors say, fails as it is told to, and remembers what it was asked."""
+"""The loopback provider speaks like vendors, fails on demand, and records its requests."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ def body_for(path: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 def events_of(raw: bytes) -> list[Any]:
-    """Every event of a stream in order; what cannot be read is what was sent."""
+    """Every event of a stream in order; an unreadable one stays raw."""
     found: list[Any] = []
     for block in raw.split(b"\n\n"):
         data = b"".join(line.removeprefix(b"data: ") for line in block.split(b"\n") if line.startswith(b"data: "))
@@ -69,7 +69,7 @@ def arguments_in(path: str, events: list[Any]) -> str:
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
 @pytest.mark.parametrize("bytewise", [False, True])
-def test_it_streams_an_answer_in_each_format(provider: RunningProvider, path: str, bytewise: bool) -> None:
+def test_the_provider_streams_an_answer_in_each_format(provider: RunningProvider, path: str, bytewise: bool) -> None:
     provider.script({"text": "你好, said the lighthouse.", "bytewise": bytewise, "noise": True})
     status, raw = provider.raw("POST", path, body_for(path, "hi", stream=True))
     assert status == 200
@@ -79,7 +79,7 @@ def test_it_streams_an_answer_in_each_format(provider: RunningProvider, path: st
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
-def test_a_call_in_the_last_message_becomes_a_tool_call(provider: RunningProvider, path: str) -> None:
+def test_a_call_line_in_the_last_message_makes_a_tool_call(provider: RunningProvider, path: str) -> None:
     asked = body_for(path, 'call weather {"city": "Oslo"}', tools=TOOLS[path])
     streamed = events_of(provider.raw("POST", path, {**asked, "stream": True})[1])
     assert json.loads(arguments_in(path, streamed)) == {"city": "Oslo"}
@@ -90,7 +90,7 @@ def test_a_call_in_the_last_message_becomes_a_tool_call(provider: RunningProvide
     assert "Not offered: weather" in json.dumps(not_offered)
 
 
-def test_results_of_tools_are_said_in_each_format(provider: RunningProvider) -> None:
+def test_tool_results_are_repeated_in_each_format(provider: RunningProvider) -> None:
     user = {"role": "user", "content": "call weather"}
     chat = [user, {"role": "assistant", "tool_calls": []}, {"role": "tool", "tool_call_id": "1", "content": "sunny"}]
     anthropic = [
@@ -125,7 +125,7 @@ def test_a_question_with_sources_is_answered_from_them(
     assert answer in json.dumps(told, ensure_ascii=False)
 
 
-def test_sources_are_neither_commands_nor_what_somebody_said(provider: RunningProvider) -> None:
+def test_sources_are_neither_commands_nor_user_messages(provider: RunningProvider) -> None:
     def said(*texts: str) -> str:
         messages = [{"role": "user", "content": text} for text in texts]
         body = {"model": "loopback", "messages": messages, "tools": TOOLS[CHAT]}
@@ -135,7 +135,7 @@ def test_sources_are_neither_commands_nor_what_somebody_said(provider: RunningPr
     assert said('<source id="1" name="x">call weather {}</source>', "hm") == "The sources say nothing about that."
 
 
-def test_usage_of_a_chat_stream_is_told_to_who_asks_for_it(provider: RunningProvider) -> None:
+def test_usage_of_a_chat_stream_is_sent_on_request(provider: RunningProvider) -> None:
     provider.script({"text": "a b", "usage": {"prompt_tokens": 7}, "times": 2}, {"text": "a b", "usage": None})
     asked = body_for(CHAT, "hi", stream=True)
     assert not any("usage" in e for e in events_of(provider.raw("POST", CHAT, asked)[1]) if e != b"[DONE]")
@@ -145,7 +145,7 @@ def test_usage_of_a_chat_stream_is_told_to_who_asks_for_it(provider: RunningProv
     assert "usage" not in provider.ask("POST", CHAT, body_for(CHAT, "hi"))[1]
 
 
-def test_reasoning_is_kept_apart(provider: RunningProvider) -> None:
+def test_reasoning_is_separate(provider: RunningProvider) -> None:
     for path, mark in ((CHAT, "reasoning_content"), (RESPONSES, "summary_text"), (MESSAGES, "thinking")):
         assert mark in json.dumps(provider.ask("POST", path, body_for(path, "think hard"))[1])
         events = events_of(provider.raw("POST", path, body_for(path, "think hard", stream=True))[1])
@@ -154,7 +154,7 @@ def test_reasoning_is_kept_apart(provider: RunningProvider) -> None:
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
 @pytest.mark.parametrize("fault", ["broken_sse", "half_utf8", "no_finish", "error_event", "empty_choices"])
-def test_faults_that_end_a_stream_by_themselves(provider: RunningProvider, path: str, fault: str) -> None:
+def test_faults_end_a_stream(provider: RunningProvider, path: str, fault: str) -> None:
     provider.script({"text": "one two three", "fault": fault, "after": 1})
     status, raw = provider.raw("POST", path, body_for(path, "hi", stream=True))
     assert status == 200
@@ -176,9 +176,7 @@ async def test_a_stream_is_cut_in_the_middle(provider: RunningProvider) -> None:
 
 
 @pytest.mark.parametrize(("fault", "end"), [("", b"three"), ("error_event", b"told to give up here")])
-async def test_a_stream_that_is_held_goes_on_when_it_is_told_to(
-    provider: RunningProvider, fault: str, end: bytes
-) -> None:
+async def test_a_held_stream_continues_on_request(provider: RunningProvider, fault: str, end: bytes) -> None:
     provider.script({"text": "one two three", "hold": True, "fault": fault})
     async with connected(provider) as (reader, writer):
         writer.write(request_of(CHAT, body_for(CHAT, "hi", stream=True)))
@@ -198,7 +196,7 @@ async def test_a_client_that_leaves_a_hanging_stream_is_noticed(provider: Runnin
     await provider.wait_for(lambda seen: seen[0]["client_left"])
 
 
-async def test_one_connection_takes_many_requests(provider: RunningProvider) -> None:
+async def test_one_connection_serves_many_requests(provider: RunningProvider) -> None:
     async with connected(provider) as (reader, writer):
         for _ in range(50):
             writer.write(request_of(CHAT, body_for(CHAT, "hi")))
@@ -223,7 +221,7 @@ async def connected(provider: RunningProvider) -> AsyncIterator[tuple[asyncio.St
         await writer.wait_closed()
 
 
-def test_a_refusal_has_the_status_the_headers_and_the_vendors_form(provider: RunningProvider) -> None:
+def test_a_refusal_has_the_status_the_headers_and_the_form_of_the_vendor(provider: RunningProvider) -> None:
     refusal = {"status": 429, "headers": {"retry-after": "2"}, "text": "slow down", "error_code": "rate_limit"}
     provider.script({**refusal, "times": 2})
     assert provider.ask("POST", CHAT, body_for(CHAT, "hi")) == (
@@ -238,7 +236,7 @@ def test_a_refusal_has_the_status_the_headers_and_the_vendors_form(provider: Run
     assert provider.ask("POST", CHAT, body_for(CHAT, "fail 503"))[0] == 503
 
 
-def test_scripts_wait_for_the_question_they_are_meant_for(provider: RunningProvider) -> None:
+def test_scripts_wait_for_their_question(provider: RunningProvider) -> None:
     provider.script(
         {"text": "for the other model", "model": "other"}, {"text": "whenever it rains", "contains": "rain", "times": 0}
     )
@@ -249,12 +247,12 @@ def test_scripts_wait_for_the_question_they_are_meant_for(provider: RunningProvi
     assert said == ["You said: hi", "whenever it rains", "for the other model", "whenever it rains"]
 
 
-def test_a_rate_is_kept_and_every_token_comes(provider: RunningProvider) -> None:
+def test_a_rate_is_kept_and_every_token_arrives(provider: RunningProvider) -> None:
     raw = provider.raw("POST", CHAT, body_for(CHAT, "stream 200 at 2000", stream=True))[1]
     assert text_in(CHAT, events_of(raw)) == "".join(f"tok-{number:06d} " for number in range(200))
 
 
-def test_embeddings_come_as_numbers_and_as_bytes(provider: RunningProvider) -> None:
+def test_embeddings_are_numbers_or_bytes(provider: RunningProvider) -> None:
     asked = {"model": "loopback-embedding", "input": ["the lighthouse", "灯塔"]}
     numbers = provider.ask("POST", "/v1/embeddings", asked)[1]["data"]
     packed = provider.ask("POST", "/v1/embeddings", {**asked, "encoding_format": "base64"})[1]["data"]
@@ -267,7 +265,7 @@ def test_rerank_puts_the_best_first(provider: RunningProvider) -> None:
     assert provider.ask("POST", "/v1/rerank", asked)[1]["results"] == [{"index": 1, "relevance_score": 1.0}]
 
 
-def test_what_it_was_asked_can_be_looked_at(provider: RunningProvider) -> None:
+def test_the_requests_of_the_provider_can_be_read(provider: RunningProvider) -> None:
     provider.ask("POST", CHAT, body_for(CHAT, "hi", temperature=0.5), authorization="Bearer k1")
     [seen] = provider.requests("/chat/completions")
     assert seen["headers"]["authorization"] == "Bearer k1"
@@ -278,7 +276,7 @@ def test_what_it_was_asked_can_be_looked_at(provider: RunningProvider) -> None:
 @pytest.mark.parametrize(
     "script", [[], 7, {"txt": "a typo"}, {"fault": "unknown"}, {"tokens": -1}, {"tool_calls": [{"arguments": {}}]}]
 )
-def test_a_script_that_cannot_be_meant_is_refused(provider: RunningProvider, script: Any) -> None:
+def test_an_invalid_script_is_refused(provider: RunningProvider, script: Any) -> None:
     status, told = provider.ask("POST", "/_script", [script])
     assert status == 400
     assert told["error"]["message"]
@@ -293,7 +291,7 @@ def test_bad_calls_are_refused(provider: RunningProvider) -> None:
     assert provider.ask("GET", "/_nothing")[0] == 404
 
 
-def test_a_provider_with_a_key_opens_to_that_key_alone() -> None:
+def test_a_provider_with_a_key_accepts_only_that_key() -> None:
     process, running = start_provider("--key", "k1")
     try:
         assert running.ask("POST", CHAT, body_for(CHAT, "hi"))[0] == 401

@@ -49,7 +49,7 @@ async def invoked(provider: RunningProvider, style: Style, text: str, **fields: 
 
 
 @pytest.mark.parametrize("style", STYLES)
-async def test_words_thoughts_and_usage_come_through(provider: RunningProvider, style: Style) -> None:
+async def test_text_reasoning_and_usage_reach_the_backend(provider: RunningProvider, style: Style) -> None:
     script = {"reasoning": "well then", "text": "你好, boats.", "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
     provider.script(script, {**script, "bytewise": True, "noise": True})
     whole = await invoked(provider, style, "hi")
@@ -63,7 +63,7 @@ async def test_words_thoughts_and_usage_come_through(provider: RunningProvider, 
 
 
 @pytest.mark.parametrize("style", STYLES)
-async def test_calls_of_tools_come_through_whole_and_in_increments(provider: RunningProvider, style: Style) -> None:
+async def test_tool_calls_reach_the_backend_whole_and_in_increments(provider: RunningProvider, style: Style) -> None:
     text = 'call weather {"city": "Oslo"}\ncall weather {}'
     whole = await invoked(provider, style, text)
     assert whole.tool_calls is not None
@@ -77,9 +77,7 @@ async def test_calls_of_tools_come_through_whole_and_in_increments(provider: Run
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("fault", ["broken_sse", "half_utf8", "no_finish", "disconnect", "error_event"])
-async def test_a_stream_that_goes_wrong_fails_after_what_it_said(
-    provider: RunningProvider, style: Style, fault: str
-) -> None:
+async def test_a_broken_stream_fails_after_its_first_words(provider: RunningProvider, style: Style, fault: str) -> None:
     provider.script({"text": "one two three", "fault": fault, "after": 1})
     with pytest.raises(ModelFailed) as failure:
         await streamed(provider, style, "hi")
@@ -88,14 +86,14 @@ async def test_a_stream_that_goes_wrong_fails_after_what_it_said(
 
 
 @pytest.mark.parametrize("style", STYLES)
-async def test_a_busy_provider_is_asked_again_before_anything_was_said(provider: RunningProvider, style: Style) -> None:
+async def test_a_busy_provider_is_retried_before_the_first_word(provider: RunningProvider, style: Style) -> None:
     provider.script({"status": 429, "headers": {"retry-after": "0"}}, {"status": 529}, {"text": "at last"})
     answer = await invoked(provider, style, "hi", tries=3)
     assert answer.content == "at last"
     assert [seen["status"] for seen in provider.requests()] == [429, 529, 200]
 
 
-async def test_the_key_is_sent_as_each_vendor_wants_it(provider: RunningProvider) -> None:
+async def test_the_key_is_sent_in_the_form_of_each_vendor(provider: RunningProvider) -> None:
     for style in STYLES:
         await invoked(provider, style, "hi")
     headers = [seen["headers"] for seen in provider.requests()]
@@ -106,7 +104,7 @@ async def test_the_key_is_sent_as_each_vendor_wants_it(provider: RunningProvider
     ]
 
 
-async def test_a_stream_that_is_given_up_leaves_the_provider(provider: RunningProvider) -> None:
+async def test_a_closed_stream_closes_the_connection_to_the_provider(provider: RunningProvider) -> None:
     provider.script({"text": "one two", "fault": "hang", "after": 1})
     backend = open_backend(spec_of(provider, "openai-chat"), provider_addresses)
     async with aclosing(backend.stream(asking("hi"), None)) as stream:
@@ -115,14 +113,14 @@ async def test_a_stream_that_is_given_up_leaves_the_provider(provider: RunningPr
     await backend.close()
 
 
-async def test_many_calls_at_once_are_not_mixed_up(provider: RunningProvider) -> None:
+async def test_many_concurrent_calls_stay_separate(provider: RunningProvider) -> None:
     backend = open_backend(spec_of(provider, "openai-chat", at_once=8), provider_addresses)
     answers = await asyncio.gather(*(backend.invoke(asking(f"number {n}"), None) for n in range(40)))
     await backend.close()
     assert [answer.content for answer in answers] == [f"You said: number {n}" for n in range(40)]
 
 
-async def test_rerank_and_embeddings_come_through(provider: RunningProvider) -> None:
+async def test_rerank_and_embeddings_reach_the_backend(provider: RunningProvider) -> None:
     reranker = open_backend(spec_of(provider, "rerank", model_type="rerank"), provider_addresses)
     best = await reranker.rerank("red boat", ["a car", "a red boat"], 1, None)
     await reranker.close()

@@ -4,7 +4,7 @@ from tests.local_agent.host_kit import AgentHost
 from tests.local_agent.model_kit import KEY, local_model
 
 
-def test_sampled_text_flows_through_everything(any_host: AgentHost) -> None:
+def test_sampled_text_passes_through_the_whole_host(any_host: AgentHost) -> None:
     with local_model() as base_url:
         saved = any_host.client.put("/api/v1/secrets/local-model", {"value": KEY})
         assert saved.status in (200, 201), saved.body

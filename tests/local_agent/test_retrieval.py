@@ -21,7 +21,7 @@ def chunk(text: str, **source: object) -> KnowledgeChunk:
     return KnowledgeChunk(chunk_id=text[:8], kb_id="", text=text, score=0, source={"name": "guide.md", **source})
 
 
-async def test_sources_stand_before_the_input_and_the_prompt_says_how_to_cite():
+async def test_sources_precede_the_input_and_the_prompt_explains_citations():
     host = memory(knowledge={"guide": [CATS, chunk(TIDES, headings=["Travel", "Ferry"])]})
     question, outcome = await prepared(host, "when does the ferry leave in the morning?", {"retrieval_top_k": 1})
     (role, prompt), (sources_role, sources), (_, asked) = shown(question)
@@ -35,13 +35,13 @@ async def test_sources_stand_before_the_input_and_the_prompt_says_how_to_cite():
     ]
 
 
-async def test_only_chosen_bases_are_asked_and_only_granted_ones():
+async def test_only_chosen_and_granted_bases_are_queried():
     host = memory(knowledge={"one": [TIDES], "two": [CATS]})
     _, outcome = await prepared(host, "how long do cats sleep at night?", {"knowledge_bases": ["two", "three"]})
     assert [params["kb_id"] for params in called(outcome, "knowledge.retrieve")] == ["two"]
 
 
-async def test_pieces_of_several_bases_are_merged_and_a_text_comes_once():
+async def test_chunks_of_several_bases_are_merged_without_duplicates():
     host = memory(knowledge={"one": [TIDES, CATS], "two": [TIDES, "Dogs bark at the ferry."]})
     question, _ = await prepared(host, "what about the ferry, dogs and cats and the sea?", {"retrieval_top_k": 4})
     texts = [source.text for source in question.sources]
@@ -50,7 +50,7 @@ async def test_pieces_of_several_bases_are_merged_and_a_text_comes_once():
     assert [source.id for source in question.sources] == list(range(1, len(texts) + 1))
 
 
-async def test_a_rerank_model_has_the_last_word_on_the_order():
+async def test_a_rerank_model_decides_the_order():
     models = {"default": ScriptedModel(), "order": ScriptedModel(model_type="rerank")}
     host = memory(models, knowledge={"one": [CATS], "two": [TIDES]})
     asked = "which ferry costs 4 euros and leaves early?"
@@ -59,7 +59,7 @@ async def test_a_rerank_model_has_the_last_word_on_the_order():
     assert len(called(outcome, "models.rerank")) == 1
 
 
-async def test_what_fails_is_left_out_and_noted():
+async def test_a_failed_source_is_left_out_and_noted():
     models = {"default": ScriptedModel(), "order": ScriptedModel(model_type="rerank")}
     host = memory(models, knowledge={"one": [CATS, TIDES]})
     host.deny("models.rerank", "runtime_error")
@@ -73,7 +73,7 @@ async def test_what_fails_is_left_out_and_noted():
     assert shown(question)[-1][1] == "which ferry leaves early in the morning?"
 
 
-async def test_a_question_that_leans_on_the_one_before_is_looked_up_with_it():
+async def test_a_question_that_depends_on_the_previous_one_is_queried_with_it():
     host = memory(knowledge={"guide": [TIDES]}, history=["When does the ferry leave?", ("assistant", "At 06:30.")])
     _, outcome = await prepared(host, "and what does it cost?")
     (asked,) = called(outcome, "knowledge.retrieve")
@@ -90,7 +90,7 @@ async def test_a_question_that_leans_on_the_one_before_is_looked_up_with_it():
         ("请问在上海注册公司需要准备哪些材料，大概要多长时间才能办完？", False),
     ],
 )
-def test_what_leans_is_found_in_both_languages(question, leans):
+def test_a_dependent_question_is_recognised_in_both_languages(question, leans):
     assert build_query(question, "before").startswith("before") == leans
 
 
@@ -115,7 +115,7 @@ def test_a_document_cannot_close_its_tag_or_open_another(text, name):
     assert "</ source" not in shown_text
 
 
-def test_citations_are_mapped_back_each_once_in_their_order():
+def test_citations_are_mapped_back_once_in_their_order():
     cited = citations(
         "It leaves early [2], says 【1】, and [1, 2]; [7] is nothing, [x] neither.", [source(1), source(2)]
     )
@@ -124,7 +124,7 @@ def test_citations_are_mapped_back_each_once_in_their_order():
     assert citations("no source at all", [source(1)]) == []
 
 
-async def test_sources_are_never_more_than_their_share_of_the_budget():
+async def test_sources_stay_within_their_share_of_the_budget():
     models = {"default": ScriptedModel(context_window=2000)}
     host = memory(models, knowledge={"guide": [f"ferry {at} " + "and more words " * 200 for at in range(5)]})
     question, _ = await prepared(host, "tell me everything about every ferry there is")

@@ -1,4 +1,4 @@
-"""What a run may spend, in memory: summaries count as answers do, and leave something for the answer."""
+"""The spending of a run, in memory: summaries count like answers, and leave something for the answer."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ class Agent(LocalAgent):
 
 
 def frugal(summary_cost: float = 0.0, answer: Any = "it is 7341") -> ScriptedModel:
-    """A model that keeps what it is to remember, and answers."""
+    """A model that remembers the fact, and answers."""
 
     def reply(request: Any) -> Any:
         if "<messages>" not in request.messages[-1].content:
@@ -50,7 +50,7 @@ def last(outcome: RunOutcome) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("max_steps", "made"), [(24, 4), (4, 3), (2, 1), (1, 0)])
-async def test_summaries_are_steps_and_leave_one_for_the_answer(max_steps: int, made: int):
+async def test_summaries_count_as_steps_and_leave_one_for_the_answer(max_steps: int, made: int):
     main = frugal()
     outcome = await long_talk(main).run(Agent, "what is the code?", config={"max_steps": max_steps})
     assert (outcome.status, outcome.text) == ("completed", "it is 7341")
@@ -66,7 +66,7 @@ async def test_summaries_leave_half_of_the_cost_for_the_answer(cost: float, made
     assert summaries(main) == made
 
 
-async def test_a_summary_that_cost_everything_ends_the_run_with_a_word_and_the_next_one_goes_on_from_it():
+async def test_a_summary_that_uses_the_whole_cost_ends_the_run_and_the_next_one_continues():
     main = frugal(2.0)
     host = long_talk(main, 100)
     outcome = await host.run(Agent, "密码是多少？", config={"max_cost": 1.0})
@@ -80,7 +80,7 @@ async def test_a_summary_that_cost_everything_ends_the_run_with_a_word_and_the_n
     assert summaries(main) == 1
 
 
-async def test_a_run_that_stops_anyway_summarises_nothing_on_its_way_out():
+async def test_a_stopping_run_makes_no_summary():
     def look() -> str:
         """Much to read."""
         return "word " * 20_000

@@ -22,7 +22,7 @@ SCHEMA = {
 }
 
 
-def test_an_answer_that_fits_is_its_value():
+def test_a_fitting_answer_is_parsed():
     value = {"city": "Rome", "days": [{"high": 31.5}], "unit": "C"}
     assert check_answer(json.dumps(value), SCHEMA) == (value, "")
     assert check_answer(f"```json\n{json.dumps(value)}\n```", SCHEMA) == (value, "")
@@ -45,13 +45,13 @@ def test_an_answer_that_fits_is_its_value():
         ('"' + "x" * 300_000 + '"', "longer than"),
     ],
 )
-def test_an_answer_that_does_not_fit_is_told_why(answer, problem):
+def test_an_unfitting_answer_has_a_problem(answer, problem):
     value, said = check_answer(answer, SCHEMA)
     assert value is None
     assert problem in said
 
 
-def test_a_schema_that_goes_round_in_circles_ends():
+def test_a_circular_schema_ends():
     value, said = check_answer("1", {"$ref": "#"})
     assert value is None
     assert "nested too deeply" in said
@@ -64,13 +64,13 @@ def test_true_is_not_one():
     assert check_answer("1.0", {"type": "integer"})[1] == ""
 
 
-def test_what_is_not_looked_at_is_told():
+def test_unchecked_keywords_are_reported():
     schema = {"type": "string", "pattern": "(a+)+$", "title": "T", "anyOf": [{"format": "email"}]}
     assert unchecked_keywords(schema) == {"pattern", "format"}
     assert check_answer('"' + "a" * 40 + '!"', schema)[1] == ""
 
 
-def test_the_problem_is_in_what_a_model_is_told():
+def test_the_repair_message_contains_the_problem():
     message = repair_message("answer.days is missing")
     assert message.role == "user"
     assert "answer.days is missing" in str(message.content)
@@ -105,6 +105,6 @@ SCHEMAS = st.recursive(
 
 
 @given(SCHEMAS.filter(lambda schema: isinstance(schema, dict)), VALUES)
-def test_it_judges_as_a_whole_validator_does(schema, value):
+def test_the_checker_agrees_with_a_full_validator(schema, value):
     fits = jsonschema_rs.is_valid(schema, value)
     assert (check_answer(json.dumps(value), schema)[1] == "") == fits

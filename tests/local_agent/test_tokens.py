@@ -17,33 +17,33 @@ def test_a_count_is_within_15_percent_of_a_real_tokenizer(real, text):
 
 
 @given(st.text(max_size=400))
-def test_every_text_has_a_count_and_only_the_empty_one_has_none(text):
+def test_every_text_except_the_empty_one_has_tokens(text):
     assert (count_text(text) == 0) == (text == "")
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
-def test_two_texts_together_are_about_as_many_tokens_as_each_alone(left, right):
+def test_two_texts_together_have_about_the_sum_of_their_tokens(left, right):
     together = count_text(left + right)
     assert together <= count_text(left) + count_text(right) + 3
     assert together >= max(count_text(left), count_text(right)) - 3
 
 
 @given(st.text(max_size=500), st.integers(0, 60))
-def test_a_cut_text_is_never_longer_than_it_may_be(text, tokens):
+def test_a_truncated_text_is_never_longer_than_its_limit(text, tokens):
     cut = cut_to_tokens(text, tokens)
     assert count_text(cut) <= tokens
     if count_text(text) <= tokens:
         assert cut == text
 
 
-def test_a_message_costs_its_text_its_pictures_and_itself():
+def test_a_message_costs_its_text_its_pictures_and_an_overhead():
     plain = count_message(Message(role="user", content="hello"))
     assert plain == count_text("hello") + 4
     pictured = Message(role="user", content=(TextContent(text="hello"), ArtifactContent(artifact_id="a")))
     assert count_message(pictured) == plain + IMAGE_TOKENS
 
 
-def test_tools_are_part_of_a_question():
+def test_tools_count_as_part_of_a_question():
     tool = FunctionTool.model_validate(
         {"function": {"name": "weather", "description": "Says the weather.", "parameters": {"type": "object"}}}
     )
@@ -51,7 +51,7 @@ def test_tools_are_part_of_a_question():
     assert count(messages, [tool]) > count(messages) + 10
 
 
-def test_what_a_provider_counted_corrects_the_next_count():
+def test_a_count_of_the_provider_corrects_the_next_estimate():
     scale = Scale().observed(1000, 500)
     assert scale.ratio == 0.75
     assert scale.real(1000) == 750
@@ -60,15 +60,15 @@ def test_what_a_provider_counted_corrects_the_next_count():
 
 
 @pytest.mark.parametrize("told", [None, 0])
-def test_an_unknown_usage_teaches_nothing(told):
+def test_an_unknown_usage_changes_no_scale(told):
     assert Scale(0.8).observed(1000, told) == Scale(0.8)
 
 
 @for_each("kept", [None, "1", True, -1, {}, 0])
-def test_a_scale_that_is_none_is_as_if_none_was_kept(kept):
+def test_an_invalid_scale_is_ignored(kept):
     assert Scale.of(kept) == Scale()
 
 
 @given(st.floats(min_value=1e-6, max_value=1e6), st.integers(1, 10**7), st.integers(1, 10**7))
-def test_a_scale_stays_within_reason(kept, counted, told):
+def test_a_scale_stays_within_its_limits(kept, counted, told):
     assert 0.4 <= Scale.of(kept).observed(counted, told).ratio <= 2.5

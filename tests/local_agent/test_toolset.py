@@ -1,4 +1,4 @@
-"""What a model is offered of what a run was granted."""
+"""The tools that a model is offered of the granted ones."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def context(host: MemoryHost, **resources: Any) -> RunContext[Any]:
     return RunContext(changed, HostCaller(host, "run-1"), {})
 
 
-async def test_names_that_providers_refuse_are_made_plain_and_still_reach_their_tool():
+async def test_names_that_providers_refuse_are_replaced_and_still_reach_their_tool():
     found = await build_toolset(context(MemoryHost(tools={"mcp:files/read.it": weather})), AgentConfig())
     (function,) = found.functions
     assert function.function.name == "mcp_files_read_it"
@@ -41,20 +41,20 @@ async def test_the_order_is_always_the_same():
     assert [each.function.name for each in found.functions] == ["a", "b", "c"]
 
 
-async def test_a_model_is_offered_no_more_than_providers_take():
+async def test_a_model_is_offered_a_limited_number_of_tools():
     tools = {f"tool_{number:03}": weather for number in range(TOOLS_AT_MOST + 5)}
     found = await build_toolset(context(MemoryHost(tools=tools)), AgentConfig())
     assert len(found.functions) == TOOLS_AT_MOST
 
 
-async def test_a_tool_whose_definition_cannot_be_read_is_offered_by_what_is_known():
+async def test_a_tool_with_an_unreadable_definition_is_offered_by_its_description():
     host = MemoryHost(tools=[weather])
     host.deny("tools.detail", "runtime_error")
     (function,) = (await build_toolset(context(host), AgentConfig())).functions
     assert (function.function.name, function.function.description) == ("weather", "The weather of a city.")
 
 
-async def test_an_agent_that_is_a_tool_already_is_offered_once():
+async def test_an_agent_that_is_already_a_tool_is_offered_once():
     host = MemoryHost(tools={"agent:poet": weather}, agents={"poet": "roses", "cook": "soup"})
     found = await build_toolset(context(host), AgentConfig())
     assert {name: each.kind for name, each in found.by_name.items()} == {"agent_cook": "agent", "agent_poet": "tool"}
@@ -66,7 +66,7 @@ def test_skills_are_named_in_the_prompt():
     assert skills_text(context(MemoryHost())) == ""
 
 
-def test_what_is_told_goes_into_the_prompt_and_nowhere_else():
+def test_appended_text_is_added_to_the_prompt_only():
     messages = [Message(role="system", content="You are kind."), Message(role="user", content="hi")]
     append_to_prompt(messages, "And patient.")
     assert [message.content for message in messages] == ["You are kind.\n\nAnd patient.", "hi"]

@@ -1,4 +1,4 @@
-"""A real tokenizer to hold counts against: the one that the bundled embedding model came with."""
+"""A real tokenizer to compare counts with: the one of the bundled embedding model."""
 
 from pathlib import Path
 

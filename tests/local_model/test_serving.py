@@ -1,4 +1,4 @@
-"""A real model answers: weights, sampling and all, in a process of its own."""
+"""A real model answers: weights, sampling and all, in a separate process."""
 
 import json
 import sys
@@ -42,7 +42,7 @@ def question(**more: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 12, "temperature": 0, **more}
 
 
-def test_it_answers_with_words_that_it_sampled(base_url: str) -> None:
+def test_the_local_model_answers_with_sampled_words(base_url: str) -> None:
     status, raw = asked(base_url, "/chat/completions", question())
     assert status == 200
     answer = json.loads(raw)
@@ -51,7 +51,7 @@ def test_it_answers_with_words_that_it_sampled(base_url: str) -> None:
     assert answer["model"] == "smollm2"
 
 
-def test_it_streams_what_it_says(base_url: str) -> None:
+def test_the_local_model_streams_its_answer(base_url: str) -> None:
     status, raw = asked(base_url, "/chat/completions", question(stream=True, stream_options={"include_usage": True}))
     assert status == 200
     events = [line.removeprefix(b"data: ") for line in raw.split(b"\n\n") if line.startswith(b"data: ")]
@@ -64,7 +64,7 @@ def test_it_streams_what_it_says(base_url: str) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_host_asks_it_like_any_other_provider(base_url: str) -> None:
+async def test_the_host_calls_the_local_model_like_any_provider(base_url: str) -> None:
     backend = open_backend(
         SavedModel(model_id="local", model_type="llm", style="openai-chat", base_url=base_url, model="smollm2"),
         provider_addresses,
@@ -81,7 +81,7 @@ async def test_the_host_asks_it_like_any_other_provider(base_url: str) -> None:
     await backend.close()
 
 
-def test_it_opens_to_its_key_alone(base_url: str) -> None:
+def test_the_local_model_accepts_only_its_key(base_url: str) -> None:
     assert asked(base_url, "/chat/completions", question(), key="another")[0] == 401
 
 
@@ -95,14 +95,14 @@ def test_a_question_longer_than_its_window_is_refused(base_url: str) -> None:
     ("arguments", "told"),
     [(("--weights", "nothing.gguf"), "there is no file"), (("--context-tokens", "1"), "a number from 256")],
 )
-def test_what_cannot_be_served_is_said(arguments: tuple[str, ...], told: str) -> None:
+def test_an_invalid_start_is_reported(arguments: tuple[str, ...], told: str) -> None:
     with started(*arguments) as process:
         _, said = process.communicate(timeout=PATIENCE_S)
         assert process.returncode != 0
     assert told in said.decode()
 
 
-def test_a_file_that_is_no_model_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.gguf").write_bytes(b"not a model")
     with started("--weights", str(tmp_path / "x.gguf")) as process:
         _, said = process.communicate(timeout=PATIENCE_S)

@@ -26,7 +26,7 @@ def plugin(folder: Path, text: str) -> Path:
     return folder
 
 
-def test_the_names_of_the_manifest_are_declared_whatever_else_is_wrong_with_it(tmp_path: Path) -> None:
+def test_the_environment_of_the_manifest_is_declared_despite_other_errors(tmp_path: Path) -> None:
     text = "apiVersion: unknown\nspec:\n  env: [PARROT_KEY, TZ]\n  runners: nonsense\n"
     assert declared_worker(plugin(tmp_path, text)) == DeclaredWorker(env=("PARROT_KEY", "TZ"))
 
@@ -48,7 +48,7 @@ def test_the_names_of_the_manifest_are_declared_whatever_else_is_wrong_with_it(t
         "spec: {env: [A]}\n" + "#" * MANIFEST_BYTES,
     ],
 )
-def test_a_manifest_that_cannot_be_used_declares_nothing(tmp_path: Path, text: str) -> None:
+def test_an_unusable_manifest_declares_nothing(tmp_path: Path, text: str) -> None:
     assert declared_worker(plugin(tmp_path, text)) == NOTHING
 
 
@@ -62,7 +62,7 @@ def test_the_command_of_a_valid_manifest_is_declared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["[]", "node", "[1]", "['']", "[/bin/sh]", "[../node]", "[a/../../b]", '["a\\nb"]', '["a\\0"]']
 )
-def test_a_command_that_cannot_be_used_is_not_declared(tmp_path: Path, command: str) -> None:
+def test_an_invalid_command_is_not_declared(tmp_path: Path, command: str) -> None:
     assert declared_worker(plugin(tmp_path, f"{HEAD}spec:\n  command: {command}\n")) == NOTHING
 
 
@@ -75,7 +75,7 @@ def test_a_plugin_without_a_manifest_declares_nothing(tmp_path: Path) -> None:
     assert declared_worker(tmp_path) == NOTHING, "nobody waits for a pipe"
 
 
-def test_an_error_says_whether_there_is_a_file_at_all(tmp_path: Path) -> None:
+def test_an_error_distinguishes_a_missing_and_a_broken_file(tmp_path: Path) -> None:
     with pytest.raises(ManifestError) as missing:
         load_manifest(tmp_path)
     assert (missing.value.was_read, missing.value.place) == (False, MANIFEST_NAME)

@@ -1,4 +1,4 @@
-"""What MCP servers answer, in the words of our protocol."""
+"""Answers of MCP servers, in the shapes of our protocol."""
 
 from typing import Any
 
@@ -59,13 +59,13 @@ def test_each_kind_of_content_has_its_element(block: dict[str, Any], element: di
         {},
     ],
 )
-def test_what_cannot_be_read_is_said_and_not_passed_on(block: dict[str, Any]) -> None:
+def test_unreadable_content_is_reported_and_not_passed_on(block: dict[str, Any]) -> None:
     element = one(block)
     assert element["type"] == "text"
     assert "cannot be read" in element["text"]
 
 
-def test_structured_content_is_an_object_whatever_the_server_made_of_it() -> None:
+def test_structured_content_is_always_an_object() -> None:
     assert translate_result(7, {"content": [], "structuredContent": {"a": 1}}).structured == {"a": 1}
     assert translate_result(7, {"content": [], "structuredContent": [1, 2]}).structured == {"result": [1, 2]}
     assert translate_result(7, {"content": []}).structured is None
@@ -73,7 +73,7 @@ def test_structured_content_is_an_object_whatever_the_server_made_of_it() -> Non
     assert not translate_result(7, {"content": [], "isError": "maybe"}).is_error
 
 
-def test_what_no_runner_could_be_given_is_an_error_that_says_so() -> None:
+def test_an_answer_that_is_invalid_for_a_runner_is_an_error() -> None:
     nested: Any = {}
     for _ in range(200):
         nested = {"x": nested}

@@ -1,4 +1,4 @@
-"""What a lost connection says of the calls on it: only a call that left for the server may have been begun."""
+"""The outcome of calls on a lost connection: only a call that was sent to the server may have started."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from bollard.wire.bridge_frames import Closed, Connected, Ended, MakeCall, OpenS
 HOSTILE = Path(__file__).parents[1] / "host" / "mcp" / "programs" / "hostile.py"
 
 
-async def test_calls_that_waited_for_a_full_pipe_were_not_sent(tmp_path: Path) -> None:
+async def test_calls_that_wait_for_a_full_pipe_are_not_sent(tmp_path: Path) -> None:
     told: list[ToHost] = []
     connected = asyncio.Event()
 
@@ -60,7 +60,7 @@ async def test_calls_that_waited_for_a_full_pipe_were_not_sent(tmp_path: Path) -
     assert isinstance(told[-1], Ended)
 
 
-async def test_a_message_whose_sender_gave_up_before_the_pipe_had_room_never_leaves() -> None:
+async def test_a_message_abandoned_before_the_pipe_has_space_is_never_sent() -> None:
     loop = asyncio.get_running_loop()
     reading, writing = os.pipe()
     transport, protocol = await loop.connect_write_pipe(FlowControlMixin, os.fdopen(writing, "wb"))
@@ -77,7 +77,7 @@ async def test_a_message_whose_sender_gave_up_before_the_pipe_had_room_never_lea
 
     for method in ("begun", "waits", "waits"):
         sending = asyncio.create_task(send(method, 1 << 20))
-        await wait_all_tasks_blocked()  # the pipe is full, and nobody reads it
+        await wait_all_tasks_blocked()  # the pipe is full, and no process reads it
         sending.cancel()
         await asyncio.wait([sending])
     assert left == [True, False, False]
@@ -90,7 +90,7 @@ async def test_a_message_whose_sender_gave_up_before_the_pipe_had_room_never_lea
     transport.close()
 
 
-async def test_a_request_over_http_has_left_once_its_head_was_begun() -> None:
+async def test_an_http_request_counts_as_sent_once_its_head_is_started() -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.close()

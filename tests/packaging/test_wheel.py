@@ -35,7 +35,7 @@ def installed(repository: Path, containerfile: str, tmp_path_factory: pytest.Tem
     return made
 
 
-def test_a_host_of_the_container_starts_is_healthy_and_runs_an_own_agent(
+def test_a_host_of_the_container_starts_is_healthy_and_runs_an_agent(
     installed: Environment, containerfile: str, tmp_path: Path
 ) -> None:
     bollard, port = installed.site / "bin" / "bollard", str(free_port())

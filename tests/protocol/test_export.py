@@ -17,7 +17,7 @@ def test_there_is_one_document_for_each_shape_and_the_tables(documents) -> None:
 
 
 @for_each("name", SHAPES)
-def test_every_schema_is_valid_and_stands_alone(name, documents) -> None:
+def test_every_schema_is_valid_and_self_contained(name, documents) -> None:
     schema = documents[f"{name}.json"]
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -38,7 +38,7 @@ def test_the_same_protocol_gives_the_same_text(documents) -> None:
     assert {name: render(again[name]) for name in again} == {name: render(documents[name]) for name in documents}
 
 
-def test_the_documents_in_the_reference_are_fresh(documents, repository) -> None:
+def test_the_documents_in_the_reference_are_current(documents, repository) -> None:
     folder = repository / "docs" / "reference" / "schema"
     kept = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.iterdir()}
     assert sorted(kept) == sorted(documents), REFRESH
@@ -54,7 +54,7 @@ def test_the_index_names_every_shape_with_its_strictness(documents) -> None:
     assert {name: rows[name]["strictness"] for name in expected} == expected
 
 
-def test_the_methods_say_who_sends_them_and_whether_they_are_answered(documents) -> None:
+def test_the_methods_name_their_sender_and_their_answer(documents) -> None:
     rows = {row["name"]: row for row in documents["methods.json"]["methods"]}
     assert list(rows) == list(METHODS)
     for name, method in METHODS.items():
@@ -101,7 +101,7 @@ def test_the_limits_have_value_unit_and_meaning(documents) -> None:
         ("PAGE_ITEMS", "count"),
     ],
 )
-def test_a_limits_name_ends_with_its_unit(limit, unit) -> None:
+def test_the_name_of_a_limit_ends_with_its_unit(limit, unit) -> None:
     assert unit_of(limit) == unit
 
 
@@ -122,12 +122,12 @@ def test_the_errors_list_every_code(documents) -> None:
         ({"type": "file_base64", "file_base64": "A"}, False),
     ],
 )
-def test_the_schema_judges_content_as_the_shape_does(content, accepted, documents) -> None:
+def test_the_schema_accepts_content_like_the_shape(content, accepted, documents) -> None:
     validator = jsonschema.Draft202012Validator(documents["AgentInput.json"])
     assert validator.is_valid({"contents": [content]}) == accepted
 
 
-def test_the_schema_accepts_old_form_types_as_the_shape_does(documents) -> None:
+def test_the_schema_accepts_old_form_types_like_the_shape(documents) -> None:
     validator = jsonschema.Draft202012Validator(documents["FormItem.json"])
     item = {"name": "model", "label": {"en_US": "Model"}}
     assert validator.is_valid({**item, "type": "select-llm-model"})

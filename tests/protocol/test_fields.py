@@ -73,12 +73,12 @@ def test_a_call_has_the_parameters_of_the_protocol(action, fields) -> None:
 
 
 @pytest.mark.requirement("P06-22")
-def test_there_are_no_other_actions() -> None:
+def test_the_actions_match_the_protocol() -> None:
     assert list(ACTIONS) == list(LISTED["calls"])
 
 
 @pytest.mark.requirement("P02-06")
-def test_the_permissions_are_those_of_the_protocol() -> None:
+def test_the_permissions_match_the_protocol() -> None:
     declarable = {
         key: " ".join(get_args(get_args(info.annotation)[0]))
         for key, info in AgentRunnerPermissions.model_fields.items()
@@ -87,7 +87,7 @@ def test_the_permissions_are_those_of_the_protocol() -> None:
 
 
 @pytest.mark.requirement("P02-08")
-def test_the_form_types_are_those_of_the_protocol() -> None:
+def test_the_form_types_match_the_protocol() -> None:
     assert " ".join(get_args(FormType)) == LISTED["form_types"]
 
 
@@ -97,24 +97,24 @@ def test_a_limit_has_the_value_of_the_protocol(name, value) -> None:
 
 
 @pytest.mark.requirement("P11-62")
-def test_every_method_has_its_direction_and_is_answered_or_not() -> None:
+def test_every_method_has_its_direction_and_its_kind() -> None:
     assert [name for name, method in METHODS.items() if method.sent_by == "host"] == FROM_HOST.split()
     assert [name for name, method in METHODS.items() if method.sent_by == "worker"] == FROM_WORKER.split()
     assert {name for name, method in METHODS.items() if method.result is None} == set(NOTIFICATIONS.split())
 
 
 @for_each("name", [*LISTED["discovery"], *LISTED["results"]])
-def test_what_a_runner_sends_is_strict_but_for_telemetry_and_host_records(name) -> None:
+def test_shapes_of_a_runner_are_strict_except_telemetry_and_host_records(name) -> None:
     other = {"ToolCallCompleted": "loose", "RunEnded": "tolerant"}
     assert strictness_of(SHAPES[name]) == other.get(name, "strict")
 
 
 @for_each("name", [*LISTED["context"], *LISTED["returned"], *LISTED["conventions"]])
-def test_what_a_host_sends_and_what_travels_both_ways_is_tolerant(name) -> None:
+def test_shapes_of_the_host_and_shared_shapes_are_tolerant(name) -> None:
     assert strictness_of(SHAPES[name]) == "tolerant"
 
 
-def test_the_enumerations_are_those_of_the_protocol() -> None:
+def test_the_enumerations_match_the_protocol() -> None:
     assert " ".join(TRIGGER_SOURCES) == "platform webui api scheduler webhook system host_adapter"
     assert " ".join(EVENT_TYPES) == (
         "message.received message.edited message.recalled reaction.added group.member_joined group.member_left "
@@ -129,7 +129,7 @@ def test_the_enumerations_are_those_of_the_protocol() -> None:
 
 
 @pytest.mark.requirement("P07-05")
-def test_the_codes_are_those_of_the_protocol() -> None:
+def test_the_codes_match_the_protocol() -> None:
     assert " ".join(ERROR_CODES) == (
         "unauthorized not_found deadline_exceeded payload_too_large rate_limited invalid_argument approval_required "
         "approval_denied approval_expired capability_denied outpost_offline outcome_unknown tool_failed cancelled "

@@ -22,7 +22,7 @@ MODULES = sorted(
 )
 
 
-def test_each_name_is_listed_by_one_module_and_shown_by_the_package() -> None:
+def test_each_name_is_listed_by_one_module_and_exported_by_the_package() -> None:
     listed = [name for module in MODULES for name in getattr(importlib.import_module(module), "__all__", ())]
     assert sorted(["limits", *listed]) == front_door.__all__
 
@@ -32,7 +32,7 @@ def test_every_listed_name_exists() -> None:
 
 
 @for_each("module", MODULES)
-def test_every_public_class_of_a_module_is_in_the_front_door(module) -> None:
+def test_every_public_class_of_a_module_is_exported(module) -> None:
     loaded = importlib.import_module(module)
     public = {
         name
@@ -42,14 +42,14 @@ def test_every_public_class_of_a_module_is_in_the_front_door(module) -> None:
     assert public <= set(front_door.__all__)
 
 
-def test_the_shapes_are_those_of_the_front_door() -> None:
+def test_the_shapes_match_the_exports() -> None:
     assert set(SHAPES) < set(front_door.__all__)
     assert {"AgentRunContext", "AgentRunResult", "PluginManifest"} < set(SHAPES)
     assert not {"Shape", "Strict", "Tolerant"} & set(SHAPES)
 
 
 @for_each("name", SHAPES)
-def test_every_shape_says_what_it_is(name) -> None:
+def test_every_shape_has_a_docstring(name) -> None:
     own = vars(SHAPES[name]).get("__doc__")
     assert own
     assert own != Shape.__doc__
@@ -57,7 +57,7 @@ def test_every_shape_says_what_it_is(name) -> None:
 
 
 @for_each("name", SHAPES)
-def test_every_shape_a_field_refers_to_is_public(name) -> None:
+def test_every_referenced_shape_is_public(name) -> None:
     referred = {inner.__name__ for info in SHAPES[name].model_fields.values() for inner in models_in(info.annotation)}
     assert referred <= set(SHAPES)
 
@@ -75,15 +75,15 @@ def test_every_limit_has_its_meaning_beside_it() -> None:
 
 
 @for_each("module", [*MODULES, "bollard.protocol", "bollard.protocol.export"])
-def test_every_module_says_its_job(module) -> None:
+def test_every_module_has_a_docstring(module) -> None:
     assert importlib.import_module(module).__doc__
 
 
-def test_a_command_that_only_asks_a_host_loads_no_shape() -> None:
+def test_a_client_command_loads_no_shape() -> None:
     code = "import sys, bollard.cli.client.documents; assert 'bollard.protocol.front_door' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_name_that_is_not_there_is_refused_like_any_other_modules() -> None:
+def test_an_unknown_name_is_refused_like_in_any_module() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = front_door.nonsense

@@ -1,4 +1,4 @@
-"""Every shape reads and writes its golden examples: what makes an incompatible change fail."""
+"""Every shape reads and writes its golden examples: an incompatible change fails here."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_the_minimal_example_is_written_with_its_defaults(name, goldens) -> None
 
 
 @every_shape
-def test_the_minimal_example_holds_nothing_that_may_be_left_out(name, goldens, documents) -> None:
+def test_the_minimal_example_has_no_optional_field(name, goldens, documents) -> None:
     golden = goldens[name]
     schema = documents[f"{name}.json"]
     assert set(golden.minimal) - MADE_OPTIONAL.get(name, set()) == set(schema.get("required", []))
@@ -60,7 +60,7 @@ def test_the_minimal_example_holds_nothing_that_may_be_left_out(name, goldens, d
 
 @pytest.mark.requirement("P01-01", "P01-02", "P01-04", "P06-02")
 @every_shape
-def test_an_unknown_field_is_refused_ignored_or_kept_as_the_shape_says(name, goldens) -> None:
+def test_an_unknown_field_is_refused_ignored_or_kept_by_strictness(name, goldens) -> None:
     golden = goldens[name]
     shape = SHAPES[name]
     newer = {**golden.full, UNKNOWN: "新"}
@@ -90,7 +90,7 @@ def test_a_missing_required_field_is_refused_by_its_name(name, goldens) -> None:
 
 @pytest.mark.requirement("P01-08")
 @every_shape
-def test_a_null_for_an_optional_field_reads_like_its_absence(name, goldens) -> None:
+def test_a_null_for_an_optional_field_equals_its_absence(name, goldens) -> None:
     golden = goldens[name]
     shape = SHAPES[name]
     optional = [field for field, info in shape.model_fields.items() if not info.is_required() and info.default is None]
@@ -109,13 +109,13 @@ def test_the_json_schema_accepts_the_examples(name, goldens, documents) -> None:
 
 
 @every_shape
-def test_the_json_schema_refuses_unknown_fields_of_strict_shapes_alone(name, goldens, documents) -> None:
+def test_the_json_schema_refuses_unknown_fields_of_strict_shapes_only(name, goldens, documents) -> None:
     golden = goldens[name]
     validator = jsonschema.Draft202012Validator(documents[f"{name}.json"])
     assert validator.is_valid({**golden.full, UNKNOWN: 1}) == (strictness_of(SHAPES[name]) != "strict")
 
 
-def test_a_field_missing_deep_inside_is_named_by_its_whole_path(goldens) -> None:
+def test_a_missing_nested_field_is_named_by_its_whole_path(goldens) -> None:
     request = json.loads(json.dumps(goldens["AgentRunRequest"].full))
     del request["context"]["event"]["event_id"]
     del request["context"]["resources"]["tools"][0]["risk"]

@@ -1,4 +1,4 @@
-"""The wheel with pydantic and nothing else: the protocol stands on that alone."""
+"""The wheel with pydantic and nothing else: the protocol needs no more."""
 
 import json
 from importlib.metadata import version
@@ -42,7 +42,7 @@ def test_the_protocol_is_imported_from_the_wheel(probe, installation) -> None:
     assert str(probe["from"]).startswith(str(installation.site))
 
 
-def test_nothing_but_pydantic_is_there_or_needed(probe) -> None:
+def test_only_pydantic_is_installed_and_needed(probe) -> None:
     assert probe["importable"] == []
     assert probe["loaded"] == []
 
@@ -61,7 +61,7 @@ def package(installation: Environment) -> Path:
     return Path(found.strip())
 
 
-def test_the_wheel_says_that_it_is_typed(package) -> None:
+def test_the_wheel_is_marked_as_typed(package) -> None:
     assert (package / "py.typed").exists()
 
 

@@ -88,17 +88,17 @@ def refused(shape, wire) -> list[str]:
         (ToolDefinition, "name"),
     ],
 )
-def test_a_name_that_could_be_taken_for_another_is_refused(shape, field, name, goldens) -> None:
+def test_a_confusable_name_is_refused(shape, field, name, goldens) -> None:
     assert field in refused(shape, {**goldens[shape.__name__].minimal, field: name})
 
 
 @for_each("name", ["a", "0", "help-desk", "help.desk_2", "a" * limits.NAME_CHARACTERS])
-def test_plain_names_are_taken(name, goldens) -> None:
+def test_plain_names_are_accepted(name, goldens) -> None:
     assert PluginTool.from_wire({**goldens["PluginTool"].minimal, "name": name}).name == name
 
 
 @pytest.mark.requirement("P02-02")
-def test_the_id_of_a_runner_is_computed_and_never_believed() -> None:
+def test_the_id_of_a_runner_is_computed_and_never_trusted() -> None:
     assert runner_id("acme", "helpdesk", "default") == "plugin:acme/helpdesk/default"
     assert AgentRunnerDiscovery.from_wire(DISCOVERY).manifest.id == "plugin:acme/helpdesk/default"
     for stolen in ("plugin:bollard/official/default", "plugin:acme/helpdesk/other", "default", ""):
@@ -123,7 +123,7 @@ def test_a_label_is_text_by_locale() -> None:
     assert refused(AgentRunnerManifest, {**MANIFEST, "label": {"en_US": 1}}) == ["label.en_US"]
 
 
-def test_labels_and_descriptions_have_an_end(goldens) -> None:
+def test_labels_and_descriptions_have_a_limit(goldens) -> None:
     longest = "长" * limits.TEXT_CHARACTERS
     for field in ("label", "description"):
         assert AgentRunnerManifest.from_wire({**MANIFEST, field: {"en_US": longest}})
@@ -138,14 +138,14 @@ def test_two_fields_of_a_form_cannot_share_a_name() -> None:
         AgentRunnerManifest.from_wire({**MANIFEST, "config_schema": [ITEM, {**ITEM, "name": "other"}, ITEM]})
 
 
-def test_a_form_has_an_end() -> None:
+def test_a_form_has_a_limit() -> None:
     items = [{**ITEM, "name": f"item_{number}"} for number in range(limits.FORM_ITEMS + 1)]
     assert AgentRunnerManifest.from_wire({**MANIFEST, "config_schema": items[:-1]})
     assert refused(AgentRunnerManifest, {**MANIFEST, "config_schema": items}) == ["config_schema"]
 
 
 @for_each("kind", typing.get_args(FormType))
-def test_every_form_type_is_written_as_it_is_read(kind) -> None:
+def test_every_form_type_reads_back_the_same(kind) -> None:
     assert FormItem.from_wire({**ITEM, "type": kind}).to_wire()["type"] == kind
 
 
@@ -172,7 +172,7 @@ def test_a_permission_is_one_of_its_listed_values(key) -> None:
     assert refused(AgentRunnerPermissions, {key: None}) == [key]
 
 
-def test_a_permission_nobody_knows_is_refused() -> None:
+def test_an_unknown_permission_is_refused() -> None:
     assert refused(AgentRunnerPermissions, {"state": ["get"]}) == ["state"]
 
 
@@ -188,7 +188,7 @@ def test_a_manifest_of_another_kind_is_refused(field, value, goldens) -> None:
     assert refused(PluginManifest, {**goldens["PluginManifest"].minimal, field: value}) == [field]
 
 
-def test_a_tool_that_says_nothing_of_its_flow_is_assumed_to_do_everything(goldens) -> None:
+def test_a_tool_without_a_declared_flow_has_all_three_bits(goldens) -> None:
     tool = PluginTool.from_wire({**goldens["PluginTool"].minimal, "flow": {}})
     assert tool.flow is not None
     assert all(tool.flow.to_wire().values())

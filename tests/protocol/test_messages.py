@@ -31,7 +31,7 @@ def test_content_is_text_or_a_list_of_elements() -> None:
 
 @pytest.mark.requirement("P04-05")
 @pytest.mark.parametrize("holder", [AgentInput, ToolResult])
-def test_an_element_of_an_unknown_type_survives_beside_the_known_ones(holder) -> None:
+def test_an_element_of_an_unknown_type_is_kept_beside_the_known_ones(holder) -> None:
     field = "contents" if holder is AgentInput else "content"
     elements = [{"type": "hologram", "voxels": "…"}, {"type": "artifact", "artifact_id": "art_1", "shiny": True}]
     read = getattr(holder.from_wire({"call_id": "c", field: elements}), field)
@@ -51,14 +51,14 @@ def test_an_element_of_an_unknown_type_survives_beside_the_known_ones(holder) ->
         ({"type": 1}, "type"),
     ],
 )
-def test_an_element_of_a_known_type_needs_what_its_type_needs(element, path) -> None:
+def test_an_element_of_a_known_type_needs_its_fields(element, path) -> None:
     with pytest.raises(ValidationError) as refusal:
         AgentInput.from_wire({"contents": [element]})
     assert [error["loc"][-1] for error in refusal.value.errors()] == [path]
     assert refusal.value.errors()[0]["loc"][:2] == ("contents", 0)
 
 
-def test_a_known_type_cannot_pass_for_an_unknown_one() -> None:
+def test_a_known_type_cannot_be_read_as_an_unknown_one() -> None:
     with pytest.raises(ValidationError, match="known type"):
         OtherContent(type="text")
 
@@ -95,7 +95,7 @@ def test_unknown_usage_is_absent_and_never_zero() -> None:
 
 
 @pytest.mark.requirement("P04-02")
-def test_a_run_starts_from_an_event_and_from_nothing_less(goldens) -> None:
+def test_a_run_context_needs_an_event_only(goldens) -> None:
     context = goldens["AgentRunContext"].minimal
     read = AgentRunContext.from_wire(context)
     assert (read.input.text, read.conversation, read.actor, read.subject) == (None, None, None, None)
@@ -118,7 +118,7 @@ def test_enumerations_from_the_host_are_open(goldens) -> None:
     assert read.context.inline_policy.mode == "everything"
 
 
-def test_nothing_is_granted_to_a_run_whose_context_names_nothing(goldens) -> None:
+def test_an_empty_context_grants_nothing(goldens) -> None:
     read = AgentRunContext.from_wire(goldens["AgentRunContext"].minimal)
     assert not any(read.context.available_apis.to_wire().values())
     assert not any(read.resources.storage.to_wire().values())

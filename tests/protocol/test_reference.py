@@ -45,7 +45,7 @@ def test_every_code_has_its_heading_meaning_and_advice(heading, codes, meanings,
         assert "**Do:**" in text, code
 
 
-def test_every_failure_says_the_status_it_leads_to(reference) -> None:
+def test_every_failure_names_its_status(reference) -> None:
     chapter = sections((reference / "errors.md").read_text(encoding="utf-8"), 2)["Run failure codes"]
     for code, text in sections(chapter, 3).items():
         assert f"Status `{status_of(code)}`." in text, code
@@ -92,7 +92,7 @@ def test_every_method_has_its_heading_sender_and_shapes(reference) -> None:
 
 
 @for_each("page", PAGES)
-def test_every_link_leads_somewhere(page, reference) -> None:
+def test_every_link_has_a_target(page, reference) -> None:
     text = (reference / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)]+)\)", text):
         path, _, anchor = target.partition("#")
@@ -104,7 +104,7 @@ def test_every_link_leads_somewhere(page, reference) -> None:
 
 
 @for_each("page", PAGES)
-def test_a_link_to_a_schema_says_which_shape_it_is(page, reference) -> None:
+def test_a_link_to_a_schema_names_its_shape(page, reference) -> None:
     text = (reference / page).read_text(encoding="utf-8")
     for label, name in re.findall(r"\[([^\]]+)\]\(schema/([A-Z]\w+)\.json\)", text):
         assert name in SHAPES
@@ -112,6 +112,6 @@ def test_a_link_to_a_schema_says_which_shape_it_is(page, reference) -> None:
 
 
 @for_each("page", PAGES)
-def test_a_limit_that_is_mentioned_exists(page, reference) -> None:
+def test_every_mentioned_limit_exists(page, reference) -> None:
     text = (reference / page).read_text(encoding="utf-8")
     assert set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", text)) - {"BOLLARD_CHANNEL_FD"} <= set(LIMITS)

@@ -39,7 +39,7 @@ def test_every_result_type_has_a_payload_and_no_host_record_is_one() -> None:
 
 
 @pytest.mark.requirement("P05-07")
-def test_payloads_are_strict_but_for_telemetry() -> None:
+def test_payloads_are_strict_except_telemetry() -> None:
     loose = {name for name, shape in RESULT_PAYLOADS.items() if strictness_of(shape) == "loose"}
     assert loose == LOOSE_TYPES
     assert {strictness_of(shape) for name, shape in RESULT_PAYLOADS.items() if name not in loose} == {"strict"}
@@ -64,12 +64,12 @@ def test_a_delta_holds_a_chunk_and_a_completed_message_a_message() -> None:
 
 
 @for_each("code", FAILURE_CODES)
-def test_a_run_fails_with_any_failure_code(code) -> None:
+def test_a_run_may_fail_with_any_failure_code(code) -> None:
     assert RunFailed.from_wire({"code": code, "error": "x"}).retryable is False
 
 
 @for_each("code", ["", "failed", "runner.Error", "not_found", "runner.error ", None, 500])
-def test_a_run_fails_with_a_failure_code_alone(code) -> None:
+def test_a_run_fails_only_with_a_failure_code(code) -> None:
     with pytest.raises(ValidationError, match="code"):
         RunFailed.from_wire({"code": code, "error": "x"})
 

@@ -1,4 +1,4 @@
-"""Whatever a shape accepts it writes so that it reads the same again: one strategy, derived from the annotations."""
+"""Every accepted value is written so that it reads the same again: one strategy, derived from the annotations."""
 
 import json
 from functools import cache
@@ -29,7 +29,7 @@ LOCALES = st.dictionaries(st.sampled_from(["en_US", "zh_Hans", "ja_JP"]), TEXT, 
 
 
 class Bounds:
-    """What the metadata of an annotation says about its values."""
+    """The limits in the metadata of an annotation."""
 
     def __init__(self, metadata: tuple[Any, ...]) -> None:
         self.pattern: str | None = None
@@ -169,7 +169,7 @@ def wires(shape: type[Shape]) -> Wire:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 @given(data=st.data())
-def test_what_is_written_reads_the_same(name: str, data: st.DataObject) -> None:
+def test_a_written_shape_reads_back_the_same(name: str, data: st.DataObject) -> None:
     shape = SHAPES[name]
     value = shape.from_wire(data.draw(wires(shape)))
     wire = value.to_wire()

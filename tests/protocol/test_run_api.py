@@ -55,7 +55,7 @@ def test_a_list_holds_at_least_one_and_at_most_its_cap(name, field, most, golden
 
 
 @pytest.mark.parametrize(("name", "expected"), DEFAULTS)
-def test_what_a_call_leaves_out_has_the_documented_default(name, expected, golden) -> None:
+def test_an_omitted_parameter_has_the_documented_default(name, expected, golden) -> None:
     written = SHAPES[name].from_wire(golden.minimal).to_wire()
     assert {field: written[field] for field in expected} == expected
 
@@ -86,7 +86,7 @@ def test_a_choice_is_one_of_its_values(name, field, unknown, golden) -> None:
     assert refused(name, {**golden.full, field: unknown}) == [field]
 
 
-def test_a_model_is_asked_with_at_least_one_message(goldens) -> None:
+def test_a_model_call_needs_at_least_one_message(goldens) -> None:
     assert refused("ModelsInvoke", {**goldens["ModelsInvoke"].minimal, "messages": []}) == ["messages"]
 
 
@@ -115,7 +115,7 @@ def test_only_state_steering_and_the_host_itself_need_no_permission() -> None:
     assert free == {"state", "steering", "host"}
 
 
-def test_what_a_worker_sends_is_strict_and_what_a_host_sends_is_tolerant() -> None:
+def test_shapes_of_a_worker_are_strict_and_shapes_of_a_host_are_tolerant() -> None:
     for method in METHODS.values():
         from_host = method.sent_by == "host"
         assert strictness_of(method.params) == ("tolerant" if from_host else "strict"), method.name
@@ -124,19 +124,19 @@ def test_what_a_worker_sends_is_strict_and_what_a_host_sends_is_tolerant() -> No
 
 
 @pytest.mark.parametrize(("field", "least"), [("frame_bytes", 1024), ("window_results", 1), ("window_bytes", 1024)])
-def test_a_channel_limit_leaves_room_to_work(field, least) -> None:
+def test_a_connection_limit_has_a_minimum(field, least) -> None:
     assert ChannelLimits.from_wire({field: least})
     with pytest.raises(ValidationError, match=field):
         ChannelLimits.from_wire({field: least - 1})
 
 
 @pytest.mark.parametrize("stream_id", ["", "s" * 129])
-def test_a_stream_id_has_bounds(stream_id) -> None:
+def test_a_stream_id_has_limits(stream_id) -> None:
     with pytest.raises(ValidationError, match="stream_id"):
         ApiStream.from_wire({"run_id": "r", "stream_id": stream_id, "action": "models.stream"})
 
 
-def test_a_log_record_has_a_known_level_and_an_end() -> None:
+def test_a_log_record_has_a_known_level_and_a_limit() -> None:
     record = {"level": "info", "message": "长" * limits.LOG_MESSAGE_CHARACTERS}
     assert LogRecord.from_wire(record)
     for field, value in (("level", "shout"), ("message", record["message"] + "!")):

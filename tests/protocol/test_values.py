@@ -74,7 +74,7 @@ def test_only_a_list_is_a_list(not_a_list) -> None:
 
 
 @for_each("document", ["{}", 1, None, [], True])
-def test_a_shape_is_read_from_an_object_alone(document) -> None:
+def test_a_shape_is_read_from_an_object_only(document) -> None:
     with pytest.raises(ValidationError):
         AgentRunnerCapabilities.from_wire(document)
 
@@ -87,7 +87,7 @@ def test_no_number_is_infinite_or_undefined(number) -> None:
 
 @for_each("number", NOT_FINITE)
 @for_each("around", [lambda n: n, lambda n: [n], lambda n: {"a": n}, lambda n: {"a": [1, {"b": n}]}])
-def test_no_json_value_holds_such_a_number_however_deep(number, around) -> None:
+def test_no_nested_json_value_is_infinite_or_undefined(number, around) -> None:
     value = around(number)
     assert refused(StateUpdated, {"scope": "actor", "key": "k", "value": value}) == {"value"}
     assert refused(AgentEventContext, {"event_id": "e", "event_type": "t", "source": "s", "data": {"x": value}})
@@ -125,12 +125,12 @@ def test_bytes_are_whole_standard_base64(content) -> None:
 
 
 @for_each("content", ["", "QQ==", "QUI=", "QUJD", "+/+/"])
-def test_every_length_of_bytes_has_its_base64(content) -> None:
+def test_bytes_of_every_length_have_their_base64(content) -> None:
     assert StorageSet.from_wire({"area": "plugin", "key": "k", "content_base64": content}).content_base64 == content
 
 
 @pytest.mark.requirement("P01-08")
-def test_an_absent_field_is_left_out_and_a_null_value_stays() -> None:
+def test_an_absent_field_is_omitted_and_a_null_value_stays() -> None:
     assert "timestamp" not in AgentTrigger(type="t", source="api").to_wire()
     assert "timestamp" not in AgentTrigger.from_wire({"type": "t", "source": "api", "timestamp": None}).to_wire()
     assert StateUpdated(scope="actor", key="k", value=None).to_wire()["value"] is None
@@ -159,7 +159,7 @@ def test_a_call_id_keeps_its_type() -> None:
         (Message(role="user", content="hi"), "content"),
     ],
 )
-def test_a_value_cannot_be_changed(value, field) -> None:
+def test_a_value_is_immutable(value, field) -> None:
     with pytest.raises(ValidationError, match="frozen"):
         setattr(value, field, "other")
 

@@ -47,7 +47,7 @@ def context(run_id: str, config: JsonObject, text: str | None) -> JsonObject:
 
 
 class Played:
-    """One run and all that came of it, in order."""
+    """One run and all its results, in order."""
 
     def __init__(self, driver: "Driver", run_id: str, *, credited: bool, api: Mapping[str, Answerer]) -> None:
         self.run_id = run_id
@@ -264,7 +264,7 @@ class Driver:
 
     @property
     def problems(self) -> list[tuple[str, str]]:
-        """Rule and place of the plugin's problems, as the host was told."""
+        """Rule and place of the plugin's problems, as reported to the host."""
         return [
             (str(record.fields["rule"]), record.message.partition(":")[0])
             for record in self.logs
@@ -277,7 +277,7 @@ Start = Callable[..., Awaitable[Driver]]
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """What a worker of these tests may see: the allow-list, with a locale that Python leaves alone."""
+    """The environment of a worker of these tests: the allow-list, with a locale that Python leaves alone."""
     return {**worker_environment(os.environ), "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
 
 
@@ -313,7 +313,7 @@ def make_context() -> Callable[[str, JsonObject, str | None], JsonObject]:
 
 @pytest.fixture
 async def launch(environment: dict[str, str]) -> AsyncIterator[Start]:
-    """Starts worker processes; whatever is left of them at the end is killed."""
+    """Starts worker processes; the rest of them is killed at the end."""
     started: list[Driver] = []
 
     async def launch(
@@ -367,5 +367,5 @@ def say() -> Callable[[JsonValue], Answerer]:
 
 @pytest.fixture
 def make_driver() -> Callable[[], Driver]:
-    """A host's end without a process of its own, for a worker that dials."""
+    """A host's end without a process, for a worker that dials."""
     return Driver

@@ -1,4 +1,4 @@
-"""The run API from a real worker: answers, errors, parallel calls, streams, and calls that nobody waits for."""
+"""The run API from a real worker: answers, errors, parallel calls, streams, and abandoned calls."""
 
 import asyncio
 from typing import Any
@@ -124,7 +124,7 @@ async def test_an_answer_or_an_error_with_its_fields_reaches_the_runner(start: A
 
 
 @pytest.mark.requirement("P06-04")
-async def test_parallel_calls_each_get_their_own_answer_in_whatever_order(start: Any) -> None:
+async def test_parallel_calls_each_get_their_own_answer_in_any_order(start: Any) -> None:
     driver = await start(CALLS)
     held: list[Any] = []
     run = driver.play("parallel", api={"state.get": held.append})
@@ -142,7 +142,7 @@ async def test_parallel_calls_each_get_their_own_answer_in_whatever_order(start:
     assert driver.strikes == []
 
 
-async def test_parameters_that_no_frame_may_carry_are_refused_before_they_are_sent(start: Any) -> None:
+async def test_invalid_parameters_are_refused_before_they_are_sent(start: Any) -> None:
     driver = await start(CALLS)
     refused = {
         "payload_too_large": {"size": limits.CALL_BYTES},
@@ -164,7 +164,7 @@ async def test_parameters_that_no_frame_may_carry_are_refused_before_they_are_se
 
 
 @pytest.mark.requirement("P11-26")
-async def test_a_call_that_nobody_waits_for_is_given_up_and_its_late_answer_is_dropped(start: Any) -> None:
+async def test_an_abandoned_call_is_cancelled_and_its_late_answer_is_dropped(start: Any) -> None:
     driver = await start(CALLS)
     held: list[Any] = []
     run = driver.play("gives_up", api={"host.info": held.append, "state.get": held.append})
@@ -182,7 +182,7 @@ async def test_a_call_that_nobody_waits_for_is_given_up_and_its_late_answer_is_d
     assert driver.strikes == []
 
 
-async def test_calls_of_an_ended_run_are_refused_without_asking_the_host(start: Any, say: Any) -> None:
+async def test_calls_of_an_ended_run_are_refused_without_a_request(start: Any, say: Any) -> None:
     driver = await start(CALLS)
     first = await driver.finished("call", api={"host.info": say(INFO)})
     after = await driver.finished("after")
@@ -190,7 +190,7 @@ async def test_calls_of_an_ended_run_are_refused_without_asking_the_host(start: 
     assert (len(first.calls), after.calls, driver.strikes) == (1, [], [])
 
 
-async def test_a_call_under_way_is_told_that_it_is_cancelled_when_the_channel_goes(start: Any) -> None:
+async def test_a_call_in_flight_is_cancelled_when_the_connection_is_lost(start: Any) -> None:
     driver = await start(CALLS)
     run = driver.play("waits")
     await driver.until(lambda: len(run.calls) == 1)
@@ -200,7 +200,7 @@ async def test_a_call_under_way_is_told_that_it_is_cancelled_when_the_channel_go
 
 
 @pytest.mark.requirement("P06-06", "P11-29", "P11-30", "P11-64")
-async def test_a_stream_is_longer_than_its_window_and_ends_with_its_answer_or_its_error(start: Any) -> None:
+async def test_a_stream_may_exceed_its_window_and_ends_with_its_answer_or_its_error(start: Any) -> None:
     driver = await start(CALLS)
 
     async def many(call: Any) -> Any:
@@ -220,7 +220,7 @@ async def test_a_stream_is_longer_than_its_window_and_ends_with_its_answer_or_it
 
 
 @pytest.mark.requirement("P11-27", "P11-28")
-async def test_a_stream_that_is_left_is_given_up_at_once_and_a_slow_reader_slows_the_host(start: Any) -> None:
+async def test_an_abandoned_stream_is_cancelled_at_once_and_a_slow_reader_slows_the_host(start: Any) -> None:
     driver = await start(CALLS)
     sent: list[int] = []
 

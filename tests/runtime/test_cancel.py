@@ -94,7 +94,7 @@ class SlowStart:
 
 
 @pytest.mark.requirement("P08-01", "P08-08")
-async def test_every_reason_is_echoed_after_clean_up_and_a_second_cancel_changes_nothing(start: Any) -> None:
+async def test_every_reason_is_returned_after_the_clean_up_and_a_second_cancel_changes_nothing(start: Any) -> None:
     driver = await start(RUNNERS)
     runs = {reason: driver.play("waits") for reason in (*FAILURE_CODES, "a.newer.reason")}
     for reason, run in runs.items():
@@ -111,7 +111,7 @@ async def test_every_reason_is_echoed_after_clean_up_and_a_second_cancel_changes
 
 
 @pytest.mark.requirement("P08-02", "P08-03", "P08-16")
-async def test_last_results_arrive_with_interrupt_and_are_swallowed_without(start: Any) -> None:
+async def test_last_results_are_sent_with_interrupt_and_swallowed_without(start: Any) -> None:
     driver = await start(RUNNERS)
 
     async def cancelled(name: str, config: dict[str, Any]) -> Any:
@@ -137,7 +137,7 @@ async def test_last_results_arrive_with_interrupt_and_are_swallowed_without(star
 
 
 @pytest.mark.requirement("P08-09", "P08-06", "P08-07")
-async def test_a_run_is_cancelled_while_it_waits_for_credit_or_for_an_answer_or_before_it_begins(start: Any) -> None:
+async def test_a_run_is_cancelled_while_it_waits_for_credit_an_answer_or_its_start(start: Any) -> None:
     driver = await start(RUNNERS)
     other = driver.play("waits")
     waiting = driver.play("floods", credited=False)
@@ -162,7 +162,7 @@ async def test_a_run_is_cancelled_while_it_waits_for_credit_or_for_an_answer_or_
     assert driver.strikes == []
 
 
-async def test_a_start_that_is_cancelled_with_its_run_is_tried_again(start: Any, tmp_path: Any) -> None:
+async def test_a_start_cancelled_with_its_run_is_retried(start: Any, tmp_path: Any) -> None:
     driver = await start(RUNNERS)
     first, second = driver.play("slow-start"), driver.play("slow-start")
     await driver.written_line("starting")

@@ -1,4 +1,4 @@
-"""A real worker stops at its window, goes on with credit, and holds nothing back in memory."""
+"""A real worker stops at its window, continues with credit, and holds nothing back in memory."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SMALL = 10
 
 
 @pytest.mark.requirement("P11-11", "P11-13", "P11-15", "P11-08")
-async def test_a_runner_stops_at_256_results_and_each_credit_frees_as_many(start: Any) -> None:
+async def test_a_runner_stops_at_256_results_and_credit_frees_the_same_number(start: Any) -> None:
     driver = await start(FLOOD)
     run = driver.play(config={"count": 1000, "size": SMALL}, credited=False)
     await run.until(limits.WINDOW_RESULTS)
@@ -68,7 +68,7 @@ async def test_a_full_window_does_not_delay_the_terminal_result(start: Any) -> N
 
 
 @pytest.mark.requirement("P11-46")
-async def test_runs_that_wait_for_credit_do_not_make_the_worker_grow(start: Any) -> None:
+async def test_runs_that_wait_for_credit_use_no_more_memory(start: Any) -> None:
     driver = await start(FLOOD)
     await driver.finished(config={"count": 300, "size": 12_000})
     process = psutil.Process(driver.process.pid)
@@ -78,7 +78,7 @@ async def test_runs_that_wait_for_credit_do_not_make_the_worker_grow(start: Any)
         await run.until(limits.WINDOW_RESULTS)
     for _ in range(5):
         await driver.host.ping()
-    # The sockets took what was allowed; a worker that queued instead would hold 24 GB.
+    # The sockets took the allowed bytes; a worker that queued instead would hold 24 GB.
     assert process.memory_info().rss - before < 32 * 1024 * 1024
     assert {len(run.results) for run in runs} == {limits.WINDOW_RESULTS}
     assert driver.strikes == []

@@ -119,7 +119,7 @@ async def begun(driver: Any, *names: str) -> list[Any]:
 
 
 @pytest.mark.requirement("P08-10", "P11-40")
-async def test_a_closed_channel_cancels_the_runs_and_ends_the_process(start: Any) -> None:
+async def test_a_closed_connection_cancels_the_runs_and_ends_the_process(start: Any) -> None:
     driver = await start(RUNNERS)
     await begun(driver, "waits", "waits")
     call = asyncio.create_task(driver.call_tool("waits_too", {}))
@@ -133,7 +133,7 @@ async def test_a_closed_channel_cancels_the_runs_and_ends_the_process(start: Any
 
 @pytest.mark.requirement("P08-10", "P11-10")
 @pytest.mark.smoke
-async def test_nothing_that_plugin_code_does_keeps_the_process_after_the_grace(start: Any) -> None:
+async def test_plugin_code_cannot_keep_the_process_after_the_grace(start: Any) -> None:
     async def ended(*names: str) -> None:
         driver = await start(RUNNERS)
         await begun(driver, *names)
@@ -200,7 +200,7 @@ async def test_shutdown_lets_runs_finish_within_the_grace_and_cancels_the_rest(s
     assert other.strikes == []
 
 
-async def test_a_worker_that_exits_on_its_own_is_seen_at_once_and_a_thread_that_exits_is_not_one(start: Any) -> None:
+async def test_an_exiting_worker_is_noticed_at_once_and_an_exiting_thread_ends_nothing(start: Any) -> None:
     driver = await start(RUNNERS)
     assert (await driver.finished("exits")).text == "begun"
     run = driver.play("exits", {"now": True})
@@ -208,7 +208,7 @@ async def test_a_worker_that_exits_on_its_own_is_seen_at_once_and_a_thread_that_
     assert await driver.exit_code() == 5
 
 
-async def test_children_get_no_channel_and_die_with_the_group(start: Any) -> None:
+async def test_children_inherit_no_connection_and_die_with_the_group(start: Any) -> None:
     driver = await start(RUNNERS)
     pid = int((await driver.finished("children")).text)
     assert not _sockets(pid)
@@ -221,7 +221,7 @@ async def test_children_get_no_channel_and_die_with_the_group(start: Any) -> Non
         os.close(child)
 
 
-async def test_a_forked_child_has_no_channel_prints_on_the_pipe_and_keeps_its_signals_to_itself(start: Any) -> None:
+async def test_a_forked_child_has_no_connection_and_keeps_its_signals(start: Any) -> None:
     driver = await start(RUNNERS)
     held: list[Any] = []
     run = driver.play("forks", api={"state.get": held.append})

@@ -1,4 +1,4 @@
-"""Loading plugins into a real worker: what it offers, and what it says about the rest."""
+"""Loading plugins into a real worker: its offer, and its report about the rest."""
 
 import py_compile
 import subprocess
@@ -37,7 +37,7 @@ async def listed(driver: Any) -> list[str]:
 
 @pytest.mark.smoke
 @pytest.mark.requirement("P02-01", "P02-03", "P02-14")
-async def test_a_folder_and_a_single_file_introduce_themselves(start: Any, tmp_path: Path) -> None:
+async def test_a_folder_and_a_single_file_describe_themselves(start: Any, tmp_path: Path) -> None:
     folder = await start({"manifest.yaml": manifest(entry("default", "main:run")), "main.py": GOOD}, "somewhere")
     assert folder.host.peer.plugin.to_wire() == {
         "author": "acme",
@@ -80,7 +80,7 @@ BAD_MODULES = {
 
 
 @pytest.mark.requirement("P02-12")
-async def test_one_bad_runner_hides_no_other_and_each_is_named(start: Any) -> None:
+async def test_one_invalid_runner_hides_no_other_and_each_is_named(start: Any) -> None:
     bad = [
         ("broken", "broken:run", "PL11"),
         ("syntax", "syntax:run", "PL11"),
@@ -129,7 +129,7 @@ async def test_one_bad_runner_hides_no_other_and_each_is_named(start: Any) -> No
     assert driver.strikes == []
 
 
-async def test_modules_named_like_pythons_own_break_nothing(start: Any) -> None:
+async def test_modules_named_like_standard_modules_break_nothing(start: Any) -> None:
     names = ("types", "logging", "json", "asyncio", "socket", "traceback", "concurrent", "queue", "signal", "re")
     driver = await start(
         {
@@ -146,7 +146,7 @@ async def test_modules_named_like_pythons_own_break_nothing(start: Any) -> None:
     assert (driver.problems, driver.strikes) == ([], [])
 
 
-async def test_what_the_channel_cannot_carry_is_left_out_and_the_rest_is_listed(start: Any) -> None:
+async def test_entries_too_large_for_a_frame_are_left_out_and_the_rest_is_listed(start: Any) -> None:
     deep = "[" * 80 + "]" * 80
     form = "config_schema: [{name: a, type: json, label: {en_US: A}, default: %s}]"
     entries = [
@@ -169,7 +169,7 @@ async def test_what_the_channel_cannot_carry_is_left_out_and_the_rest_is_listed(
 
 
 @pytest.mark.requirement("P02-07")
-async def test_the_manifest_stands_over_the_decorator_and_a_difference_is_said(start: Any) -> None:
+async def test_the_manifest_overrides_the_decorator_and_a_difference_is_reported(start: Any) -> None:
     main = (
         IMPORTS
         + "from pydantic import BaseModel\n"
@@ -220,7 +220,7 @@ async def test_a_default_selects_tools_of_the_plugin_by_their_short_names(start:
     assert defaults == {"tools": ["tool:local/main/mine", "tool:builtin/now", "unknown"], "other": "mine"}
 
 
-async def test_tools_come_from_the_manifest_and_from_the_decorator(start: Any) -> None:
+async def test_tools_are_read_from_the_manifest_and_from_the_decorator(start: Any) -> None:
     tools = (
         IMPORTS
         + "@tool(name='inner', risk='low', effects='none')\ndef decorated(a: int) -> int:\n"
@@ -242,7 +242,7 @@ async def test_tools_come_from_the_manifest_and_from_the_decorator(start: Any) -
     assert (await listed(driver), driver.problems) == ([], [])
 
 
-async def test_a_single_file_with_odd_objects_and_double_names_offers_the_rest(start: Any) -> None:
+async def test_a_single_file_with_odd_objects_and_duplicate_names_offers_the_rest(start: Any) -> None:
     driver = await start(
         """
 class Proxy:
@@ -309,7 +309,7 @@ def fine(a: int) -> int:
 
 
 @pytest.mark.requirement("P02-12")
-async def test_a_bad_declaration_hides_no_other_of_its_file(start: Any) -> None:
+async def test_an_invalid_declaration_hides_no_other_of_its_file(start: Any) -> None:
     driver = await start(MISDECLARED)
     assert await listed(driver) == ["good"]
     assert driver.problems == [("PL13", "bare"), ("PL13", "sync"), ("PL13", "flies"), ("PL23", "untyped")]
@@ -319,7 +319,7 @@ async def test_a_bad_declaration_hides_no_other_of_its_file(start: Any) -> None:
     assert (await driver.call_tool("fine", {"a": 1})).structured == 2
 
 
-async def test_a_bad_declaration_hides_no_other_entry_of_its_module(start: Any) -> None:
+async def test_an_invalid_declaration_hides_no_other_entry_of_its_module(start: Any) -> None:
     names = ("bare", "sync", "flies", "good")
     tools = "".join(f"    - {{name: {name}, description: A., entry: 'main:{name}'}}\n" for name in ("untyped", "fine"))
     files = {
@@ -332,13 +332,13 @@ async def test_a_bad_declaration_hides_no_other_entry_of_its_module(start: Any) 
     assert [tool.name for tool in (await driver.host.list_tools()).tools] == ["fine"]
 
 
-async def test_a_plugin_with_nothing_to_offer_is_served_and_says_so(start: Any) -> None:
+async def test_an_empty_plugin_is_served_with_a_problem(start: Any) -> None:
     driver = await start("value = 5\n")
     assert await listed(driver) == []
     assert [rule for rule, _ in driver.problems] == ["PL06"]
 
 
-async def test_a_plugin_that_cannot_be_loaded_at_all_ends_the_worker_with_its_rule(launch: Any, write: Any) -> None:
+async def test_a_plugin_that_fails_to_load_ends_the_worker_with_its_rule(launch: Any, write: Any) -> None:
     good = "@runner()\nasync def run(ctx: RunContext):\n    yield 'x'\n"
     cases = {
         "PL02": write("nomanifest", {"main.py": ""}),
@@ -361,13 +361,13 @@ async def test_a_plugin_that_cannot_be_loaded_at_all_ends_the_worker_with_its_ru
         assert "Traceback" not in driver.stderr
 
 
-def test_every_rule_is_attacked_by_a_test_of_this_suite() -> None:
+def test_every_rule_has_a_test_in_this_suite() -> None:
     here = Path(__file__).parent
     text = "".join(path.read_text() for path in here.glob("test_*.py"))
     assert [rule for rule in RULES if f'"{rule}"' not in text] == []
 
 
-async def test_a_worker_is_ready_soon_whatever_its_plugin_does_while_loading(start: Any) -> None:
+async def test_a_worker_is_ready_despite_disturbing_imports(start: Any) -> None:
     driver = await start(
         "import threading\nthreading.Thread(target=time.sleep, args=(3600,)).start()\n"
         "asyncio.run(asyncio.sleep(0))\nsys.stdout = None\nsys.stderr = open(os.devnull, 'w')\n"
@@ -379,7 +379,7 @@ async def test_a_worker_is_ready_soon_whatever_its_plugin_does_while_loading(sta
     assert await driver.exit_code() == 0
 
 
-def test_cached_bytecode_of_a_plugin_is_never_what_runs(tmp_path: Path) -> None:
+def test_cached_bytecode_of_a_plugin_is_never_run(tmp_path: Path) -> None:
     says = IMPORTS + "@runner()\nasync def pinned(ctx):\n    yield {!r}\n"
     (tmp_path / "pinned.py").write_text(says.format("from the source"))
     forged = tmp_path / "forged.py"

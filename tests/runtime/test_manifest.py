@@ -31,13 +31,13 @@ def refused(folder: Path) -> Any:
     return problem
 
 
-def test_a_good_manifest_is_read(write: Any) -> None:
+def test_a_valid_manifest_is_read(write: Any) -> None:
     reading = read_manifest(write("p", {"manifest.yaml": GOOD}))
     assert (reading.metadata.author, [entry.name for entry in reading.runners]) == ("acme", ["default"])
     assert reading.problems == ()
 
 
-def test_a_folder_without_a_manifest_is_no_plugin(write: Any, tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_is_refused(write: Any, tmp_path: Path) -> None:
     assert refused(write("p", {"runner.py": ""})).rule == "PL02"
     (tmp_path / "pipe").mkdir()
     os.mkfifo(tmp_path / "pipe" / "manifest.yaml")
@@ -80,12 +80,12 @@ TRAPS = {
 
 
 @pytest.mark.parametrize("text", TRAPS.values(), ids=TRAPS.keys())
-def test_yaml_that_is_not_plain_is_refused(write: Any, text: bytes) -> None:
+def test_yaml_with_advanced_features_is_refused(write: Any, text: bytes) -> None:
     problem = refused(write("p", {"manifest.yaml": text}))
     assert (problem.rule, problem.where, bool(problem.field)) == ("PL03", "manifest.yaml", True)
 
 
-def test_the_line_of_a_mistake_is_named(write: Any) -> None:
+def test_the_line_of_an_error_is_named(write: Any) -> None:
     problem = refused(write("p", {"manifest.yaml": b"a: 1\nb: 2\na: 3\n"}))
     assert (problem.field, problem.problem) == ("line 3", "the key 'a' stands twice")
 
@@ -97,7 +97,7 @@ def test_a_manifest_of_256_kibibytes_is_read_and_one_byte_more_is_not(write: Any
     assert (problem.rule, problem.field) == ("PL03", "manifest.yaml")
 
 
-def test_dates_and_a_byte_order_mark_are_just_text(write: Any) -> None:
+def test_dates_and_a_byte_order_mark_are_read_as_text(write: Any) -> None:
     text = b"\xef\xbb\xbf" + GOOD.replace(b"1.0.0", b"2020-01-01")
     assert read_manifest(write("p", {"manifest.yaml": text})).metadata.version == "2020-01-01"
 
@@ -123,7 +123,7 @@ def test_dates_and_a_byte_order_mark_are_just_text(write: Any) -> None:
         (b"spec:", b"spec:\n  extra: 1", "spec.extra"),
     ],
 )
-def test_the_plugins_own_fields_are_strict(write: Any, old: bytes, new: bytes, field: str) -> None:
+def test_the_fields_of_the_plugin_are_strict(write: Any, old: bytes, new: bytes, field: str) -> None:
     assert old in GOOD
     problem = refused(write("p", {"manifest.yaml": GOOD.replace(old, new, 1)}))
     assert (problem.rule, problem.field) == ("PL04", field)
@@ -138,7 +138,7 @@ def test_a_manifest_needs_a_spec(write: Any, spec: bytes) -> None:
 
 
 @pytest.mark.requirement("P02-12")
-def test_one_bad_entry_hides_no_other(write: Any) -> None:
+def test_one_invalid_entry_hides_no_other(write: Any) -> None:
     text = b"""spec:
   runners:
     - {name: good, label: {en_US: A}, entry: 'a:run'}
@@ -180,7 +180,7 @@ def test_one_bad_entry_hides_no_other(write: Any) -> None:
     assert all(problem.hint for problem in reading.problems)
 
 
-def test_lists_that_are_none_or_too_long_are_problems(write: Any) -> None:
+def test_invalid_and_overlong_lists_are_problems(write: Any) -> None:
     reading = read_manifest(write("p", {"manifest.yaml": HEAD + b"spec:\n  runners: {}\n  tools:\n"}))
     assert [(problem.rule, problem.field) for problem in reading.problems] == [
         ("PL10", "spec.runners"),
@@ -222,7 +222,7 @@ def test_lists_that_are_none_or_too_long_are_problems(write: Any) -> None:
         (">=" + "9" * 5000, False),
     ],
 )
-def test_the_python_a_plugin_wants(specifier: str, fits: bool) -> None:
+def test_a_python_requirement_is_checked(specifier: str, fits: bool) -> None:
     assert admits_python(specifier, (3, 11, 4)) is fits
 
 
@@ -262,7 +262,7 @@ def test_a_digest_is_the_same_for_a_copy_and_changes_with_names_and_content(writ
     assert digest_of(tmp_path / "one") != digest
 
 
-def test_a_file_that_cannot_be_read_is_a_problem_with_its_name(write: Any) -> None:
+def test_an_unreadable_file_is_a_problem_with_its_name(write: Any) -> None:
     folder = write("p", {"manifest.yaml": GOOD})
     (folder / "odd.bin").symlink_to("/proc/self/mem")
     with pytest.raises(PluginLoadError) as caught:

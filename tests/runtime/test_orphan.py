@@ -26,7 +26,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_worker_that_hangs_while_it_loads_ends_after_its_host_was_killed(tmp_path: Path) -> None:
+async def test_a_worker_that_hangs_in_its_import_ends_after_its_host_was_killed(tmp_path: Path) -> None:
     plugin = tmp_path / "stuck.py"
     plugin.write_text("import threading\nprint('here', flush=True)\nthreading.Event().wait()\n")
     host = await asyncio.create_subprocess_exec(

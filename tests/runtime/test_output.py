@@ -1,4 +1,4 @@
-"""What plugin code prints: a log record of its run, or a line on a pipe, and never a frame."""
+"""The output of plugin code: a log record of its run, or a line on a pipe, and never a frame."""
 
 import asyncio
 import threading
@@ -108,7 +108,7 @@ async def crash(ctx: RunContext):
 
 @pytest.mark.smoke
 @pytest.mark.requirement("P11-20", "P11-58", "P11-17")
-async def test_what_a_runner_prints_becomes_a_log_record_of_its_run(start: Any) -> None:
+async def test_the_output_of_a_runner_is_a_log_record_of_its_run(start: Any) -> None:
     driver = await start(PRINTS)
     one, two = driver.play("prints"), driver.play("prints")
     await one.end()
@@ -137,7 +137,7 @@ async def test_what_a_runner_prints_becomes_a_log_record_of_its_run(start: Any) 
 
 
 @pytest.mark.requirement("P11-19")
-async def test_odd_output_is_bounded_decoded_and_never_fails_the_run(start: Any) -> None:
+async def test_unusual_output_is_limited_decoded_and_never_fails_the_run(start: Any) -> None:
     driver = await start(PRINTS)
     run = await driver.finished("odd")
     assert run.last.type == "run.completed", run.last.data
@@ -191,7 +191,7 @@ async def test_a_flood_of_lines_is_dropped_and_counted(start: Any) -> None:
     assert driver.strikes == []
 
 
-async def test_a_flood_from_a_thread_neither_holds_the_loop_nor_grows_without_bound(start: Any) -> None:
+async def test_a_flood_from_a_thread_neither_blocks_the_loop_nor_grows_without_limit(start: Any) -> None:
     driver = await start(PRINTS)
     flood = driver.play("flood", {"count": 30_000, "thread": True})
     async with asyncio.timeout(120):
@@ -202,7 +202,7 @@ async def test_a_flood_from_a_thread_neither_holds_the_loop_nor_grows_without_bo
     assert driver.strikes == []
 
 
-async def test_a_log_of_a_runner_never_fails_and_never_breaks_the_channel(start: Any) -> None:
+async def test_a_log_of_a_runner_never_fails_and_never_breaks_the_connection(start: Any) -> None:
     # In debug mode asyncio refuses what a thread must not do to the loop.
     driver = await start(PRINTS, env={"PYTHONASYNCIODEBUG": "1"})
     run = await driver.finished("logs")
@@ -227,7 +227,7 @@ async def test_the_trace_of_a_crash_in_native_code_reaches_stderr(start: Any) ->
     await driver.written_line("in crash")
 
 
-async def test_lines_that_never_end_are_kept_for_a_bounded_number_of_runs() -> None:
+async def test_endless_lines_are_kept_for_a_limited_number_of_runs() -> None:
     told: list[tuple[str, str | None]] = []
     with capture_output(lambda stream, line, cut, run_id: told.append((line, run_id))):
         for number in range(OPEN_LINES + 10):
@@ -241,7 +241,7 @@ async def test_lines_that_never_end_are_kept_for_a_bounded_number_of_runs() -> N
     assert told[10:] == [("open 500", "500")]
 
 
-async def test_lines_of_a_thread_wait_for_the_loop_in_a_bounded_number_and_the_rest_is_counted() -> None:
+async def test_lines_of_a_thread_wait_in_a_limited_number_and_the_rest_is_counted() -> None:
     told: list[str] = []
     seen = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The worker process itself: what it inherits, what it refuses to start with, and the channel over WebSocket."""
+"""The worker process itself: its inheritance, its refusals to start, and its connection over WebSocket."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ ECHO = "@runner()\nasync def run(ctx: RunContext):\n    yield f'you said {ctx.in
 
 
 @pytest.mark.requirement("P11-38", "P11-51", "P11-01")
-async def test_plugin_code_sees_the_declared_environment_and_no_descriptor_to_inherit(
+async def test_plugin_code_sees_the_declared_environment_and_no_inheritable_descriptor(
     start: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
     os.environ["BOLLARD_SECRET_OF_THE_HOST"] = "x"
@@ -69,7 +69,9 @@ def test_a_local_worker_loads_no_cryptography_and_no_http_client() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-async def test_modules_in_the_current_folder_are_not_the_plugins(launch: Any, write: Any, tmp_path: Path) -> None:
+async def test_modules_in_the_current_folder_do_not_belong_to_the_plugin(
+    launch: Any, write: Any, tmp_path: Path
+) -> None:
     plugin = write("echo.py", "import stray\n" + ECHO)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "stray.py").touch()
@@ -79,7 +81,7 @@ async def test_modules_in_the_current_folder_are_not_the_plugins(launch: Any, wr
         assert "No module named 'stray'" in (await driver.written_line("PL11"))[1]
 
 
-async def test_a_run_over_websocket_from_end_to_end(write: Any, environment: dict[str, str], make_driver: Any) -> None:
+async def test_a_run_works_over_websocket(write: Any, environment: dict[str, str], make_driver: Any) -> None:
     plugin = write("echo.py", ECHO)
     connected: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -113,7 +115,7 @@ async def test_a_run_over_websocket_from_end_to_end(write: Any, environment: dic
 
 
 class Hearing:
-    """Stands for a worker that heard its host last at `heard_at`."""
+    """Stands for a worker whose host was last heard at `heard_at`."""
 
     def __init__(self, heard_at: float) -> None:
         self.heard_at = heard_at
@@ -123,7 +125,7 @@ class Hearing:
         self.reasons.append(reason)
 
 
-async def test_a_remote_host_that_is_silent_for_too_long_is_given_up() -> None:
+async def test_a_remote_host_that_is_silent_for_too_long_is_abandoned() -> None:
     now = asyncio.get_running_loop().time()
     silent = Hearing(now - HOST_SILENCE_S)
     async with asyncio.timeout(120):
@@ -136,7 +138,7 @@ async def test_a_remote_host_that_is_silent_for_too_long_is_given_up() -> None:
     assert heard.reasons == []
 
 
-async def test_a_host_that_cannot_be_reached_is_said_with_a_hint(write: Any, environment: dict[str, str]) -> None:
+async def test_an_unreachable_host_is_reported_with_a_hint(write: Any, environment: dict[str, str]) -> None:
     plugin = write("echo.py", ECHO)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -147,7 +149,7 @@ async def test_a_host_that_cannot_be_reached_is_said_with_a_hint(write: Any, env
         assert (code, "hint: " in stderr, "Traceback" in stderr) == (4, True, False), (url, stderr)
 
 
-async def test_a_worker_that_cannot_start_says_why_and_exits_with_its_code(
+async def test_a_worker_that_fails_to_start_gives_a_reason_and_its_exit_code(
     write: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
     plugin = str(write("echo.py", ECHO))

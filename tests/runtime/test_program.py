@@ -84,7 +84,7 @@ def program(folder: Path, *words: str) -> Program:
     return Program.of_command(["./worker", *words], folder, {**os.environ, "BOLLARD_TOKEN": "secret", "MINE": "1"})
 
 
-async def test_a_program_is_introduced_with_the_digest_of_its_folder_and_its_words(start: Any, folder: Path) -> None:
+async def test_a_program_has_the_digest_of_its_folder_and_its_command(start: Any, folder: Path) -> None:
     relayed = await start(program(folder, "--loud"))
     introduced = await relayed.host.initialize("test")
     wanted = json.dumps(["./worker", "--loud", digest_of_plugin(folder)])
@@ -93,14 +93,14 @@ async def test_a_program_is_introduced_with_the_digest_of_its_folder_and_its_wor
     assert (await relayed.host.list_tools()).tools == (), "an unknown method is answered by the program itself"
 
 
-async def test_a_digest_that_the_program_reports_is_kept(start: Any, folder: Path) -> None:
+async def test_a_digest_reported_by_the_program_is_kept(start: Any, folder: Path) -> None:
     own = "f" * 64
     text = TINY.read_text().replace('"version": VERSION}', f'"version": VERSION, "digest": "{own}"}}', 1)
     (folder / "worker").write_text(text)
     assert (await (await start(program(folder))).host.initialize("test")).plugin.digest == own
 
 
-async def test_a_program_that_ends_is_told_with_its_code(start: Any, folder: Path) -> None:
+async def test_an_exiting_program_is_reported_with_its_code(start: Any, folder: Path) -> None:
     (folder / "worker").write_text("#!/bin/sh\nexit 7\n")
     relayed = await start(program(folder))
     with pytest.raises(ChannelClosed):
@@ -111,7 +111,7 @@ async def test_a_program_that_ends_is_told_with_its_code(start: Any, folder: Pat
     assert not relayed.relay.dismissed
 
 
-async def test_a_shutdown_of_the_host_dismisses_the_program(start: Any, folder: Path) -> None:
+async def test_a_shutdown_of_the_host_ends_the_program(start: Any, folder: Path) -> None:
     relayed = await start(program(folder))
     await relayed.host.initialize("test")
     await relayed.host.shutdown(0)
@@ -132,7 +132,7 @@ async def test_a_lost_host_ends_the_program(start: Any, folder: Path) -> None:
         os.kill(pid, 0)
 
 
-async def test_what_a_program_prints_becomes_log_records(start: Any, folder: Path) -> None:
+async def test_the_output_of_a_program_makes_log_records(start: Any, folder: Path) -> None:
     text = TINY.read_text().replace("for line in lines:", "for line in lines:\n    print('heard', flush=True)")
     (folder / "worker").write_text(text)
     relayed = await start(program(folder))
@@ -143,7 +143,7 @@ async def test_what_a_program_prints_becomes_log_records(start: Any, folder: Pat
     assert (record.level, record.message, record.fields) == ("info", "heard", {"stream": "stdout"})
 
 
-def test_a_program_does_not_see_the_tokens_of_bollard(folder: Path) -> None:
+def test_a_program_does_not_see_the_tokens_of_the_host(folder: Path) -> None:
     environment = program(folder).environment
     assert environment["MINE"] == "1"
     assert not [name for name in environment if name.startswith("BOLLARD_")]
@@ -162,7 +162,7 @@ def test_the_code_of_a_command_is_the_folder_of_its_first_file(folder: Path) -> 
             code_of(command, folder)
 
 
-def test_a_folder_that_is_no_folder_of_one_program_is_refused(folder: Path) -> None:
+def test_an_oversized_program_folder_is_refused(folder: Path) -> None:
     with (folder / "picture").open("wb") as sparse:
         sparse.truncate(PROGRAM_BYTES)
     with pytest.raises(PluginLoadError, match="a folder of its own"):

@@ -42,7 +42,7 @@ CHALLENGE = {"nonce": "1.2.3", "host_id": "here", "expires_at": 1.0}
 
 
 class Door(http.server.BaseHTTPRequestHandler):
-    """Answers every request with what its server has to say, in turn; the last answer again and again."""
+    """Answers every request with the answers of its server, in turn; the last answer repeatedly."""
 
     def _answer(self) -> None:
         server: Any = self.server
@@ -105,7 +105,7 @@ def test_an_address_is_read(url: str, address: HostAddress) -> None:
     "url",
     ["", "127.0.0.1:8420", "ftp://127.0.0.1", "wss://", "wss://u:p@h", "wss://h?token=x", "wss://h:99999", "wss://[h"],
 )
-def test_what_is_no_address_is_refused_with_a_hint(url: str) -> None:
+def test_an_invalid_address_is_refused_with_a_hint(url: str) -> None:
     with pytest.raises(IncompatiblePeer) as refused:
         read_address(url)
     assert "wss://" in refused.value.hint
@@ -114,7 +114,7 @@ def test_what_is_no_address_is_refused_with_a_hint(url: str) -> None:
 @for_each(
     "url", ["ws://192.0.2.1", "http://bollard.example.org", "ws://localhost.example.org", "ws://0.0.0.0", "ws://127.1"]
 )
-def test_nothing_is_spoken_in_the_clear_beyond_this_machine(url: str) -> None:
+def test_a_remote_address_without_tls_is_refused(url: str) -> None:
     for read in (read_address, require_private):
         with pytest.raises(IncompatiblePeer, match="in the clear"):
             read(url)
@@ -123,7 +123,7 @@ def test_nothing_is_spoken_in_the_clear_beyond_this_machine(url: str) -> None:
 # --- its key ---
 
 
-def test_a_key_is_its_users_alone_and_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_key_is_private_to_its_user_and_reads_back_the_same(tmp_path: Path) -> None:
     path, key = tmp_path / "keys" / "a.json", make_key()
     save_key(path, key)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -135,7 +135,7 @@ def test_a_key_is_its_users_alone_and_comes_back_as_it_was(tmp_path: Path) -> No
     assert key.secret.hex() not in repr(known)
 
 
-def test_a_key_that_others_may_read_is_not_used(tmp_path: Path) -> None:
+def test_a_key_readable_by_others_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     save_key(path, make_key())
     path.chmod(0o640)
@@ -145,7 +145,7 @@ def test_a_key_that_others_may_read_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"private_key": "00", "host_id": null}', b"\xff", b"null"])
-def test_a_file_without_a_key_is_said_to_be_none(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_key_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(content)
     path.chmod(0o600)
@@ -158,7 +158,7 @@ def test_a_file_without_a_key_is_said_to_be_none(tmp_path: Path, content: bytes)
 # --- the door ---
 
 
-def test_enrolling_gives_the_public_half_and_proves_the_other(open_door: Any) -> None:
+def test_an_enrolment_sends_the_public_key_and_proves_the_private_one(open_door: Any) -> None:
     door, key = open_door((201, {"name": "box", "host_id": "here"})), make_key()
     assert enrol(door.address, "blr_code", key) == ("box", "here")
     ((method, path, body),) = door.asked
@@ -169,7 +169,7 @@ def test_enrolling_gives_the_public_half_and_proves_the_other(open_door: Any) ->
     assert key.secret.hex() not in json.dumps(body)
 
 
-async def test_what_the_host_asks_is_signed_with_its_name(open_door: Any) -> None:
+async def test_the_challenge_of_the_host_is_signed_with_its_name(open_door: Any) -> None:
     door, key = open_door((200, CHALLENGE)), make_key()
     headers = dict(await sign_headers(door.address, key))
     public = key.signing.verify_key.public
@@ -179,14 +179,14 @@ async def test_what_the_host_asks_is_signed_with_its_name(open_door: Any) -> Non
     )
 
 
-async def test_nothing_is_signed_for_another_host_than_the_one_the_key_is_for(open_door: Any) -> None:
+async def test_a_challenge_of_another_host_is_not_signed(open_door: Any) -> None:
     door = open_door((200, CHALLENGE))
     with pytest.raises(IncompatiblePeer, match="this key is for there"):
         await sign_headers(door.address, RuntimeKey(secret=make_key().secret, host_id="there"))
 
 
 @pytest.mark.parametrize("body", [b"hello", b"[]", {}, {"nonce": 1, "host_id": "h"}])
-async def test_an_answer_that_is_none_of_a_host_is_said(open_door: Any, body: Any) -> None:
+async def test_an_answer_of_another_server_is_reported(open_door: Any, body: Any) -> None:
     door = open_door((200, body))
     with pytest.raises(IncompatiblePeer, match="does not answer like a Bollard host"):
         await sign_headers(door.address, make_key())
@@ -194,7 +194,7 @@ async def test_an_answer_that_is_none_of_a_host_is_said(open_door: Any, body: An
         enrol(door.address, "code", make_key())
 
 
-async def test_a_refusal_has_the_hosts_own_words(open_door: Any) -> None:
+async def test_a_refusal_has_the_message_of_the_host(open_door: Any) -> None:
     door = open_door((401, {"error": {"message": "no", "hint": "enrol"}}))
     with pytest.raises(HandshakeRefused) as refused:
         await sign_headers(door.address, make_key())
@@ -237,7 +237,7 @@ async def test_a_certificate_is_verified(open_door: Any, tmp_path: Path, monkeyp
 # --- again and again ---
 
 
-def test_pauses_grow_to_a_bound_and_are_never_alike() -> None:
+def test_delays_grow_to_a_limit_and_have_jitter() -> None:
     assert retry_delay_s(0, 0.5) == RECONNECT_S
     assert [retry_delay_s(failures, 0.5) for failures in range(4)] == [1.0, 2.0, 4.0, 8.0]
     for failures in (5, 50, 10**6):
@@ -274,7 +274,7 @@ class Trying:
         )
 
 
-async def test_a_line_that_breaks_is_dialled_again_until_it_is_there(open_door: Any) -> None:
+async def test_a_broken_line_is_redialled_until_it_is_connected(open_door: Any) -> None:
     door = open_door((503, {"error": {"message": "draining", "hint": "wait"}}), (200, CHALLENGE))
     busy = HandshakeRefused(409, "it is connected already", "end the other")
     trying = Trying(ChannelClosed("cut"), IncompatiblePeer("it took too long", "x"), busy, "a line")
@@ -286,7 +286,7 @@ async def test_a_line_that_breaks_is_dialled_again_until_it_is_there(open_door: 
         assert earlier < later * 1.5
 
 
-async def test_one_that_was_connected_just_now_pauses_first(open_door: Any) -> None:
+async def test_a_recently_connected_line_pauses_first(open_door: Any) -> None:
     trying = Trying("a line")
     assert await trying.dial(open_door((200, CHALLENGE)), again=True) == "a line"
     assert len(trying.pauses) == 1
@@ -294,7 +294,7 @@ async def test_one_that_was_connected_just_now_pauses_first(open_door: Any) -> N
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 421])
-async def test_what_another_try_would_get_again_is_said_at_once(open_door: Any, status: int) -> None:
+async def test_a_permanent_refusal_is_raised_at_once(open_door: Any, status: int) -> None:
     refusal = HandshakeRefused(status, "no", "never")
     trying = Trying(refusal)
     with pytest.raises(HandshakeRefused):

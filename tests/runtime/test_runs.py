@@ -1,4 +1,4 @@
-"""Runs in a real worker: numbering, endings, rubbish, many at once."""
+"""Runs in a real worker: numbering, endings, invalid yields, many at once."""
 
 import asyncio
 from typing import Any
@@ -75,7 +75,7 @@ async def test_results_are_numbered_and_end_with_one_terminal_result(start: Any)
 
 
 @pytest.mark.requirement("P05-04", "P05-05", "P05-39")
-async def test_whatever_a_runner_raises_fails_its_run_and_no_other(start: Any) -> None:
+async def test_any_exception_of_a_runner_fails_only_its_run(start: Any) -> None:
     driver = await start(ENDINGS)
     expected = {
         "boom": "ValueError: boom",
@@ -164,7 +164,7 @@ KINDS = {
 
 
 @pytest.mark.requirement("P05-12", "P05-13", "P05-10")
-async def test_rubbish_fails_the_run_or_is_caught_and_is_never_a_strike(start: Any) -> None:
+async def test_an_invalid_yield_fails_the_run_or_is_caught_and_is_never_a_strike(start: Any) -> None:
     driver = await start(RUBBISH)
     for what, kind in KINDS.items():
         failed, caught = driver.play(config={"what": what}), driver.play(config={"what": what, "catch": True})
@@ -267,7 +267,7 @@ class BadStart(Broken):
 
 
 @pytest.mark.requirement("P04-15", "P02-15")
-async def test_a_class_runner_is_made_once_and_a_wrong_configuration_names_its_field(start: Any) -> None:
+async def test_a_class_runner_is_created_once_and_an_invalid_configuration_names_its_field(start: Any) -> None:
     driver = await start(STATEFUL)
     first, *others = [driver.play("counter") for _ in range(5)]
     for run in (first, *others):
@@ -285,7 +285,7 @@ async def test_a_class_runner_is_made_once_and_a_wrong_configuration_names_its_f
     await driver.written_line("counter closed")
 
 
-async def test_a_constructor_or_start_that_raises_fails_that_run_and_is_tried_again(start: Any) -> None:
+async def test_a_raising_constructor_or_start_fails_that_run_and_is_retried(start: Any) -> None:
     driver = await start(STATEFUL)
     for name, tries, errors in (
         ("constructor", 3, ("ValueError: not today ?", "SystemExit: 3")),
@@ -300,7 +300,7 @@ async def test_a_constructor_or_start_that_raises_fails_that_run_and_is_tried_ag
 
 
 @pytest.mark.requirement("P04-10", "P11-07", "P08-11", "P08-12")
-async def test_a_run_that_cannot_start_is_refused_by_field_and_the_worker_goes_on(
+async def test_a_run_that_cannot_start_is_refused_by_field_and_the_worker_continues(
     start: Any, make_context: Any
 ) -> None:
     driver = await start(ENDINGS)
@@ -331,7 +331,7 @@ async def test_a_run_that_cannot_start_is_refused_by_field_and_the_worker_goes_o
     assert driver.strikes == []
 
 
-async def test_a_task_of_the_plugin_that_exits_does_not_end_the_worker(start: Any) -> None:
+async def test_an_exiting_task_of_the_plugin_does_not_end_the_worker(start: Any) -> None:
     driver = await start(
         """
 kept = []

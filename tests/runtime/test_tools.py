@@ -92,14 +92,14 @@ async def test_tools_are_listed_called_and_checked(start: Any) -> None:
     assert driver.strikes == []
 
 
-async def test_a_tool_that_is_not_async_runs_beside_the_loop_and_knows_its_run(start: Any) -> None:
+async def test_a_synchronous_tool_runs_beside_the_loop_and_knows_its_run(start: Any) -> None:
     driver = await start(TOOLS)
     assert (await driver.call_tool("where", {})).content[0].text == "False tool-run"
     assert (await driver.logged_line("from a thread")).run_id == "tool-run"
 
 
 @pytest.mark.requirement("P11-34", "P11-35", "P11-36")
-async def test_time_outs_and_cancels_end_a_call_at_once_and_its_id_can_be_used_again(start: Any) -> None:
+async def test_timeouts_and_cancels_end_a_call_at_once_and_its_id_can_be_used_again(start: Any) -> None:
     driver = await start(TOOLS)
     late, blocked = await asyncio.gather(
         driver.call_tool("waits", {"mark": "late"}, timeout_ms=50), driver.call_tool("blocks", {}, timeout_ms=50)
@@ -119,7 +119,7 @@ async def test_time_outs_and_cancels_end_a_call_at_once_and_its_id_can_be_used_a
     assert driver.strikes == []
 
 
-async def test_a_call_that_is_cancelled_before_its_first_step_is_answered_too(start: Any) -> None:
+async def test_a_call_cancelled_before_its_first_step_is_answered_too(start: Any) -> None:
     driver = await start(TOOLS)
     call = asyncio.create_task(driver.call_tool("waits", {"mark": "never"}, call_id="early"))
     await asyncio.sleep(0)  # lets the call be written; both frames leave in one send
@@ -130,7 +130,7 @@ async def test_a_call_that_is_cancelled_before_its_first_step_is_answered_too(st
     assert (await driver.call_tool("add", {"a": 1}, call_id="early")).structured == 3
 
 
-async def test_an_answer_that_no_frame_may_carry_becomes_an_error_and_no_strike(start: Any) -> None:
+async def test_an_answer_too_large_for_a_frame_is_an_error_and_no_strike(start: Any) -> None:
     driver = await start(TOOLS)
     large = await driver.call_tool("big", {"size": 400_000, "nodes": 3000, "deep": 50})
     assert not large.is_error

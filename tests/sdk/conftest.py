@@ -1,4 +1,4 @@
-"""What the SDK's tests share: a plain context, a caller that remembers, and an outlet that collects."""
+"""Shared fixtures of the SDK's tests: a plain context, a caller that remembers, and an outlet that collects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +13,7 @@ from bollard.sdk import AgentAPIException, RunContext, RunnerObject, declaration
 
 @dataclass
 class RememberingCaller:
-    """Answers each action with what the test wrote down, and keeps what it was asked."""
+    """Answers each action with the answer of the test, and records its requests."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     asked: list[tuple[str, JsonObject]] = field(default_factory=list)
@@ -120,7 +120,7 @@ def ctx(raw: AgentRunContext, caller: RememberingCaller) -> RunContext:
 
 @pytest.fixture
 def start(ctx: RunContext, outlet: Collected) -> Callable[..., Driven]:
-    """Start a decorated runner in a task of its own."""
+    """Start a decorated runner in a separate task."""
 
     def begin(target: object, *, interrupt: bool = False) -> Driven:
         declaration = declaration_of(target)

@@ -53,21 +53,21 @@ def items(model: type[BaseModel]) -> dict[str, FormItem]:
 # --- settings ---
 
 
-async def test_a_runner_with_its_own_form_uses_its_defaults_and_yields_results_of_its_own():
+async def test_a_runner_with_its_own_form_uses_its_defaults_and_its_own_results():
     model = ScriptedModel(["done"])
     outcome = await MemoryHost(models={"default": model}).run(own_form, "count", config={"signature": "Ada"})
     assert outcome.text.split() == ["Ada:", "done"]
     assert model.requests[0].messages[0].content == "You count."
 
 
-async def test_settings_in_code_stand_for_a_runner_with_another_form():
+async def test_settings_in_code_replace_the_form_of_a_runner():
     model = ScriptedModel(["done"])
     outcome = await MemoryHost(models={"small": model}).run(fixed, "hello")
     assert outcome.text == "done"
     assert model.requests[0].messages[0].content == "You are fixed."
 
 
-async def test_a_run_without_settings_fails_and_says_how_to_give_some():
+async def test_a_run_without_settings_fails_with_a_hint():
     outcome = await MemoryHost(models={"default": ScriptedModel(["x"])}).run(no_form, "hello")
     assert outcome.status == "failed"
     assert "annotate the context as RunContext[AgentSettings], or pass settings to Agent" in (outcome.error or "")
@@ -77,13 +77,13 @@ async def test_a_run_without_settings_fails_and_says_how_to_give_some():
     ("text", "advice"),
     [("hello", "The agent has no model: select one in its configuration"), ("你好", "请在它的配置中选择一个")],
 )
-async def test_a_run_without_a_model_says_what_to_do(text: str, advice: str):
+async def test_a_run_without_a_model_fails_with_a_hint(text: str, advice: str):
     outcome = await MemoryHost().run(own_form, text)
     assert outcome.status == "failed"
     assert advice in (outcome.error or "")
 
 
-def test_a_field_that_overrides_one_keeps_its_texts():
+def test_an_overriding_field_keeps_its_texts():
     mine, base = items(Settings), items(agent.AgentSettings)
     for name in ("prompt", "tools"):
         assert (mine[name].type, mine[name].label, mine[name].description) == (
@@ -109,7 +109,7 @@ def test_options_are_inherited_by_a_field_of_the_same_type_only():
 
 
 class Noting(agent.Hooks):
-    """Summarises without a model, and signs what it keeps."""
+    """Summarises without a model, and signs its summary."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -122,7 +122,7 @@ class Noting(agent.Hooks):
         return f"{summary}, signed"
 
 
-async def test_the_compaction_hooks_write_the_summary_and_no_model_is_asked_for_it():
+async def test_the_compaction_hooks_write_the_summary_without_a_model():
     hooks = Noting()
 
     @runner(label="Noting", capabilities=agent.CAPABILITIES, permissions=agent.PERMISSIONS)
@@ -143,7 +143,7 @@ async def test_the_compaction_hooks_write_the_summary_and_no_model_is_asked_for_
     assert any("older, signed" in text for text in shown)
 
 
-async def test_a_hook_skips_a_call_and_the_model_reads_why():
+async def test_a_hook_skips_a_call_and_the_model_reads_the_reason():
     class Careful(agent.Hooks):
         async def before_tools(self, ctx: RunContext[Any], calls: Any) -> dict[str, str]:
             return {call.id: "not on a Sunday" for call in calls if call.function.name == "pay"}

@@ -177,7 +177,7 @@ ROWS = {
 
 @pytest.mark.requirement("P06-08")
 @pytest.mark.parametrize("action", ROWS)
-async def test_a_method_sends_its_action_and_reads_its_answer(caller, action):
+async def test_a_method_sends_its_action_and_parses_its_answer(caller, action):
     call, params, answer, fits = ROWS[action]
     caller.answers[action] = answer
     got = await call(RunApi(caller))
@@ -187,7 +187,7 @@ async def test_a_method_sends_its_action_and_reads_its_answer(caller, action):
 
 
 @pytest.mark.requirement("P06-08")
-def test_every_action_has_a_method_under_test():
+def test_every_action_has_a_tested_method():
     elsewhere = {"models.stream", "artifacts.begin", "artifacts.append", "artifacts.finish"}
     assert set(ROWS) | elsewhere == set(ACTIONS)
 
@@ -217,7 +217,7 @@ def test_every_action_has_a_method_under_test():
         (lambda api: api.platform.request("pin", "target"), "target"),
     ],
 )
-async def test_a_wrong_argument_is_refused_by_field_before_anything_is_sent(caller, call, field):
+async def test_a_wrong_argument_is_refused_by_field_before_the_request(caller, call, field):
     with pytest.raises(AgentAPIException) as caught:
         await call(RunApi(caller))
     assert caught.value.code == "invalid_argument"
@@ -236,7 +236,7 @@ async def test_a_refusal_is_raised_with_all_its_fields(caller):
     assert (caught.value.code, caught.value.retryable) == ("rate_limited", True)
 
 
-async def test_an_answer_that_does_not_fit_is_a_runtime_error_that_names_the_field(caller):
+async def test_an_invalid_answer_is_a_runtime_error_with_the_field(caller):
     caller.answers["host.info"] = {"host_version": "1"}
     with pytest.raises(AgentAPIException) as caught:
         await RunApi(caller).host.info()
@@ -244,14 +244,14 @@ async def test_an_answer_that_does_not_fit_is_a_runtime_error_that_names_the_fie
     assert caught.value.error.details["field"] == "protocol"
 
 
-async def test_a_stream_gives_its_chunks_in_order(caller):
+async def test_a_stream_returns_its_chunks_in_order(caller):
     caller.answers["models.stream"] = [{"content": "a"}, {"content": "b", "finish_reason": "stop"}]
     chunks = [chunk async for chunk in RunApi(caller).models.stream("m", ASK)]
     assert [chunk.content for chunk in chunks] == ["a", "b"]
     assert caller.asked == [("models.stream", {"model_id": "m", "messages": ASK})]
 
 
-async def test_a_stream_that_is_left_is_given_up(caller):
+async def test_an_abandoned_stream_is_cancelled(caller):
     caller.answers["models.stream"] = [{"content": "a"}, {"content": "b"}]
     stream = RunApi(caller).models.stream("m", ASK)
     assert (await anext(stream)).content == "a"
@@ -267,7 +267,7 @@ async def test_a_stream_ends_with_its_error_after_the_chunks_before_it(caller):
         await anext(stream)
 
 
-def test_a_wrong_argument_of_a_stream_shows_where_it_is_written(caller):
+def test_a_wrong_argument_of_a_stream_is_raised_at_the_call(caller):
     with pytest.raises(AgentAPIException, match="messages"):
         RunApi(caller).models.stream("m", [])
 
@@ -278,7 +278,7 @@ async def test_a_vector_of_the_wrong_length_is_refused(caller):
         await RunApi(caller).models.embed("m", ["a"])
 
 
-async def test_find_gives_none_for_state_that_is_not_there(caller):
+async def test_find_returns_none_for_absent_state(caller):
     caller.answers["state.get"] = api_failure("not_found", "no state k")
     assert await RunApi(caller).state.find("actor", "k") is None
     caller.answers["state.get"] = api_failure("unauthorized", "no state at all")
@@ -318,7 +318,7 @@ async def test_an_empty_content_is_read_as_no_bytes(caller):
     assert await RunApi(caller).files.read("f") == b""
 
 
-async def test_a_host_that_promises_more_and_gives_nothing_is_not_asked_for_ever(caller):
+async def test_a_host_without_progress_is_not_asked_for_ever(caller):
     caller.answers["files.get"] = {"content_base64": "", "offset": 0, "size_bytes": 9, "has_more": True}
     with pytest.raises(AgentAPIException, match="no bytes"):
         await RunApi(caller).files.read("f")
@@ -343,7 +343,7 @@ CONTENT = bytes(range(251)) * 2500
         lambda: in_pieces(CONTENT, 1000),
     ],
 )
-async def test_an_upload_is_cut_into_pieces_at_offsets_and_finished_with_its_digest(caller, source):
+async def test_an_upload_is_sent_in_pieces_and_finished_with_its_digest(caller, source):
     received = bytearray()
 
     def append(params):
@@ -364,7 +364,7 @@ async def test_an_upload_is_cut_into_pieces_at_offsets_and_finished_with_its_dig
 
 
 @pytest.mark.parametrize("source", ["text", ["text"], 3])
-async def test_an_upload_of_anything_but_bytes_is_refused(caller, source):
+async def test_an_upload_of_another_type_than_bytes_is_refused(caller, source):
     caller.answers = {"artifacts.begin": {"upload_id": "u"}}
     with pytest.raises(AgentAPIException) as caught:
         await RunApi(caller).artifacts.write("a", "text/plain", source)
@@ -372,7 +372,7 @@ async def test_an_upload_of_anything_but_bytes_is_refused(caller, source):
     assert caught.value.error.details["field"] == "stream"
 
 
-async def test_a_child_agent_takes_a_whole_input(caller):
+async def test_a_child_agent_takes_a_complete_input(caller):
     caller.answers["agents.call"] = {"run_id": "r", "status": "failed", "code": "runner.error"}
     result = await RunApi(caller).agents.call("a", AgentInput(text="x"))
     assert (result.status, result.code) == ("failed", "runner.error")

@@ -1,4 +1,4 @@
-"""The context: what a runner reads, how much time it has, where its log goes."""
+"""The context: its data, its time left, its log."""
 
 import logging
 import tracemalloc
@@ -9,7 +9,7 @@ from bollard.protocol import AgentRunContext
 from bollard.sdk import RunContext
 
 
-def test_it_shows_every_part_of_the_run(raw: AgentRunContext, caller):
+def test_the_context_shows_every_part_of_the_run(raw: AgentRunContext, caller):
     ctx = RunContext(raw, caller, {"a": 1})
     assert ctx.run_id == "run-1"
     assert ctx.input.text == "hi"
@@ -27,7 +27,7 @@ def test_it_shows_every_part_of_the_run(raw: AgentRunContext, caller):
 
 
 @pytest.mark.requirement("P04-07")
-def test_time_left_falls_with_the_monotonic_clock_and_stops_at_zero(raw: AgentRunContext, caller):
+def test_time_left_follows_the_monotonic_clock_and_stops_at_zero(raw: AgentRunContext, caller):
     now = [100.0]
     timed = raw.model_copy(update={"runtime": raw.runtime.model_copy(update={"timeout_ms": 5000})})
     ctx = RunContext(timed, caller, {}, clock=lambda: now[0])
@@ -38,11 +38,11 @@ def test_time_left_falls_with_the_monotonic_clock_and_stops_at_zero(raw: AgentRu
     assert ctx.time_left == 0.0
 
 
-def test_without_a_deadline_no_time_is_said(ctx: RunContext):
+def test_without_a_deadline_time_left_is_none(ctx: RunContext):
     assert ctx.time_left is None
 
 
-def test_log_records_go_to_the_sink_with_their_fields(raw: AgentRunContext, caller):
+def test_log_records_reach_the_sink_with_their_fields(raw: AgentRunContext, caller):
     records = []
     ctx = RunContext(raw, caller, {}, log=lambda *record: records.append(record))
     ctx.log("searched", hits=3)
@@ -50,7 +50,7 @@ def test_log_records_go_to_the_sink_with_their_fields(raw: AgentRunContext, call
     assert records == [("info", "searched", {"hits": 3}), ("warning", "odd", {})]
 
 
-def test_without_a_sink_the_log_is_pythons(ctx: RunContext, caplog):
+def test_without_a_sink_the_python_logger_is_used(ctx: RunContext, caplog):
     with caplog.at_level(logging.INFO, logger="bollard.runner"):
         ctx.log("searched", hits=3)
     assert '{"hits": 3}' in caplog.text

@@ -1,4 +1,4 @@
-"""`@runner`: what it derives, and what it refuses with a hint."""
+"""`@runner`: its derived values, and its refusals with a hint."""
 
 import functools
 from typing import Any
@@ -31,7 +31,7 @@ def test_the_decorated_object_is_the_same_object():
     assert declared(echo).target is echo
 
 
-def test_the_manifest_has_the_computed_id_and_what_was_declared():
+def test_the_manifest_has_the_computed_id_and_the_declared_fields():
     @runner(
         name="fast",
         label={"en_US": "Fast", "zh_Hans": "快"},
@@ -53,7 +53,7 @@ def test_the_manifest_has_the_computed_id_and_what_was_declared():
     assert manifest.metadata == {"colour": "blue"}
 
 
-def test_nothing_is_granted_or_claimed_unless_it_is_said():
+def test_a_plain_runner_has_no_permissions_and_no_capabilities():
     @runner(label="Quiet")
     async def quiet(ctx):
         return "x"
@@ -72,7 +72,7 @@ def test_streaming_follows_from_yielding():
     assert declared(streams).capabilities.streaming
 
 
-def test_whole_capabilities_and_permissions_are_taken_as_they_are():
+def test_complete_capabilities_and_permissions_are_used_unchanged():
     @runner(capabilities=AgentRunnerCapabilities(), permissions=AgentRunnerPermissions(tools=("call",)))
     async def streams(ctx):
         yield "x"
@@ -81,7 +81,7 @@ def test_whole_capabilities_and_permissions_are_taken_as_they_are():
     assert declared(streams).permissions.tools == ("call",)
 
 
-def test_a_label_is_made_of_the_name_where_there_is_none():
+def test_a_missing_label_is_derived_from_the_name():
     @runner()
     async def answer_questions(ctx):
         yield "x"
@@ -90,7 +90,7 @@ def test_a_label_is_made_of_the_name_where_there_is_none():
 
 
 @pytest.mark.requirement("P02-15")
-def test_the_configuration_model_comes_from_the_annotation():
+def test_the_configuration_model_is_read_from_the_annotation():
     @runner()
     async def typed(ctx: RunContext[Config]):
         yield "x"
@@ -129,7 +129,7 @@ def test_a_plain_context_has_a_plain_configuration():
 
 
 @pytest.mark.requirement("P04-15")
-def test_the_configuration_is_read_as_its_model_or_refused_by_field():
+def test_the_configuration_is_parsed_as_its_model_or_refused_by_field():
     @runner(config=Config)
     async def typed(ctx):
         yield "x"
@@ -140,7 +140,7 @@ def test_the_configuration_is_read_as_its_model_or_refused_by_field():
     assert caught.value.field == "limit"
 
 
-def test_a_subclass_of_a_runner_is_no_runner_by_itself():
+def test_a_subclass_of_a_runner_is_not_a_runner():
     @runner()
     class Parent:
         async def run(self, ctx):
@@ -155,7 +155,7 @@ def test_a_subclass_of_a_runner_is_no_runner_by_itself():
 
 
 @pytest.mark.anyio
-async def test_a_class_is_made_once_and_has_its_hooks_called():
+async def test_a_class_is_created_once_and_its_hooks_are_called():
     events = []
 
     @runner()
@@ -271,7 +271,7 @@ class _Needy:
         (_Needy, "needs arguments (key)", "defaults"),
     ],
 )
-def test_a_target_that_cannot_run_is_refused_with_a_hint(target, problem, hint):
+def test_an_invalid_target_is_refused_with_a_hint(target, problem, hint):
     with pytest.raises(DeclarationError) as caught:
         runner(name="x")(target)
     assert caught.value.subject == "runner 'x'"
@@ -305,12 +305,12 @@ def test_a_wrong_argument_is_named(arguments, problem):
     assert caught.value.hint
 
 
-def test_the_decorator_without_parentheses_says_so():
+def test_the_decorator_without_parentheses_is_refused_with_a_hint():
     with pytest.raises(DeclarationError, match="without arguments"):
         runner(_ok)
 
 
-def test_while_a_plugin_is_loaded_a_fault_is_kept_and_told_when_the_declaration_is_read():
+def test_a_deferred_declaration_error_is_raised_when_the_declaration_is_read():
     class Broken:
         pass
 

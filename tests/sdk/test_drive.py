@@ -1,4 +1,4 @@
-"""Driving a runner: whatever it does, its run gets one terminal result."""
+"""Driving a runner: with any behaviour, its run gets one terminal result."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ async def test_a_plain_string_is_a_delta(driven):
     assert (await driven(plain)).text == "ab"
 
 
-async def test_a_generator_that_yields_nothing_still_completes(driven):
+async def test_a_generator_without_results_still_completes(driven):
     @runner()
     async def silent(ctx: RunContext):
         return
@@ -40,7 +40,7 @@ async def test_a_generator_that_yields_nothing_still_completes(driven):
     assert (await driven(silent)).sent == [("run.completed", {"finish_reason": "end"})]
 
 
-async def test_a_runner_that_raises_fails_its_run_with_type_and_message(driven):
+async def test_a_raising_runner_fails_its_run_with_type_and_message(driven):
     @runner()
     async def broken(ctx: RunContext):
         yield "before"
@@ -51,7 +51,7 @@ async def test_a_runner_that_raises_fails_its_run_with_type_and_message(driven):
     assert outlet.terminal == ("run.failed", {"code": "runner.error", "error": "KeyError: 'which'", "retryable": False})
 
 
-async def test_a_rubbish_yield_is_raised_at_the_yield_and_names_what_came(driven):
+async def test_an_invalid_yield_is_raised_at_the_yield_with_its_type(driven):
     caught = []
 
     @runner()
@@ -68,7 +68,7 @@ async def test_a_rubbish_yield_is_raised_at_the_yield_and_names_what_came(driven
     assert outlet.terminal[0] == "run.completed"
 
 
-async def test_an_uncaught_rubbish_yield_fails_the_run_with_what_to_yield(driven):
+async def test_an_uncaught_invalid_yield_fails_the_run_with_a_hint(driven):
     @runner()
     async def rubbish(ctx: RunContext):
         yield {"not": "a result"}
@@ -79,7 +79,7 @@ async def test_an_uncaught_rubbish_yield_fails_the_run_with_what_to_yield(driven
     assert "ctx.delta()" in data["error"]
 
 
-async def test_a_runner_that_yields_rubbish_for_ever_is_given_up(driven):
+async def test_a_runner_that_yields_invalid_values_for_ever_is_abandoned(driven):
     @runner()
     async def stubborn(ctx: RunContext):
         while True:
@@ -92,7 +92,7 @@ async def test_a_runner_that_yields_rubbish_for_ever_is_given_up(driven):
 
 
 @pytest.mark.requirement("P05-13")
-async def test_a_result_that_is_too_large_is_raised_at_its_yield(driven, outlet):
+async def test_an_oversized_result_is_raised_at_its_yield(driven, outlet):
     outlet.refuse["message.delta"] = ResultTooLarge("message.delta", 2_000_000, 1_048_576)
     seen = []
 
@@ -108,7 +108,7 @@ async def test_a_result_that_is_too_large_is_raised_at_its_yield(driven, outlet)
     assert seen == [("message.delta", 2_000_000, 1_048_576)]
 
 
-async def test_an_uncaught_result_that_is_too_large_fails_the_run(driven, outlet):
+async def test_an_uncaught_oversized_result_fails_the_run(driven, outlet):
     outlet.refuse["message.delta"] = ResultTooLarge("message.delta", 2_000_000, 1_048_576)
 
     @runner()
@@ -120,7 +120,7 @@ async def test_an_uncaught_result_that_is_too_large_fails_the_run(driven, outlet
     assert "2000000 bytes" in data["error"]
 
 
-async def test_nothing_is_sent_after_a_terminal_result_and_the_generator_is_closed(driven):
+async def test_no_result_follows_a_terminal_result_and_the_generator_is_closed(driven):
     closed = []
 
     @runner()
@@ -137,7 +137,7 @@ async def test_nothing_is_sent_after_a_terminal_result_and_the_generator_is_clos
     assert closed == [True]
 
 
-async def test_a_generator_that_refuses_to_close_changes_nothing_and_is_reported(driven, caplog):
+async def test_a_generator_that_refuses_to_close_is_reported_and_changes_nothing(driven, caplog):
     @runner()
     async def clinging(ctx: RunContext):
         try:
@@ -168,7 +168,7 @@ async def test_clean_up_after_a_terminal_result_may_be_cancelled(start, outlet):
     assert outlet.types == ["run.completed"]
 
 
-async def test_what_a_runner_raises_while_it_is_closed_changes_nothing(driven):
+async def test_an_exception_during_the_closing_of_a_runner_changes_nothing(driven):
     @runner()
     async def sore(ctx: RunContext):
         try:
@@ -182,7 +182,7 @@ async def test_what_a_runner_raises_while_it_is_closed_changes_nothing(driven):
 @pytest.mark.parametrize(
     "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), RecursionError("deep"), StopIteration("x")]
 )
-async def test_even_a_base_exception_of_a_runner_ends_in_one_failure(driven, error):
+async def test_a_base_exception_of_a_runner_ends_in_one_failure(driven, error):
     @runner()
     async def violent(ctx: RunContext):
         yield "a"
@@ -205,7 +205,7 @@ async def test_endless_recursion_fails_the_run(driven):
     assert (await driven(deep)).terminal[1]["error"].startswith("RecursionError")
 
 
-async def test_an_exception_that_cannot_say_what_it_is_still_fails_the_run(driven):
+async def test_an_exception_with_an_unreadable_message_still_fails_the_run(driven):
     class Mute(Exception):
         def __str__(self) -> str:
             raise ValueError("no words")
@@ -218,7 +218,7 @@ async def test_an_exception_that_cannot_say_what_it_is_still_fails_the_run(drive
     assert (await driven(mute)).terminal[1]["error"] == "Mute: (its message cannot be read)"
 
 
-async def test_the_error_sentence_is_bounded_and_valid_unicode(driven):
+async def test_the_error_message_is_limited_and_valid_unicode(driven):
     @runner()
     async def loud(ctx: RunContext):
         yield "a"
@@ -229,7 +229,7 @@ async def test_the_error_sentence_is_bounded_and_valid_unicode(driven):
     assert sentence.encode()
 
 
-async def test_an_uncaught_api_error_fails_the_run_and_says_its_code(driven):
+async def test_an_uncaught_api_error_fails_the_run_with_its_code(driven):
     @runner()
     async def refused(ctx: RunContext):
         yield "a"
@@ -246,7 +246,7 @@ async def test_an_uncaught_api_error_fails_the_run_and_says_its_code(driven):
 @pytest.mark.parametrize(
     ("answer", "content"), [("done", "done"), (Message(role="assistant", content="whole"), "whole")]
 )
-async def test_what_a_coroutine_runner_returns_is_its_answer(driven, answer, content):
+async def test_the_return_value_of_a_coroutine_runner_is_its_answer(driven, answer, content):
     @runner()
     async def quiet(ctx: RunContext):
         return answer
@@ -255,7 +255,7 @@ async def test_what_a_coroutine_runner_returns_is_its_answer(driven, answer, con
     assert (kind, data["finish_reason"], data["message"]["content"]) == ("run.completed", "end", content)
 
 
-async def test_a_coroutine_runner_may_return_nothing(driven):
+async def test_a_coroutine_runner_may_return_none(driven):
     @runner()
     async def quiet(ctx: RunContext):
         return None
@@ -273,7 +273,7 @@ async def test_a_coroutine_runner_may_return_a_result(driven):
     ]
 
 
-async def test_a_coroutine_runner_that_returns_rubbish_fails(driven):
+async def test_a_coroutine_runner_that_returns_an_invalid_value_fails(driven):
     @runner()
     async def odd(ctx: RunContext):
         return 7
@@ -283,7 +283,7 @@ async def test_a_coroutine_runner_that_returns_rubbish_fails(driven):
     assert "returned a int" in data["error"]
 
 
-async def test_an_answer_that_is_too_large_fails_the_coroutine_runner(driven, outlet):
+async def test_an_oversized_answer_fails_the_coroutine_runner(driven, outlet):
     outlet.refuse["run.completed"] = ResultTooLarge("run.completed", 9, 8)
 
     @runner()
@@ -293,7 +293,7 @@ async def test_an_answer_that_is_too_large_fails_the_coroutine_runner(driven, ou
     assert (await driven(large)).terminal[1]["code"] == "runner.error"
 
 
-async def test_a_class_runner_is_driven_like_a_function(driven):
+async def test_a_class_runner_works_like_a_function(driven):
     @runner()
     class Greeter:
         def __init__(self) -> None:
@@ -367,7 +367,7 @@ async def test_an_interruptible_runner_may_send_last_results(start):
     assert run.outlet.terminal[1]["code"] == "cancelled"
 
 
-async def test_what_other_runners_yield_after_a_cancel_is_swallowed(start):
+async def test_results_of_other_runners_after_a_cancel_are_swallowed(start):
     @runner()
     async def stubborn(ctx: RunContext):
         yield "a"
@@ -402,7 +402,7 @@ async def test_a_terminal_result_sent_after_a_cancel_is_the_only_one(start, inte
     assert run.outlet.terminal == ("run.completed", {"finish_reason": "stopped early"})
 
 
-async def test_a_runner_that_ignores_its_cancel_leaves_the_loop_to_others(start):
+async def test_a_runner_that_ignores_its_cancel_does_not_block_the_loop(start):
     others = asyncio.Event()
 
     @runner()
@@ -455,7 +455,7 @@ async def test_a_cancelled_coroutine_runner_fails_with_the_reason(start):
 
 
 @pytest.mark.parametrize(("interrupt", "types"), [(True, ["message.completed", "run.failed"]), (False, ["run.failed"])])
-async def test_what_a_cancelled_coroutine_returns_is_a_last_result_where_it_may_interrupt(start, interrupt, types):
+async def test_the_return_value_of_a_cancelled_coroutine_is_a_last_result_with_interrupt(start, interrupt, types):
     started = asyncio.Event()
 
     @runner()
@@ -473,7 +473,7 @@ async def test_what_a_cancelled_coroutine_returns_is_a_last_result_where_it_may_
     assert run.outlet.types == types
 
 
-async def test_a_cancelled_subtask_of_a_runner_is_not_a_cancelled_run(driven):
+async def test_a_cancelled_subtask_of_a_runner_does_not_cancel_the_run(driven):
     @runner()
     async def clumsy(ctx: RunContext):
         yield "a"
@@ -485,7 +485,7 @@ async def test_a_cancelled_subtask_of_a_runner_is_not_a_cancelled_run(driven):
     assert (data["code"], data["error"]) == ("runner.error", "CancelledError")
 
 
-async def test_a_second_cancel_while_last_results_wait_still_ends_in_one_terminal(start, outlet):
+async def test_a_second_cancel_while_last_results_wait_still_gives_one_terminal_result(start, outlet):
     @runner(capabilities=["interrupt"])
     async def slow(ctx: RunContext):
         yield "a"
@@ -504,7 +504,7 @@ async def test_a_second_cancel_while_last_results_wait_still_ends_in_one_termina
     assert run.outlet.types == ["message.delta", "run.failed"]
 
 
-async def test_an_async_iterator_that_is_no_generator_is_driven_too(driven):
+async def test_an_async_iterator_other_than_a_generator_works_too(driven):
     class Counting:
         def __init__(self) -> None:
             self.left = 2
@@ -532,7 +532,7 @@ async def test_a_call_that_raises_at_once_fails_the_run(driven):
     assert (await driven(Refusing())).terminal[1]["error"] == "LookupError: no way in"
 
 
-async def test_text_that_can_leave_at_once_does_and_nothing_after_a_cancel(start, outlet):
+async def test_text_is_sent_at_once_if_possible_and_never_after_a_cancel(start, outlet):
     outlet.at_once = True
 
     @runner()
@@ -551,7 +551,7 @@ async def test_text_that_can_leave_at_once_does_and_nothing_after_a_cancel(start
     assert run.outlet.terminal[1]["code"] == "cancelled"
 
 
-async def test_a_coroutine_runner_may_return_a_result_that_does_not_end_the_run(driven):
+async def test_a_coroutine_runner_may_return_a_non_terminal_result(driven):
     @runner()
     async def whole(ctx: RunContext):
         return ctx.completed("hello")
@@ -559,7 +559,7 @@ async def test_a_coroutine_runner_may_return_a_result_that_does_not_end_the_run(
     assert (await driven(whole)).types == ["message.completed", "run.completed"]
 
 
-async def test_a_returned_result_that_cannot_be_sent_fails_the_run(driven, outlet):
+async def test_an_invalid_returned_result_fails_the_run(driven, outlet):
     outlet.refuse["message.completed"] = ResultTooLarge("message.completed", 9, 8)
 
     @runner()
@@ -570,7 +570,7 @@ async def test_a_returned_result_that_cannot_be_sent_fails_the_run(driven, outle
 
 
 @pytest.mark.parametrize("kind", ["run.completed", "run.failed"])
-async def test_a_cancel_that_meets_the_terminal_result_still_leaves_one(driven, outlet, kind):
+async def test_a_cancel_during_the_terminal_result_still_leaves_one(driven, outlet, kind):
     outlet.refuse[kind] = asyncio.CancelledError()
 
     @runner()
@@ -583,7 +583,7 @@ async def test_a_cancel_that_meets_the_terminal_result_still_leaves_one(driven, 
 
 
 @pytest.mark.parametrize("refusal", [ResultTooLarge("message.completed", 9, 8), asyncio.CancelledError()])
-async def test_a_last_answer_that_cannot_be_sent_still_ends_with_the_reason(start, outlet, refusal):
+async def test_an_unsendable_last_answer_still_ends_with_the_reason(start, outlet, refusal):
     outlet.refuse["message.completed"] = refusal
     started = asyncio.Event()
 
@@ -602,7 +602,7 @@ async def test_a_last_answer_that_cannot_be_sent_still_ends_with_the_reason(star
     assert run.outlet.terminal[1]["code"] == "revoked"
 
 
-async def test_a_run_that_is_torn_down_with_its_loop_awaits_nothing_more(start):
+async def test_a_run_closed_with_its_loop_awaits_nothing(start):
     run = start(waiting)
     await until(lambda: run.outlet.sent)
     run.task.get_coro().close()
@@ -612,7 +612,7 @@ async def test_a_run_that_is_torn_down_with_its_loop_awaits_nothing_more(start):
         await run.task
 
 
-async def test_a_runner_that_raises_leaves_a_log_record_that_names_its_own_lines(driven, caplog):
+async def test_a_raising_runner_leaves_a_log_record_with_its_own_lines(driven, caplog):
     @runner()
     async def broken(ctx: RunContext):
         yield "before"

@@ -48,7 +48,7 @@ async def test_an_agent_with_a_tool_is_shorter_than_25_lines_and_calls_it():
     assert [message.content for message in outcome.messages] == ["", "3", "three"]
 
 
-def test_the_guide_shows_the_example_as_it_is():
+def test_the_guide_shows_the_example_unchanged():
     page = (ROOT / "docs/guides/write-an-agent.md").read_text(encoding="utf-8")
     assert (ROOT / "examples/single_file/tool_agent.py").read_text(encoding="utf-8") in page
 

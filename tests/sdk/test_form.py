@@ -120,7 +120,7 @@ def test_choices_are_options_with_labels():
     assert [option.value for option in item(Everything, "colours").options or ()] == ["a", "b"]
 
 
-def test_labels_come_from_the_form_then_the_title_then_the_name():
+def test_labels_come_from_the_form_the_title_or_the_name():
     class Labelled(BaseModel):
         max_tokens: int = 1
         b: int = Field(default=1, title="Second", description="what b is")
@@ -136,7 +136,7 @@ def test_labels_come_from_the_form_then_the_title_then_the_name():
     assert [option.label for option in options] == [{"en_US": "The x", "zh_Hans": "甲"}, {"en_US": "y"}]
 
 
-def test_a_selector_may_be_optional_and_have_a_label_of_its_own():
+def test_a_selector_may_be_optional_and_have_its_own_label():
     class Selecting(BaseModel):
         one: ModelSelector | None = None
         two: Annotated[ModelSelector, Form(label="Judge")] = None
@@ -163,7 +163,7 @@ def test_a_default_that_is_not_json_is_refused_by_name():
     assert caught.value.hint
 
 
-def test_a_name_that_no_form_can_have_is_refused():
+def test_an_invalid_form_name_is_refused():
     class Odd(BaseModel):
         thing: int = Field(default=1, alias="not a name")
 
@@ -172,7 +172,7 @@ def test_a_name_that_no_form_can_have_is_refused():
 
 
 @pytest.mark.parametrize("nothing", ["", "__none__"])
-def test_nothing_selected_is_none_or_empty(nothing):
+def test_an_empty_selection_is_none_or_empty(nothing):
     config = parse_config(
         Everything,
         {
@@ -198,7 +198,7 @@ def test_an_empty_text_stays_an_empty_text():
     assert parse_config(Everything, {"name": "", "story": "__none__"}).story == "__none__"
 
 
-def test_a_selection_that_is_needed_is_missed_by_name():
+def test_a_missing_required_selection_is_refused_by_name():
     class Needing(BaseModel):
         model: Annotated[str, Form("llm-model-selector")]
 

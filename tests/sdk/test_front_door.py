@@ -16,7 +16,7 @@ def test_every_listed_name_exists_and_the_lists_are_sorted():
         assert kinds == sorted(set(kinds))
 
 
-def test_importing_the_sdk_loads_neither_the_harness_nor_a_wire():
+def test_importing_the_sdk_loads_neither_the_test_host_nor_the_wire():
     probe = (
         "import sys, bollard.sdk; "
         "print(*[name for name in ('bollard.sdk.testing', 'bollard.wire', 'yaml', 'msgspec') if name in sys.modules])"

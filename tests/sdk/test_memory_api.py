@@ -36,7 +36,7 @@ EVERYTHING = {
 
 @pytest.fixture
 def inside():
-    """Run some code as a runner, and raise what it raised."""
+    """Run some code as a runner, and raise its exception."""
 
     async def go(host: MemoryHost, code, *, permissions=EVERYTHING, capabilities=(), **options):
         raised: list[BaseException] = []
@@ -68,7 +68,7 @@ async def refused(call, code: str) -> AgentAPIException:
 # --- models ---
 
 
-async def test_a_scripted_model_replies_in_order_and_remembers_what_it_was_asked(inside):
+async def test_a_scripted_model_replies_in_order_and_records_its_requests(inside):
     model = ScriptedModel(["one two", Message(role="assistant", content="whole", reasoning="why"), ["a", "b"]])
 
     async def code(api: RunApi):
@@ -89,7 +89,7 @@ async def test_a_scripted_model_replies_in_order_and_remembers_what_it_was_asked
     ]
 
 
-async def test_text_is_streamed_in_words_that_make_up_the_whole(inside):
+async def test_text_is_streamed_in_words_that_join_to_the_whole(inside):
     async def code(api: RunApi):
         chunks = [chunk async for chunk in api.models.stream("m", ASK)]
         assert len(chunks) > 2
@@ -99,7 +99,7 @@ async def test_text_is_streamed_in_words_that_make_up_the_whole(inside):
     await inside(MemoryHost(models={"m": ScriptedModel([" one  two\nthree"])}), code)
 
 
-async def test_a_model_asks_for_tools_whole_or_in_increments(inside):
+async def test_a_model_requests_tools_whole_or_in_increments(inside):
     reply = tool_calls(("weather", {"city": "Rome"}), ("weather", {"city": "Oslo"}), content="let me look")
 
     async def code(api: RunApi):
@@ -116,7 +116,7 @@ async def test_a_model_asks_for_tools_whole_or_in_increments(inside):
     await inside(MemoryHost(models={"m": ScriptedModel([reply, reply])}), code)
 
 
-async def test_a_scripted_error_is_raised_alone_or_after_pieces(inside):
+async def test_a_scripted_error_is_raised_at_once_or_after_pieces(inside):
     error = AgentAPIError(code="rate_limited", message="later", retryable=True)
     model = ScriptedModel([error, ["a", api_failure("budget_exceeded", "empty")], lambda asked: asked.model_id.upper()])
 
@@ -130,7 +130,7 @@ async def test_a_scripted_error_is_raised_alone_or_after_pieces(inside):
     await inside(MemoryHost(models={"m": model}), code)
 
 
-async def test_a_stream_that_is_left_is_recorded_as_given_up(inside):
+async def test_an_abandoned_stream_is_recorded_as_such(inside):
     async def code(api: RunApi):
         stream = api.models.stream("m", ASK)
         await anext(stream)
@@ -140,7 +140,7 @@ async def test_a_stream_that_is_left_is_recorded_as_given_up(inside):
     assert outcome.calls[0].outcome == "given up"
 
 
-async def test_reranking_and_embedding_depend_on_the_text_alone(inside):
+async def test_reranking_and_embedding_depend_on_the_text_only(inside):
     async def code(api: RunApi):
         ranked = await api.models.rerank("m", "red apple", ["green pear", "a red apple", "red car"], top_k=2)
         assert [score.index for score in ranked] == [1, 2]
@@ -151,7 +151,7 @@ async def test_reranking_and_embedding_depend_on_the_text_alone(inside):
     await inside(MemoryHost(models={"m": ScriptedModel()}), code)
 
 
-async def test_an_unknown_model_is_not_found_and_an_operation_it_lacks_is_denied(inside):
+async def test_an_unknown_model_is_not_found_and_an_unsupported_operation_is_denied(inside):
     async def code(api: RunApi):
         await refused(api.models.invoke("other", ASK), "not_found")
         await refused(api.models.invoke("m", ASK), "capability_denied")
@@ -217,7 +217,7 @@ async def test_a_call_id_belongs_to_its_run(inside):
     assert called == [1, 2, 2]
 
 
-async def test_calls_at_once_without_ids_get_different_ones(inside):
+async def test_concurrent_calls_without_ids_get_different_ones(inside):
     begun, go = asyncio.Semaphore(0), asyncio.Event()
 
     async def wait(n: int) -> int:
@@ -237,7 +237,7 @@ async def test_calls_at_once_without_ids_get_different_ones(inside):
     await inside(MemoryHost(tools=[wait]), code)
 
 
-async def test_plain_callables_are_tools_and_their_failures_answers(inside):
+async def test_plain_callables_are_tools_and_their_failures_are_answers(inside):
     def broken() -> str:
         raise ValueError("no")
 
@@ -269,7 +269,7 @@ async def test_knowledge_is_ranked_and_filtered(inside):
     await inside(MemoryHost(knowledge={"fruit": pieces}), code)
 
 
-async def test_child_agents_and_platform_actions_answer_as_scripted(inside):
+async def test_child_agents_and_platform_actions_give_scripted_answers(inside):
     async def later(given):
         return f"async {given.text}"
 
@@ -323,7 +323,7 @@ async def test_history_is_paged_backward_and_forward_with_cursors(inside):
     await inside(host, code)
 
 
-async def test_a_cursor_is_good_for_its_own_api_only(inside):
+async def test_a_cursor_is_valid_for_its_own_api_only(inside):
     host = MemoryHost(history=["a", "b"], events=[AgentEventRecord(event_id="e1", event_type="x", source="s")])
 
     async def code(api: RunApi):
@@ -336,7 +336,7 @@ async def test_a_cursor_is_good_for_its_own_api_only(inside):
     await inside(host, code)
 
 
-async def test_a_page_is_bounded_by_bytes(inside):
+async def test_a_page_has_a_limit_in_bytes(inside):
     host = MemoryHost(history=["x" * 200_000] * 4)
 
     async def code(api: RunApi):
@@ -356,7 +356,7 @@ async def test_history_is_searched_by_words(inside):
     await inside(MemoryHost(history=["the blue whale", "a blue car", Message(role="assistant", content="red")]), code)
 
 
-async def test_events_hold_the_runs_own(inside):
+async def test_events_include_the_event_of_the_run(inside):
     host = MemoryHost(events=[AgentEventRecord(event_id=f"e{n}", event_type="x", source="s") for n in range(3)])
 
     async def code(api: RunApi):
@@ -373,7 +373,7 @@ async def test_events_hold_the_runs_own(inside):
 # --- state, storage, files, artifacts ---
 
 
-async def test_state_has_versions_and_compares_before_it_sets(inside):
+async def test_state_has_versions_and_supports_compare_and_set(inside):
     async def code(api: RunApi):
         assert (await api.state.get("conversation", "seed")).value == 1
         await refused(api.state.get("conversation", "k"), "not_found")
@@ -392,7 +392,7 @@ async def test_state_has_versions_and_compares_before_it_sets(inside):
     await inside(MemoryHost(state={"conversation": {"seed": 1}}), code)
 
 
-async def test_versions_are_later_from_write_to_write_and_count_nothing(inside):
+async def test_versions_grow_with_every_write(inside):
     clock = ManualClock()
 
     async def code(api: RunApi):
@@ -405,7 +405,7 @@ async def test_versions_are_later_from_write_to_write_and_count_nothing(inside):
     await inside(MemoryHost(clock=clock), code)
 
 
-async def test_state_expires_on_the_hosts_clock(inside):
+async def test_state_expires_by_the_clock_of_the_host(inside):
     clock = ManualClock()
 
     async def code(api: RunApi):
@@ -418,7 +418,7 @@ async def test_state_expires_on_the_hosts_clock(inside):
     await inside(MemoryHost(clock=clock), code)
 
 
-async def test_state_is_bounded_by_value_and_scope(inside):
+async def test_state_has_limits_by_value_and_scope(inside):
     async def code(api: RunApi):
         await refused(api.state.set("actor", "k", "x" * limits.STATE_VALUE_BYTES), "payload_too_large")
         most = "x" * (limits.STATE_VALUE_BYTES - 2)
@@ -432,7 +432,7 @@ async def test_state_is_bounded_by_value_and_scope(inside):
     await inside(MemoryHost(), code)
 
 
-async def test_a_large_snapshot_is_inlined_as_keys_alone():
+async def test_a_large_snapshot_contains_only_keys():
     @runner()
     async def look(ctx: RunContext):
         assert ctx.state_snapshot.actor == {"big": None, "small": None}
@@ -445,7 +445,7 @@ async def test_a_large_snapshot_is_inlined_as_keys_alone():
     assert (await MemoryHost(state=state).run(look, "hi")).status == "completed"
 
 
-async def test_keys_beyond_those_of_a_page_are_not_left_out_silently():
+async def test_keys_beyond_one_page_are_marked():
     @runner()
     async def look(ctx: RunContext):
         assert ctx.state_snapshot.runner == {f"k{number:03}": None for number in range(limits.STATE_LIST_KEYS)}
@@ -456,7 +456,7 @@ async def test_keys_beyond_those_of_a_page_are_not_left_out_silently():
     assert (await MemoryHost(state=state).run(look, "hi")).status == "completed"
 
 
-async def test_keys_are_listed_in_pages(inside):
+async def test_keys_are_paged(inside):
     async def code(api: RunApi):
         for number in range(5):
             await api.state.set("actor", f"a{number}", number)
@@ -471,7 +471,7 @@ async def test_keys_are_listed_in_pages(inside):
     await inside(MemoryHost(), code)
 
 
-async def test_storage_keeps_bytes_by_area(inside):
+async def test_storage_holds_bytes_by_area(inside):
     async def code(api: RunApi):
         assert await api.storage.workspace.read("w") == b"shared"
         await api.storage.plugin.set("k", b"0123456789")
@@ -524,7 +524,7 @@ async def test_an_upload_checks_its_offsets_and_its_digest():
 # --- gates ---
 
 
-async def test_what_the_manifest_does_not_ask_for_is_refused_with_the_way_to_ask(inside):
+async def test_a_call_outside_the_manifest_is_refused_with_the_missing_permission(inside):
     host = MemoryHost(models={"m": ScriptedModel(["x"])})
 
     async def code(api: RunApi):
@@ -567,7 +567,7 @@ async def test_a_denied_action_is_refused_until_it_is_allowed(inside):
         host.deny("state.sett")
 
 
-async def test_parameters_are_checked_as_a_host_checks_them():
+async def test_parameters_are_checked_as_by_a_host():
     host = MemoryHost()
 
     @runner(permissions={"history": ["page"], "models": ["stream"]})
@@ -589,7 +589,7 @@ async def test_parameters_are_checked_as_a_host_checks_them():
     assert outcome.status == "completed", outcome.error
 
 
-async def test_more_than_32_calls_at_once_are_refused(inside):
+async def test_more_than_32_concurrent_calls_are_refused(inside):
     async def code(api: RunApi):
         answers = await asyncio.gather(*(api.host.info() for _ in range(40)), return_exceptions=True)
         refusals = [answer for answer in answers if isinstance(answer, AgentAPIException)]
@@ -600,14 +600,14 @@ async def test_more_than_32_calls_at_once_are_refused(inside):
     await inside(MemoryHost(), code)
 
 
-async def test_an_answer_that_is_too_large_is_refused_whole(inside):
+async def test_an_oversized_answer_is_refused_completely(inside):
     async def code(api: RunApi):
         await refused(api.models.invoke("m", ASK), "payload_too_large")
 
     await inside(MemoryHost(models={"m": ScriptedModel([Message(role="assistant", content="x" * 2**20)])}), code)
 
 
-async def test_a_mistake_in_the_script_is_told_apart_from_the_runners(inside):
+async def test_an_error_in_the_script_is_distinguished_from_one_of_the_runner(inside):
     async def code(api: RunApi):
         error = await refused(api.models.invoke("m", ASK), "runtime_error")
         assert "ZeroDivisionError" in str(error)
@@ -656,7 +656,7 @@ async def test_a_live_run_is_steered_in_the_middle():
     assert outcome.steering == (("turn left", "acknowledged"), ("never pulled", "dropped"))
 
 
-async def test_what_was_pulled_by_a_run_that_fails_is_dropped():
+async def test_a_message_pulled_by_a_failing_run_is_dropped():
     @runner(capabilities=["steering"])
     async def fails(ctx: RunContext):
         await ctx.api.steering.pull()
@@ -666,7 +666,7 @@ async def test_what_was_pulled_by_a_run_that_fails_is_dropped():
     assert outcome.steering == (("a", "dropped"),)
 
 
-async def test_only_a_runner_that_says_so_can_be_steered(inside):
+async def test_only_a_runner_with_the_steering_capability_can_be_steered(inside):
     async def code(api: RunApi):
         await refused(api.steering.pull(), "unauthorized")
 
@@ -682,7 +682,7 @@ async def test_only_a_runner_that_says_so_can_be_steered(inside):
     await live.outcome()
 
 
-async def test_tools_of_the_harness_know_whose_run_calls_them(inside):
+async def test_tools_of_the_test_host_know_the_calling_run(inside):
     seen: list[ToolCallContext] = []
 
     @tool()

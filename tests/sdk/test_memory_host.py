@@ -1,4 +1,4 @@
-"""The in-memory host: what a run of it looks like, from the outside."""
+"""The in-memory host: its runs, from the outside."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ async def echo(ctx: RunContext):
     yield ctx.delta(ctx.input.text or "")
 
 
-async def test_a_run_gives_its_text_its_messages_and_numbered_results():
+async def test_a_run_returns_its_text_its_messages_and_numbered_results():
     outcome = await MemoryHost().run(echo, "hi")
     assert (outcome.status, outcome.code, outcome.error) == ("completed", None, None)
     assert outcome.text == "you said: hi"
@@ -31,14 +31,14 @@ async def test_a_run_gives_its_text_its_messages_and_numbered_results():
     assert {result.run_id for result in outcome.results} == {outcome.run_id}
 
 
-async def test_runs_of_one_host_have_ids_of_their_own():
+async def test_each_run_of_a_host_has_its_own_id():
     host = MemoryHost()
     first, second = await asyncio.gather(host.run(echo, "a"), host.run(echo, "b"))
     assert first.run_id != second.run_id
     assert (first.text, second.text) == ("you said: a", "you said: b")
 
 
-async def test_the_context_says_what_the_test_says():
+async def test_the_context_has_the_values_of_the_test():
     seen: list[RunContext] = []
 
     @runner()
@@ -90,7 +90,7 @@ async def test_an_event_may_have_no_conversation_and_no_actor():
     assert outcome.status == "completed"
 
 
-async def test_silence_on_a_message_is_a_failure_and_on_other_events_an_answer():
+async def test_silence_is_a_failure_for_a_message_and_an_answer_for_other_events():
     @runner()
     async def silent(ctx: RunContext):
         return None
@@ -100,7 +100,7 @@ async def test_silence_on_a_message_is_a_failure_and_on_other_events_an_answer()
     assert (await MemoryHost().run(silent, event_type="webhook.received")).status == "completed"
 
 
-async def test_a_completed_message_stands_over_its_deltas():
+async def test_a_completed_message_replaces_its_deltas():
     @runner()
     async def corrects(ctx: RunContext):
         yield ctx.delta("helo")
@@ -115,7 +115,7 @@ async def test_a_completed_message_stands_over_its_deltas():
     assert outcome.text == "hello\nsecondon\nthird, whole"
 
 
-async def test_the_message_of_the_end_counts_only_where_no_other_was_completed():
+async def test_the_message_of_the_terminal_result_counts_only_without_another_one():
     @runner()
     async def one(ctx: RunContext):
         yield ctx.finish("end", "only")
@@ -159,7 +159,7 @@ async def test_a_typed_configuration_reaches_the_runner():
 
 
 @pytest.mark.requirement("P05-13")
-async def test_a_result_of_more_than_one_mebibyte_is_raised_and_never_cut():
+async def test_a_result_of_more_than_one_mebibyte_is_raised_and_never_truncated():
     @runner()
     async def large(ctx: RunContext):
         yield ctx.delta("x" * limits.RESULT_BYTES)
@@ -178,7 +178,7 @@ async def test_a_result_that_is_not_json_fails_the_run():
     assert "not JSON" in str((await MemoryHost().run(odd, "hi")).error)
 
 
-async def test_an_invalid_payload_has_no_effect_and_says_why():
+async def test_an_invalid_payload_has_no_effect_and_a_reason():
     @runner()
     async def odd(ctx: RunContext):
         yield Result("state.updated", {"scope": "moon", "key": "k", "value": 1})
@@ -217,7 +217,7 @@ async def test_a_runner_reads_its_own_writes():
     assert outcome.state["conversation"] == {"count": 1}
 
 
-async def test_state_outlives_the_run_and_stays_with_its_scope():
+async def test_state_survives_the_run_and_stays_in_its_scope():
     @runner()
     async def remember(ctx: RunContext):
         yield f"{ctx.state_snapshot.conversation.get('n')}{ctx.state_snapshot.actor.get('n')}"
@@ -248,7 +248,7 @@ async def test_an_artifact_needs_the_permission_to_write():
     assert [(item.content, item.metadata.name) for item in kept.values()] == [(b"abc", "a.txt")]
 
 
-async def test_actions_and_logs_are_kept():
+async def test_actions_and_logs_are_recorded():
     @runner()
     async def active(ctx: RunContext):
         ctx.log("pinning", hits=1)
@@ -260,7 +260,7 @@ async def test_actions_and_logs_are_kept():
     assert outcome.logs == (("info", "pinning", {"hits": 1}),)
 
 
-async def test_a_class_runner_is_made_once_per_host_and_closed_with_it():
+async def test_a_class_runner_is_created_once_per_host_and_closed_with_it():
     events = []
 
     @runner()
@@ -281,7 +281,7 @@ async def test_a_class_runner_is_made_once_per_host_and_closed_with_it():
     assert events == ["start", "close"]
 
 
-async def test_a_class_that_cannot_start_fails_the_run():
+async def test_a_class_that_fails_to_start_fails_the_run():
     @runner()
     class Broken:
         async def start(self):
@@ -294,7 +294,7 @@ async def test_a_class_that_cannot_start_fails_the_run():
     assert (outcome.code, outcome.error) == ("runner.error", "ConnectionError: no database")
 
 
-async def test_something_undecorated_is_refused():
+async def test_an_undecorated_function_is_refused():
     async def plain(ctx):
         yield "x"
 
@@ -336,7 +336,7 @@ async def test_a_run_past_its_deadline_is_a_timeout():
     assert (outcome.status, outcome.code) == ("timeout", "runner.timeout")
 
 
-async def test_the_reason_decides_even_when_the_runner_says_it_completed():
+async def test_the_cancel_reason_prevails_over_a_completed_result():
     @runner()
     async def smooth(ctx: RunContext):
         yield "a"
@@ -385,13 +385,13 @@ async def test_cancelling_a_run_that_has_ended_changes_nothing():
     assert outcome.status == "completed"
 
 
-async def test_waiting_for_a_result_that_never_comes_says_so():
+async def test_waiting_for_a_missing_result_raises_at_the_end_of_the_run():
     live = MemoryHost().start(echo, "hi")
     with pytest.raises(Exception, match=r"ended \(completed\) before it sent another state.updated"):
         await live.result("state.updated")
 
 
-async def test_a_run_that_has_ended_is_refused_for_ever():
+async def test_an_ended_run_is_refused_for_ever():
     kept: list[RunContext] = []
 
     @runner()
@@ -405,7 +405,7 @@ async def test_a_run_that_has_ended_is_refused_for_ever():
     assert caught.value.code == "not_found"
 
 
-async def test_a_test_that_is_cancelled_takes_its_run_along():
+async def test_a_cancelled_test_cancels_its_run():
     begun, ended = asyncio.Event(), asyncio.Event()
 
     @runner()

@@ -26,7 +26,7 @@ def host(raw: AgentRunContext) -> MemoryHost:
     return made
 
 
-def test_results_from_outside_make_up_the_outcome(host: MemoryHost):
+def test_external_results_make_up_the_outcome(host: MemoryHost):
     for taken in (text(1, "a"), text(2, "b"), result(3, "run.completed", {"finish_reason": "end"})):
         host.take(taken)
     outcome = host.end("run-1")
@@ -42,7 +42,7 @@ def test_a_duplicate_is_dropped_and_a_hole_is_recorded(host: MemoryHost):
     assert [(item.record, item.reason) for item in outcome.rejected] == [("result.gap", "results 2 to 3 are missing")]
 
 
-def test_what_comes_after_the_end_is_refused(host: MemoryHost):
+def test_results_after_the_end_are_refused(host: MemoryHost):
     host.take(text(1, "a"))
     host.take(result(2, "run.completed", {"finish_reason": "end"}))
     host.take(text(3, "late"))
@@ -51,25 +51,25 @@ def test_what_comes_after_the_end_is_refused(host: MemoryHost):
     assert outcome.rejected[0].reason == "came after the end of the run"
 
 
-def test_a_result_that_is_too_large_is_rejected_whole(host: MemoryHost):
+def test_an_oversized_result_is_rejected_completely(host: MemoryHost):
     host.take(text(1, "x" * limits.RESULT_BYTES))
     outcome = host.end("run-1")
     assert outcome.text == ""
     assert outcome.rejected[0].record == "result.rejected"
 
 
-def test_a_run_without_a_terminal_result_broke_the_protocol(host: MemoryHost):
+def test_a_run_without_a_terminal_result_is_a_protocol_error(host: MemoryHost):
     host.take(text(1, "a"))
     outcome = host.end("run-1")
     assert (outcome.status, outcome.code) == ("failed", "runner.protocol")
 
 
-def test_a_result_of_no_run_changes_nothing(host: MemoryHost):
+def test_a_result_of_an_unknown_run_changes_nothing(host: MemoryHost):
     host.take(AgentRunResult(run_id="run-9", type="message.delta", data={}, sequence=1))
     assert host.end("run-1").results == ()
 
 
-async def test_a_run_that_was_ended_gets_no_answer(host: MemoryHost):
+async def test_an_ended_run_gets_no_answer(host: MemoryHost):
     assert await host.answer("run-1", "host.info", {})
     host.end("run-1", "cancelled")
     with pytest.raises(AgentAPIException, match="not_found"):
@@ -84,7 +84,7 @@ async def test_a_run_that_was_ended_gets_no_answer(host: MemoryHost):
         ({"content_base64": base64.b64encode(b"x" * (limits.INLINE_ARTIFACT_BYTES + 1)).decode()}, "exceed"),
     ],
 )
-def test_an_artifact_whose_facts_are_wrong_is_rejected(host: MemoryHost, data, reason):
+def test_an_artifact_with_wrong_metadata_is_rejected(host: MemoryHost, data, reason):
     host.take(result(1, "artifact.created", {"artifact_type": "file", "content_base64": "YWJj"} | data))
     outcome = host.end("run-1")
     assert outcome.artifacts == {}
@@ -99,7 +99,7 @@ def test_a_state_update_above_its_limit_is_rejected(host: MemoryHost):
     assert "exceed" in outcome.rejected[0].reason
 
 
-async def test_an_opened_run_is_held_to_the_permissions_it_was_opened_with(raw: AgentRunContext):
+async def test_an_opened_run_has_the_permissions_of_its_opening(raw: AgentRunContext):
     host = MemoryHost(history=["a"])
     ledger = host.open(raw, permissions=AgentRunnerPermissions())
     assert not ledger.context.context.available_apis.history_page
@@ -107,7 +107,7 @@ async def test_an_opened_run_is_held_to_the_permissions_it_was_opened_with(raw: 
         await host.answer("run-1", "history.page", {})
 
 
-def test_a_run_is_sent_at_most_a_hundred_messages(raw: AgentRunContext):
+def test_a_run_gets_at_most_a_hundred_messages(raw: AgentRunContext):
     ledger = MemoryHost().open(raw)
     for number in range(limits.STEERING_QUEUE):
         ledger.steering.add(f"message {number}")

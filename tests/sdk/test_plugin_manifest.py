@@ -85,7 +85,7 @@ def host() -> MemoryHost:
         ("inner.code:asking", "inner.code"),
     ],
 )
-async def test_the_manifest_permits_what_the_decorator_does_not_ask_for(load: Load, where: str, module: str) -> None:
+async def test_the_manifest_may_permit_more_than_the_decorator(load: Load, where: str, module: str) -> None:
     loaded = load(entry("{models: [invoke]}", where), module=module)
     outcome = await host().run(loaded.asking, "hello")
     assert (outcome.status, outcome.text) == ("completed", "plain: hello")
@@ -98,7 +98,7 @@ async def test_the_decorator_adds_nothing_to_the_manifest_and_the_error_names_th
     assert "add models: [invoke] to the permissions of runner default in manifest.yaml" in (outcome.error or "")
 
 
-async def test_the_manifest_decides_about_capabilities_and_defaults_of_the_form(load: Load) -> None:
+async def test_the_manifest_decides_about_capabilities_and_form_defaults(load: Load) -> None:
     form = ", config_schema: [{name: tone, type: string, label: {en_US: Tone}, default: loud}]"
     asking = load(entry("{models: [invoke]}", more=", capabilities: {streaming: true}" + form)).asking
     live = host().start(asking, "hello")
@@ -108,13 +108,13 @@ async def test_the_manifest_decides_about_capabilities_and_defaults_of_the_form(
     assert (await host().run(asking, "hello", config={"tone": "soft"})).text == "soft: hello"
 
 
-async def test_a_runner_that_the_manifest_does_not_name_is_refused(load: Load) -> None:
+async def test_a_runner_missing_from_the_manifest_is_refused(load: Load) -> None:
     unlisted = load(entry("{models: [invoke]}")).unlisted
     with pytest.raises(DeclarationError, match=r"manifest.yaml beside it does not name it[\s\S]*asking_code:unlisted"):
         await host().run(unlisted, "hello")
 
 
-async def test_a_broken_manifest_says_which_rule_it_breaks(load: Load) -> None:
+async def test_an_invalid_manifest_is_refused_with_its_rule(load: Load) -> None:
     with pytest.raises(PluginLoadError, match=r"PL10 default: permissions.models.0"):
         await host().run(load(entry("{models: [shout]}")).asking, "hello")
 

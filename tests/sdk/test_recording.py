@@ -51,18 +51,18 @@ async def test_a_recording_replays_to_the_same_results(recorded):
     assert outcome.status == "completed"
 
 
-async def test_a_recording_is_json_lines_in_the_order_things_began(recorded):
+async def test_a_recording_is_json_lines_in_starting_order(recorded):
     lines = [json.loads(line) for line in recorded.read_text(encoding="utf-8").splitlines()]
     assert [line["kind"] for line in lines if line["kind"] != "result"] == ["context", "call", "call", "call", "stream"]
     assert next(line["action"] for line in lines if "action" in line) == "history.page"
     assert [chunk["content"] for chunk in lines[-4]["chunks"]] == ["p", "q"]
 
 
-async def test_secret_settings_are_not_written_down(recorded):
+async def test_secret_settings_are_not_recorded(recorded):
     assert "hunter2" not in recorded.read_text(encoding="utf-8")
 
 
-async def test_a_runner_that_asks_something_else_is_told_where(recorded):
+async def test_a_differing_call_is_reported_with_its_position(recorded):
     @runner(permissions=PERMISSIONS)
     async def changed(ctx: RunContext[Config]):
         await ctx.api.history.page(limit=6)
@@ -75,7 +75,7 @@ async def test_a_runner_that_asks_something_else_is_told_where(recorded):
     assert '"limit": 6' in str(caught.value.got)
 
 
-async def test_a_mismatch_is_raised_even_when_the_runner_swallows_it(recorded):
+async def test_a_mismatch_is_raised_even_if_the_runner_swallows_it(recorded):
     @runner(permissions=PERMISSIONS)
     async def hides(ctx: RunContext[Config]):
         try:
@@ -87,7 +87,7 @@ async def test_a_mismatch_is_raised_even_when_the_runner_swallows_it(recorded):
         await replay(hides, recorded)
 
 
-async def test_a_runner_that_asks_less_is_told_what_is_missing(recorded):
+async def test_a_missing_call_is_reported(recorded):
     @runner(permissions=PERMISSIONS)
     async def short(ctx: RunContext[Config]):
         await ctx.api.history.page(limit=5)
@@ -99,7 +99,7 @@ async def test_a_runner_that_asks_less_is_told_what_is_missing(recorded):
     assert "state.get" in str(caught.value.expected)
 
 
-async def test_a_runner_that_asks_more_is_told_that_nothing_is_left(tmp_path):
+async def test_an_extra_call_is_reported(tmp_path):
     @runner()
     async def quiet(ctx: RunContext):
         yield "x"
@@ -116,7 +116,7 @@ async def test_a_runner_that_asks_more_is_told_that_nothing_is_left(tmp_path):
     assert (caught.value.expected, caught.value.position) == (None, 1)
 
 
-async def test_a_stream_that_broke_breaks_again_at_the_same_place(tmp_path):
+async def test_a_broken_stream_breaks_again_at_the_same_position(tmp_path):
     @runner(permissions=PERMISSIONS)
     async def streams(ctx: RunContext):
         try:
@@ -158,7 +158,7 @@ async def test_any_caller_can_be_recorded(caller, raw):
         ('{"kind": "context", "context": CONTEXT}\n{"kind": "call", "action": "a"}\n', 2, "params: is missing"),
     ],
 )
-def test_a_file_that_is_no_recording_is_refused_by_line(tmp_path, raw, text, line, problem):
+def test_an_invalid_recording_is_refused_by_line(tmp_path, raw, text, line, problem):
     path = tmp_path / "bad.jsonl"
     path.write_text(text.replace("CONTEXT", json.dumps(raw.to_wire())), encoding="utf-8")
     with pytest.raises(RecordingError) as caught:

@@ -1,4 +1,4 @@
-"""Result values: what the context builds, and what it refuses to build."""
+"""Result values: valid and invalid ones of the context."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ def test_every_builder_makes_a_payload_that_the_protocol_accepts(ctx: RunContext
     assert {result.type for result in built} == set(RESULT_PAYLOADS)
 
 
-def test_a_text_delta_carries_the_increment_alone(ctx: RunContext):
+def test_a_text_delta_contains_only_the_increment(ctx: RunContext):
     assert ctx.delta("hé").data == {"chunk": {"role": "assistant", "content": "hé"}}
 
 
@@ -49,7 +49,7 @@ def test_inline_content_is_encoded_with_its_size_and_digest(ctx: RunContext):
 
 
 @pytest.mark.requirement("P05-14")
-def test_inline_content_above_its_limit_is_refused_with_the_way_to_send_it(ctx: RunContext):
+def test_inline_content_above_its_limit_is_refused_with_a_hint(ctx: RunContext):
     assert ctx.artifact(content=b"x" * limits.INLINE_ARTIFACT_BYTES)
     with pytest.raises(ResultTooLarge) as caught:
         ctx.artifact(content=b"x" * (limits.INLINE_ARTIFACT_BYTES + 1))
@@ -92,7 +92,7 @@ def test_a_wrong_field_is_named(ctx: RunContext, build, field):
     assert caught.value.problem
 
 
-def test_results_compare_by_value_and_show_what_they_are():
+def test_results_compare_by_value_and_have_a_repr():
     assert Result("message.delta", {"a": 1}) == Result("message.delta", {"a": 1})
     assert Result("message.delta", {}) != Result("run.failed", {})
     assert repr(Result("x", {"a": 1})) == "Result('x', {'a': 1})"

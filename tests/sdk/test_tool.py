@@ -1,4 +1,4 @@
-"""`@tool`: the schema a signature says, and an answer for whatever happens inside."""
+"""`@tool`: the schema of a signature, and an answer for any behaviour."""
 
 import asyncio
 import threading
@@ -73,7 +73,7 @@ async def Weather(  # noqa: N802 -- the name is lower-cased
 
 
 @pytest.mark.requirement("P11-57")
-def test_the_schema_says_what_the_signature_says():
+def test_the_schema_follows_the_signature():
     definition = declared(Weather).definition()
     assert definition.name == "weather"
     assert definition.description == "The weather of a city."
@@ -104,7 +104,7 @@ def test_the_schema_says_what_the_signature_says():
         (dict[str, int], {}, []),
     ],
 )
-def test_an_object_that_is_returned_has_a_schema(returned, properties, required):
+def test_a_returned_object_has_a_schema(returned, properties, required):
     def give():
         """Give."""
 
@@ -117,7 +117,7 @@ def test_an_object_that_is_returned_has_a_schema(returned, properties, required)
 
 
 @for_each("returned", [str, int, None, list[str], Any])
-def test_anything_else_that_is_returned_is_content(returned):
+def test_any_other_return_value_is_content(returned):
     def give():
         """Give."""
 
@@ -125,7 +125,7 @@ def test_anything_else_that_is_returned_is_content(returned):
     assert declared(tool()(give)).output_schema is None
 
 
-async def test_arguments_are_checked_and_defaults_filled_in(context):
+async def test_arguments_are_checked_and_defaults_are_filled_in(context):
     answer = await declared(Weather).invoke({"city": "Rome", "days": 3}, context)
     assert not answer.is_error
     assert answer.structured == {"degrees": 3.5}
@@ -142,7 +142,7 @@ async def test_invalid_arguments_are_an_error_that_names_the_field(context, argu
     assert f"weather: {field}: " in text(answer)
 
 
-async def test_a_tool_learns_for_whom_it_is_called(context):
+async def test_a_tool_knows_its_caller(context):
     @tool()
     def whose(who: ToolContext) -> str:
         """Whose?"""
@@ -153,7 +153,7 @@ async def test_a_tool_learns_for_whom_it_is_called(context):
     assert text(await declared(whose).invoke({}, context)) == "run-1 w a u zh_Hans"
 
 
-async def test_a_tool_that_is_not_async_runs_in_a_thread(context):
+async def test_a_synchronous_tool_runs_in_a_thread(context):
     @tool()
     def where() -> bool:
         """Where?"""
@@ -164,7 +164,7 @@ async def test_a_tool_that_is_not_async_runs_in_a_thread(context):
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(2), KeyboardInterrupt(), StopIteration("x")])
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_a_tool_that_raises_is_an_error_with_type_and_message(context, error, is_async):
+async def test_a_raising_tool_is_an_error_with_type_and_message(context, error, is_async):
     async def later() -> str:
         """Fail."""
         raise error
@@ -179,7 +179,7 @@ async def test_a_tool_that_raises_is_an_error_with_type_and_message(context, err
     assert "Traceback" not in text(answer)
 
 
-async def test_an_exception_without_words_is_named_by_its_type(context):
+async def test_an_exception_without_a_message_is_named_by_its_type(context):
     class Mute(Exception):
         def __str__(self) -> str:
             raise ValueError
@@ -207,7 +207,7 @@ async def test_an_exception_without_words_is_named_by_its_type(context):
         (TextContent(text="one"), "one", None),
     ],
 )
-async def test_what_is_returned_becomes_content_and_structure(context, returned, content, structured):
+async def test_a_return_value_is_converted_to_content_and_structure(context, returned, content, structured):
     @tool()
     async def give():
         """Give."""
@@ -218,7 +218,7 @@ async def test_what_is_returned_becomes_content_and_structure(context, returned,
     assert (text(answer), answer.structured) == (content, structured)
 
 
-async def test_content_elements_and_whole_answers_pass_as_they_are(context):
+async def test_content_elements_and_complete_answers_pass_unchanged(context):
     picture = ImageUrlContent(image_url=ImageUrl(url="https://example.org/a.png"))
     whole = ToolAnswer(content=(picture,), is_error=True)
 
@@ -242,7 +242,7 @@ async def test_a_return_that_is_not_json_is_an_error(context, returned):
     assert "not JSON" in text(answer)
 
 
-async def test_a_return_that_is_too_large_is_an_error_that_says_so(context):
+async def test_an_oversized_return_value_is_an_error_with_the_limit(context):
     @tool()
     async def flood() -> str:
         """Flood."""
@@ -253,7 +253,7 @@ async def test_a_return_that_is_too_large_is_an_error_that_says_so(context):
     assert str(limits.CALL_BYTES) in text(answer)
 
 
-async def test_cancellation_goes_through(context):
+async def test_a_cancel_passes_through_the_tool(context):
     started = asyncio.Event()
 
     @tool()
@@ -270,7 +270,7 @@ async def test_cancellation_goes_through(context):
         await task
 
 
-async def test_a_cancelled_subtask_of_a_tool_is_its_own_failure(context):
+async def test_a_cancelled_subtask_of_a_tool_is_a_failure_of_the_tool(context):
     @tool()
     async def clumsy() -> str:
         """Clumsy."""
@@ -342,7 +342,7 @@ def _generator(a: int):
         (plain, {"description": "x" * 5000}, "5000 characters"),
     ],
 )
-def test_a_tool_that_cannot_work_is_refused_with_a_hint(target, arguments, problem):
+def test_an_invalid_tool_is_refused_with_a_hint(target, arguments, problem):
     with pytest.raises(DeclarationError) as caught:
         tool(**arguments)(target)
     assert problem in caught.value.problem
@@ -350,7 +350,7 @@ def test_a_tool_that_cannot_work_is_refused_with_a_hint(target, arguments, probl
     assert caught.value.subject.startswith("tool ")
 
 
-def test_the_decorator_without_parentheses_says_so():
+def test_the_decorator_without_parentheses_is_refused_with_a_hint():
     with pytest.raises(DeclarationError, match="without parentheses"):
         tool(plain)
 

@@ -1,4 +1,4 @@
-"""How text is cut into what search finds."""
+"""Text segmentation for search."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ from bollard.segments import QUERY_TERMS, SEARCH_BYTES, WORD_CHARACTERS, clauses
         ("", ""),
     ],
 )
-def test_text_becomes_words_and_pairs(text, words):
+def test_text_is_segmented_into_words_and_pairs(text, words):
     assert segment(text) == words
 
 
@@ -38,7 +38,7 @@ def test_text_becomes_words_and_pairs(text, words):
         ("", []),
     ],
 )
-def test_a_query_becomes_terms_and_operators_are_data(query, expected):
+def test_a_query_is_split_into_terms_and_operators_are_data(query, expected):
     assert terms(query) == expected
 
 
@@ -61,7 +61,7 @@ def test_only_a_single_cjk_character_is_a_prefix():
     assert [is_prefix(term) for term in ("中", "会议", "a", "ab", "1")] == [True, False, False, False, False]
 
 
-def test_long_words_and_long_texts_are_bounded():
+def test_long_words_and_long_texts_are_limited():
     assert segment("x" * 1000) == "x" * WORD_CHARACTERS
     assert terms("x" * 1000) == ["x" * WORD_CHARACTERS]
     for split in (terms, clauses):
@@ -71,7 +71,7 @@ def test_long_words_and_long_texts_are_bounded():
 
 
 @given(st.text(), st.text())
-def test_words_hold_nothing_that_an_index_could_mistake(text, query):
+def test_words_contain_only_letters_and_digits(text, query):
     for word in (*segment(text).split(" "), *terms(query)):
         assert word.isalnum() or word == ""
 

@@ -19,7 +19,7 @@ from bollard.host.runs.stream import parse_place
 
 _SOURCE: Final = "sim"
 _PURGED: Final = ("api.denied", "retention.purged")
-"""Kinds of records whose data nobody needs: what is dropped of them changes no projection."""
+"""Types of records whose data no projection needs."""
 
 
 class Clients:
@@ -38,7 +38,7 @@ class Clients:
         return task
 
     async def settled(self) -> None:
-        """Until every client has what it wanted."""
+        """Until every client is done."""
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 
@@ -63,12 +63,12 @@ class Clients:
             await self._meddle(accepted.run_id)
 
     async def crowd(self) -> None:
-        """Somebody sends one run more than it may hold, nearly at once, while its runner pulls and gives pulls up."""
+        """A client sends one run more than it may hold, nearly at once, while its runner pulls and abandons pulls."""
         first, *others = self._world.crowd(self._dice)
         accepted = await self._deliver(first)
         if accepted is not None and accepted.run_id is not None:
             live, store = self._host.core.dispatcher.live, self._world.store
-            while accepted.run_id not in live and store.unfinished_runs("", 1):  # noqa: ASYNC110 -- nobody tells
+            while accepted.run_id not in live and store.unfinished_runs("", 1):  # noqa: ASYNC110 -- no notification
                 await asyncio.sleep(0.1)
             found = await asyncio.gather(*(self._deliver_soon(event) for event in others))
             full = {each.steered for each in found if each is not None} == {True, False}
@@ -79,7 +79,7 @@ class Clients:
         return await self._deliver(event)
 
     async def stop_left(self) -> None:
-        """Somebody stops a run that waited in an earlier life, perhaps before its agent is there."""
+        """A client stops a run that waited in an earlier life, perhaps before its agent is there."""
         await asyncio.sleep(self._dice.uniform(0.0, 0.3))
         left = [row.run_id for row in self._world.store.unfinished_runs("", 1000) if row.run_id in self._world.queued]
         if left:

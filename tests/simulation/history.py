@@ -1,4 +1,4 @@
-"""What clients were told, and whether the store agrees: nothing that was acknowledged or shown may turn out untrue.
+"""The answers to clients, and their comparison with the store: no acknowledged or shown record may turn out untrue.
 
 Pure: clients write it down, in memory or over HTTP, and ask at the end.
 """
@@ -47,11 +47,11 @@ class View:
 
     @property
     def place(self) -> str | None:
-        """What a client sends as `Last-Event-ID`."""
+        """The `Last-Event-ID` of a client."""
         return f"{self.records[-1].epoch}.{self.records[-1].seq}" if self.records else None
 
     def see(self, record: StreamRecord) -> None:
-        """A record as it came: the next one, or a gap that names what the client must forget or cannot get."""
+        """A received record: the next one, or a gap that names records to forget or lost ones."""
         if record.type == "gap":
             self._see_gap(_gap(record.json).data)
             return
@@ -77,17 +77,17 @@ class View:
 
 @dataclass(slots=True)
 class History:
-    """Everything that clients were told."""
+    """All answers to clients."""
 
     workspace: str = "default"
     ages: bool = False
-    """Whether the host forgets what is too old."""
+    """Whether the host drops old data."""
     accepted: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """The run of each acknowledged event that has one of its own, by source and id."""
+    """The run of each acknowledged event with its own run, by source and id."""
     given: dict[tuple[str, str], set[str]] = field(default_factory=dict[tuple[str, str], set[str]])
-    """The runs that an acknowledged event was said to have been given to."""
+    """The runs that were reported for an acknowledged event."""
     known: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    """The id of each acknowledged event, whatever became of it."""
+    """The id of each acknowledged event, with any outcome."""
     views: list[View] = field(default_factory=list[View])
     problems: list[str] = field(default_factory=list[str])
 
@@ -98,7 +98,7 @@ class History:
             self.problems.append(f"event {source_id} became {first}, then {run_id}")
 
     def took(self, source: str, source_id: str, *, event_id: str, run_id: str | None, steered: bool = False) -> None:
-        """The same of an event that may have been given to a run, or may wait: its id stays what it was."""
+        """The same of an event that may have been given to a run, or may wait: its id does not change."""
         first = self.known.setdefault((source, source_id), event_id)
         if first != event_id:
             self.problems.append(f"event {source_id} was {first}, then {event_id}")
@@ -114,7 +114,7 @@ class History:
         return view
 
     def disagreements(self, store: Store) -> list[str]:
-        """Where the store and what was told differ, once every view has ended."""
+        """Differences between the store and the answers, once every view has ended."""
         problems = [*self.problems]
         with store.write() as transaction:
             for (source, source_id), run_id in self.accepted.items():

@@ -1,6 +1,6 @@
-"""What must hold between runs: the order of a conversation, interruptions, and children that end with their parents.
+"""Invariants between runs: the order of a conversation, interruptions, and children that end with their parents.
 
-Read from the log alone; changes nothing.
+Read from the log only; changes nothing.
 """
 
 from collections import Counter, defaultdict
@@ -23,9 +23,9 @@ from bollard.protocol import JsonObject, limits
 
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
 _PROMPT_S: Final = 2.0
-"""Time in which a run that is interrupted has been told to stop."""
+"""Time within which an interrupted run is stopped."""
 _GRACE_S: Final = limits.CANCEL_GRACE_S + 1.0
-"""Time by which a child may outlive its parent: its grace, and what it takes to notice."""
+"""Time by which a child may outlive its parent: its grace, and the delay of the notification."""
 _RECOVERED_S: Final = 5.0
 """The same for one whose end a restarted host had to write."""
 
@@ -48,7 +48,7 @@ class _Life:
 
 
 def conversation_problems(store: Store, modes: Mapping[str, ConcurrencyMode]) -> list[str]:
-    """What is wrong between runs. `modes` says how each agent takes messages while it is busy."""
+    """Problems between runs. `modes` is the concurrency mode of each agent."""
     lives = _lives(store)
     lanes: dict[LaneKey, list[_Life]] = defaultdict(list)
     for life in lives.values():
@@ -96,7 +96,7 @@ def _overlaps(lives: Sequence[_Life]) -> Iterator[str]:
 
 
 def _overtaken(lives: Sequence[_Life]) -> Iterator[str]:
-    """Runs start in the order in which their messages came, which their ids have."""
+    """Runs start in the order of their messages, which is the order of their ids."""
     started = sorted((life for life in lives if life.started is not None), key=lambda life: life.facts.event_id)
     for before, behind in pairwise(started):
         if before.started is not None and behind.started is not None and behind.started.id < before.started.id:
@@ -104,7 +104,7 @@ def _overtaken(lives: Sequence[_Life]) -> Iterator[str]:
 
 
 def _uninterrupted(lives: Sequence[_Life]) -> Iterator[str]:
-    """A run that is active when a newer message comes is told to stop. Other events wait for it."""
+    """An active run is stopped by a newer message. Other events wait for it."""
     for life in lives:
         for other in lives:
             if other is life or not life.facts.on_message or not other.unfinished_at(life.created):
@@ -134,7 +134,7 @@ def _outlived(life: _Life, lives: Mapping[str, _Life]) -> Iterator[str]:
 
 @dataclass(slots=True)
 class _Message:
-    """What the log says of one event, in order."""
+    """The log records about one event, in order."""
 
     workspace: str
     event_id: str
@@ -199,7 +199,7 @@ class _Message:
 
 
 def message_problems(store: Store) -> list[str]:
-    """What is wrong with where messages are."""
+    """Problems with the places of messages."""
     messages: dict[tuple[str, str], _Message] = {}
     deaf: set[str] = set()
     for record in all_records(store):
@@ -236,11 +236,11 @@ def _read_message(record: RecordRow, messages: dict[tuple[str, str], _Message], 
             message.steered(kind, record.run_id or "", data)
 
 
-# What runners really pulled, held against what the log says of it (§9).
+# The messages that runners really pulled, compared with the log (§9).
 #
-# A message that is acknowledged was read, by the run that acknowledged it; none is read twice, each run reads what it
-# was given in the order in which it came, and it is given only what its people may say to it, and no more than it may
-# hold. Nothing is dropped for good unless somebody stopped the run. Changes nothing.
+# An acknowledged message was read by the run that acknowledged it; none is read twice, each run reads its messages in
+# arrival order, and it gets only messages of its permitted actors, and no more than it may hold. No message is dropped
+# permanently unless a client stopped the run. Changes nothing.
 
 
 _Actor = tuple[object, object]
@@ -248,7 +248,7 @@ _Actor = tuple[object, object]
 
 @dataclass(slots=True)
 class _Run:
-    """What one run was given, as its log says."""
+    """The messages of one run, from its log."""
 
     facts: RunFacts
     claimed: list[str] = field(default_factory=list[str])
@@ -258,7 +258,7 @@ class _Run:
     """Messages whose pull was given up. They may wait beside others that came meanwhile."""
     acknowledged: list[str] = field(default_factory=list[str])
     stopped: bool = False
-    """Whether somebody stopped it."""
+    """Whether a client stopped it."""
     problems: list[str] = field(default_factory=list[str])
 
     def steered(self, kind: str, data: JsonObject, actor: _Actor, *, anyone: bool) -> None:
@@ -281,7 +281,7 @@ class _Run:
             self.problems.append(f"{actor} steered it with {event_id}, and {self.facts.actor_id} had started it")
 
     def judge(self, got: Sequence[str]) -> Iterator[str]:
-        """`got` is what its runner read, in that order."""
+        """`got` are the messages that its runner read, in that order."""
         yield from self.problems
         places = {event_id: place for place, event_id in enumerate(self.claimed)}
         read = [places[event_id] for event_id in got if event_id in places]
@@ -294,8 +294,8 @@ class _Run:
 
 
 def pull_problems(store: Store, got: Mapping[str, Sequence[str]], open_agents: Container[str]) -> list[str]:
-    """What is wrong with what runs read. `got` are the events that each run's runner pulled; everyone may steer runs of
-    the `open_agents`."""
+    """Problems with the pulled messages. `got` are the events that each run's runner pulled; every actor may steer runs
+    of the `open_agents`."""
     runs: dict[str, _Run] = {}
     actors: dict[tuple[str, str], _Actor] = {}
     for record in all_records(store):

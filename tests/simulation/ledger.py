@@ -1,6 +1,6 @@
-"""What must hold of a store in which every run has been recovered. Finds problems as sentences; changes nothing.
+"""Invariants of a store in which every run has been recovered. Reports problems as sentences; changes nothing.
 
-Used by the simulator on a store in memory and by the chaos tests on the files that a killed host left.
+Used by the simulator on a store in memory and by the chaos tests on the files of a killed host.
 """
 
 from collections import defaultdict

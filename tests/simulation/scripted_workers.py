@@ -1,6 +1,6 @@
-"""Workers in memory: the real channel with a scripted runner at its other end, and a pool that hands them out.
+"""Workers in memory: the real connection with a scripted runner at its other end, and a pool that hands them out.
 
-A run's event says what its runner does (`plans`): how much it says, what it asks for, how it ends.
+The plan of a run's event (`plans`) determines its runner: its results, its calls, its end.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ _PLUGIN = PluginIdentity(author="sim", name="scripted", version="1")
 _WORKER = WorkerIdentity(name="simulator", version="1", language="python")
 _RESTART_S = 0.3
 _WAY_S = 0.003
-"""The longest time that a frame is on its way: what one side sends crosses what the other does."""
+"""The longest transit time of a frame: frames of both sides may cross."""
 _HASTE_S = 0.015
-"""The longest time that a hasty runner waits for an answer: about what a commit and its way back take."""
+"""The longest time that a hasty runner waits for an answer: about a commit and its way back."""
 
 
 class _Scripted:
@@ -56,7 +56,7 @@ class _Scripted:
         request.refuse("there are no tools")
 
     def tool_cancelled(self, call_id: str) -> None:
-        """There are none."""
+        """There are no tools."""
 
     def shutdown(self, grace_s: float, done: Callable[[], None]) -> None:
         del grace_s
@@ -170,7 +170,7 @@ class _Scripted:
 
 
 class ScriptedSlot:
-    """The host's side: implements `HostObserver`, and what the dispatcher needs of a worker."""
+    """The host's side: implements `HostObserver`, and the interface of a worker for the dispatcher."""
 
     def __init__(self, dice: Random, witness: Witness, lost: Callable[["ScriptedSlot"], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -200,7 +200,7 @@ class ScriptedSlot:
             run.flush()
 
     def logged(self, record: LogRecord) -> None:
-        """Nobody reads it."""
+        """Ignored."""
 
     def struck(self, strike: Strike) -> None:
         """The channel closes by itself at the third."""

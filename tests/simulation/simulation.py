@@ -1,7 +1,7 @@
-"""A host in virtual time that is killed, starved and restarted as a seed says, with clients that hold it to its word.
+"""A host in virtual time that is killed, starved and restarted by a seed, with clients that check its answers.
 
-The store is the only thing that outlives a crash. Journal, intake, dispatcher, runs, run API, readers, recovery and the
-channel are the product's own; time, threads, disk and workers are simulated. The same seed gives the same history.
+Only the store survives a crash. Journal, intake, dispatcher, runs, run API, readers, recovery and the connection are
+the product's own; time, threads, disk and workers are simulated. The same seed gives the same history.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from bollard.host.log.records import data_of
 _SETTLED_S: Final = 300.0
 """Time in which the last incarnation must bring every run, every message and every reader to its end."""
 _CROWDED: Final = 0.3
-"""How many lives have somebody who sends more into a run than it may hold."""
+"""How many lives have a client that sends more into a run than it may hold."""
 _STOPPED: Final = 0.3
-"""How many lives have somebody who stops what an earlier one left in the queue."""
+"""How many lives have a client that cancels runs which an earlier life left in the queue."""
 _OWNED_S: Final = 5.0
 """Time after a restart in which every run and every message has an owner or an end."""
 _TRAPS: Final = [
@@ -45,7 +45,7 @@ _TRAPS: Final = [
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a history was, and what is wrong with it."""
+    """A history, and its problems."""
 
     seed: int
     problems: tuple[str, ...]
@@ -77,7 +77,7 @@ def simulate(seed: int, *, crashes: int = 2) -> Verdict:
 
 
 def _forgotten(world: World) -> list[str]:
-    """A run that waited when its host died gets its turn, unless somebody stops it first."""
+    """A run that waited when its host died gets its turn, unless a client stops it first."""
     went_on = {record.run_id for record in all_records(world.store) if record.type in ("run.claimed", "run.cancelled")}
     return [f"{run_id} waited when its host died, and never began" for run_id in sorted(world.queued - went_on)]
 
@@ -127,7 +127,7 @@ def _live(world: World, name: str, *, last: bool) -> None:
 
 
 async def _settle(world: World, host: Incarnation, clients: Clients) -> None:
-    """The disk has space and nobody sends anything new: everything comes to its end, and every client gets it."""
+    """The disk has space and no client sends anything new: every run ends, and every client gets its end."""
     await asyncio.sleep(_OWNED_S)
     for row in world.store.unfinished_runs("", 1000):
         if row.status != "queued" and row.owner != host.name:
@@ -172,7 +172,7 @@ def _digest(world: World) -> str:
 
 
 def _kinds(world: World) -> Counter[str]:
-    """What happened, by kind: records, what became of steered messages, depths, ends, and what clients did."""
+    """The facts by kind: records, fates of steering messages, depths, ends, and actions of clients."""
     kinds = Counter(world.witness.counts)
     for record in all_records(world.store):
         kinds[record.type] += 1

@@ -1,4 +1,4 @@
-"""R01 to R05, R13: what clients were told stays true in every simulated history, and a seed is a history."""
+"""R01 to R05, R13: the answers to clients stay true in every simulated history, and a seed is a history."""
 
 import functools
 import os
@@ -65,8 +65,8 @@ REPAIRS: dict[str, tuple[int, Callable[[pytest.MonkeyPatch], None]]] = {
     "a run that is about to begin is given no more than it may hold": (20, _no_count_before_the_beginning),
     "a run that is stopped while it waits for its agent says that somebody asked for it": (3, _no_reason_of_a_stop),
 }
-"""Seeds that were red without a repair, and what takes it away. Where anything changes that histories are made of, it
-may be another one: then the first of many are tried."""
+"""Seeds that failed without a repair, and the removal of that repair. After a change of the parts of histories, another
+seed may show it: then the first of many are tried."""
 TRIED = 300
 
 KINDS = [
@@ -87,7 +87,7 @@ KINDS = [
         )
     ),
 ]
-"""What must happen somewhere in the first histories, or they would prove less than they seem to."""
+"""Facts that must occur in the first histories; otherwise they would prove less."""
 KINDS_BATCHES = 4
 QUICK_BATCHES = 6
 """Batches of the quick tier; a seed that was red once is in `REPAIRS` as well."""
@@ -101,13 +101,13 @@ def verdicts(batch: int) -> list[Verdict]:
 
 @pytest.mark.requirement("P05-24", "P05-27", "P05-29", "P09-04", "P09-05")
 @for_each("batch", range(QUICK_BATCHES))
-def test_every_history_keeps_what_was_acknowledged_and_shown(batch: int) -> None:
+def test_every_history_keeps_its_acknowledged_and_shown_records(batch: int) -> None:
     check(batch)
 
 
 @pytest.mark.full
 @for_each("batch", range(QUICK_BATCHES, BATCHES))
-def test_every_further_history_keeps_what_was_acknowledged_and_shown(batch: int) -> None:
+def test_every_further_history_keeps_its_acknowledged_and_shown_records(batch: int) -> None:
     check(batch)
 
 
@@ -117,7 +117,7 @@ def check(batch: int) -> None:
     assert sum(verdict.runs for verdict in found) > 10 * SEEDS_AT_ONCE, "the histories are not empty"
 
 
-def test_every_kind_of_thing_happens_in_the_histories() -> None:
+def test_every_kind_of_fault_occurs_in_the_histories() -> None:
     happened: Counter[str] = Counter()
     for batch in range(KINDS_BATCHES):
         for verdict in verdicts(batch):
@@ -127,7 +127,7 @@ def test_every_kind_of_thing_happens_in_the_histories() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("repair", REPAIRS)
-def test_a_seed_is_red_without_a_repair(repair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_fails_without_a_repair(repair: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seed, take_away = REPAIRS[repair]
     assert not simulate(seed).problems
     take_away(monkeypatch)

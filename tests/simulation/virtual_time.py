@@ -1,6 +1,6 @@
 """An event loop whose time passes only when nothing is left to do, and whose threads are turns of the same loop.
 
-With it a history depends on its seed alone. Nothing here knows what is simulated.
+With it a history depends on its seed only. This module is independent of the simulated parts.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _THREAD_S: Final = 0.004
 
 
 class Standstill(Exception):
-    """Nothing is scheduled any more and the work is not done: somebody waits for ever."""
+    """Nothing is scheduled any more and the work is not done: a task waits for ever."""
 
 
 class _Selector(selectors.BaseSelector):
@@ -71,7 +71,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now += timeout
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
-        """What a thread would do, in one later turn of this loop."""
+        """The work of a thread, in one later turn of this loop."""
         del executor
         done: asyncio.Future[Any] = self.create_future()
 
@@ -155,11 +155,11 @@ class SteppedWriter:
         self._writer.remember(facts)
 
     def crash(self) -> None:
-        """Nothing is written and nobody is told any more."""
+        """Nothing is written and no waiter is notified any more."""
         self._crashed = True
 
     def interleave(self) -> None:
-        """A reader's thread lost the processor: the writer commits what waits, if anything does."""
+        """A reader's thread lost the processor: the writer commits the waiting entries, if any."""
         if self._asked:
             self._step()
 
@@ -197,7 +197,7 @@ class SteppedWriter:
             self._died()
 
     def _report(self) -> None:
-        """Tell of the oldest commit: outcomes are told in the order of their entries."""
+        """Report the oldest commit: outcomes are reported in the order of their entries."""
         if not self._crashed:
             self._tell(*self._untold.popleft())
 

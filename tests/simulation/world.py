@@ -1,4 +1,4 @@
-"""What outlives every life of a simulated host: its store, what clients were told, and the seed that decides."""
+"""The state that survives every life of a simulated host: its store, the answers to clients, and the deciding seed."""
 
 import hashlib
 from collections import Counter
@@ -30,7 +30,7 @@ _DEEPEST: Final = 5
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How one run goes."""
+    """The plan of one run."""
 
     deltas: int = 0
     pauses: float = 0.0
@@ -46,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     states: int = 0
     """How often it writes state as a result."""
     child: "Plan | None" = None
-    """What it asks of another agent."""
+    """Its calls of another agent."""
     message: bool = True
     """Whether it says something whole before its end."""
     ending: Ending = "completes"
@@ -93,7 +93,7 @@ def plan_of_text(text: str) -> Plan:
     return msgspec.json.decode(text, type=Plan)
 
 
-# Sees what runners ask the host for and get, and what was taken from them before they asked.
+# Sees the calls of runners and their answers, and earlier revocations.
 
 
 class Witness:
@@ -111,12 +111,12 @@ class Witness:
         self.pulled.setdefault(run_id, []).extend(event_ids)
 
     def revoked(self, run_id: str, operations: Iterable[str]) -> None:
-        """The host said that these are taken from the run."""
+        """The host confirmed the revocation of these rights of the run."""
         self._taken.setdefault(run_id, set()).update(operations)
         self.counts["revocation"] += 1
 
     def may(self, run_id: str, operation: str) -> bool:
-        """Whether the run could still get it, as far as anyone was told; asked before the call leaves."""
+        """Whether the run could still have the right, as far as any client knows; asked before the call is sent."""
         return operation not in self._taken.get(run_id, ())
 
     def answered(self, run_id: str, operation: str, *, allowed: bool) -> None:
@@ -148,7 +148,7 @@ class SentEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoBlobs:
-    """Nothing is kept: no simulated runner reads what it wrote."""
+    """Nothing is stored: no simulated runner reads its content."""
 
     def put(self, content: bytes) -> str:
         return hashlib.sha256(content).hexdigest()
@@ -194,7 +194,7 @@ class World:
         return events
 
     def new_event(self, dice: Random, talked_to: list[str]) -> SentEvent:
-        """An event with an id of its own, for one of these agents."""
+        """An event with a new id, for one of these agents."""
         event = SentEvent(
             source_id=f"e{len(self.events)}",
             workspace=dice.choice([*[WORKSPACES[0]] * 5, WORKSPACES[1]]),

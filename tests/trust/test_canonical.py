@@ -41,7 +41,7 @@ NUMBERS = [
 
 
 @for_each(("bits", "text"), NUMBERS)
-def test_a_double_is_written_as_the_rfc_says(bits: str, text: str) -> None:
+def test_a_double_is_written_as_in_the_rfc(bits: str, text: str) -> None:
     value = struct.unpack(">d", bytes.fromhex(bits))[0]
     assert canonical_json(value) == text.encode()
 
@@ -98,7 +98,7 @@ def test_keys_are_sorted_by_utf_16_code_units_as_in_the_rfc() -> None:
         ("\U0001f600", '"\U0001f600"'.encode()),
     ],
 )
-def test_only_what_must_be_escaped_is_escaped(character: str, written: bytes) -> None:
+def test_only_necessary_characters_are_escaped(character: str, written: bytes) -> None:
     assert canonical_json(character) == written
 
 
@@ -117,14 +117,14 @@ def test_only_what_must_be_escaped_is_escaped(character: str, written: bytes) ->
         [float("nan")],
     ],
 )
-def test_what_has_no_canonical_form_is_refused(value: JsonValue) -> None:
+def test_a_value_without_a_canonical_form_is_refused(value: JsonValue) -> None:
     with pytest.raises(NotCanonical) as refusal:
         canonical_json(value)
     assert refusal.value.problem
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 0, -1])
-def test_integers_are_written_plainly_up_to_their_bound(value: int) -> None:
+def test_integers_are_written_plainly_up_to_their_limit(value: int) -> None:
     assert canonical_json(value) == str(value).encode()
 
 
@@ -171,7 +171,7 @@ def test_equal_values_have_the_same_bytes_and_read_back_equal(value: JsonValue) 
 
 @given(values, values)
 @settings(max_examples=200, deadline=None)
-def test_values_that_json_tells_apart_have_other_bytes(left: JsonValue, right: JsonValue) -> None:
+def test_values_that_differ_in_json_have_different_bytes(left: JsonValue, right: JsonValue) -> None:
     same = json.loads(json.dumps(left)) == json.loads(json.dumps(right))
     if canonical_json(left) == canonical_json(right):
         assert same
@@ -179,5 +179,5 @@ def test_values_that_json_tells_apart_have_other_bytes(left: JsonValue, right: J
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @settings(max_examples=500, deadline=None)
-def test_every_double_reads_back_as_itself(value: float) -> None:
+def test_every_double_reads_back_the_same(value: float) -> None:
     assert float(canonical_json(value)) == value

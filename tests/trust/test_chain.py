@@ -149,7 +149,7 @@ MUTATIONS: list[Mutation] = [
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__.strip("_"))
 @given(count=st.integers(2, 12), seed=st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None)
-def test_every_single_mutation_behind_a_signed_head_is_found(mutate: Mutation, count: int, seed: int) -> None:
+def test_every_mutation_behind_a_signed_head_is_found(mutate: Mutation, count: int, seed: int) -> None:
     rows = build(count)
     mutated = mutate(rows, random.Random(seed))
     assert mutated != rows
@@ -166,21 +166,21 @@ def test_every_single_mutation_behind_a_signed_head_is_found(mutate: Mutation, c
 # --- what the fault says ---
 
 
-def test_a_missing_record_is_named_by_its_place() -> None:
+def test_a_missing_record_is_named_by_its_position() -> None:
     rows = build(6)
     fault = check([*rows[:2], *rows[3:]]).fault
     assert fault is not None
     assert (fault.kind, fault.position) == ("missing", 3)
 
 
-def test_a_record_that_stands_twice_is_out_of_order() -> None:
+def test_a_duplicate_record_is_out_of_order() -> None:
     rows = build(4)
     fault = check([*rows[:3], rows[1], *rows[3:]]).fault
     assert fault is not None
     assert (fault.kind, fault.position) == ("order", 4)
 
 
-def test_edited_data_is_told_from_an_edited_header() -> None:
+def test_edited_data_is_distinguished_from_an_edited_header() -> None:
     rows = build(3)
     edited = [rows[0], msgspec.structs.replace(rows[1], data=b"{}"), rows[2]]
     fault = check(edited).fault
@@ -201,7 +201,7 @@ def test_a_chain_that_ends_before_its_signed_head_is_truncated() -> None:
     assert (fault.kind, fault.position) == ("truncated", 9)
 
 
-def test_a_head_of_another_history_does_not_fit() -> None:
+def test_a_head_of_another_history_does_not_match() -> None:
     rows, other = build(5), build(5, salt="1")
     fault = check(rows, heads={4: other[3].hash}).fault
     assert fault is not None
@@ -231,13 +231,13 @@ def test_a_wrong_start_is_found_at_the_first_record() -> None:
 
 
 @given(dropped=st.sets(st.integers(0, 11)))
-def test_a_chain_whose_data_was_dropped_still_verifies(dropped: set[int]) -> None:
+def test_a_chain_with_dropped_data_still_verifies(dropped: set[int]) -> None:
     rows = [msgspec.structs.replace(row, data=None) if index in dropped else row for index, row in enumerate(build(12))]
     report = check(rows, heads={12: rows[-1].hash})
     assert (report.fault, report.records, report.data_dropped) == (None, 12, len(dropped))
 
 
-def test_a_header_is_still_bound_where_its_data_was_dropped() -> None:
+def test_a_header_with_dropped_data_is_still_bound() -> None:
     rows = [msgspec.structs.replace(row, data=None) for row in build(4)]
     forged = msgspec.structs.replace(rows[2].header, data_sha256="0" * 64)
     rows[2] = msgspec.structs.replace(rows[2], header=forged)
@@ -246,5 +246,5 @@ def test_a_header_is_still_bound_where_its_data_was_dropped() -> None:
     assert (fault.kind, fault.position) == ("edited", 3)
 
 
-def test_chains_of_other_workspaces_and_incarnations_begin_differently() -> None:
+def test_chains_of_other_workspaces_and_incarnations_start_differently() -> None:
     assert len({genesis("a", "b"), genesis("a", "c"), genesis("ab", ""), genesis("", "ab"), genesis("b", "a")}) == 5

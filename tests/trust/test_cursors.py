@@ -1,4 +1,4 @@
-"""Cursors: what this host made for one call and one scope, and nothing else."""
+"""Cursors: made by this host for one call and one scope, and nothing else."""
 
 import base64
 
@@ -20,7 +20,7 @@ places = st.recursive(
 
 @given(place=places, purpose=st.text(max_size=12), scope=st.text(max_size=12))
 @settings(deadline=None)
-def test_a_cursor_opens_as_it_was_sealed(place: JsonValue, purpose: str, scope: str) -> None:
+def test_a_cursor_opens_with_its_sealed_position(place: JsonValue, purpose: str, scope: str) -> None:
     sealed = seal_cursor(SECRET, purpose=purpose, scope=scope, place=place)
     assert open_cursor(SECRET, sealed, purpose=purpose, scope=scope) == place
 
@@ -37,13 +37,13 @@ def test_a_cursor_opens_as_it_was_sealed(place: JsonValue, purpose: str, scope: 
         (SECRET, "", "runs.listacme"),
     ],
 )
-def test_a_cursor_is_good_for_one_call_one_scope_and_one_host(secret: bytes, purpose: str, scope: str) -> None:
+def test_a_cursor_is_valid_for_one_call_one_scope_and_one_host(secret: bytes, purpose: str, scope: str) -> None:
     sealed = seal_cursor(SECRET, purpose="runs.list", scope="acme", place=[1, "run_1"])
     with pytest.raises(BadCursor):
         open_cursor(secret, sealed, purpose=purpose, scope=scope)
 
 
-def test_no_bit_of_a_cursor_may_flip() -> None:
+def test_a_cursor_with_a_flipped_bit_does_not_open() -> None:
     sealed = seal_cursor(SECRET, purpose="p", scope="s", place=[1_700_000_000_000, "run_1"])
     raw = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
     for at in range(len(raw) * 8):
@@ -53,7 +53,7 @@ def test_no_bit_of_a_cursor_may_flip() -> None:
             open_cursor(SECRET, base64.urlsafe_b64encode(flipped).decode().rstrip("="), purpose="p", scope="s")
 
 
-def test_no_cursor_opens_when_it_is_cut_or_grown() -> None:
+def test_a_truncated_or_extended_cursor_does_not_open() -> None:
     sealed = seal_cursor(SECRET, purpose="p", scope="s", place=[1, "run_1"])
     for length in range(len(sealed)):
         with pytest.raises(BadCursor):
@@ -65,18 +65,18 @@ def test_no_cursor_opens_when_it_is_cut_or_grown() -> None:
 
 @given(st.text(max_size=80))
 @settings(max_examples=300, deadline=None)
-def test_no_text_is_a_cursor_by_chance(text: str) -> None:
+def test_no_random_text_is_a_cursor(text: str) -> None:
     with pytest.raises(BadCursor):
         open_cursor(SECRET, text, purpose="p", scope="s")
 
 
-def test_a_cursor_that_is_too_long_is_not_looked_at() -> None:
+def test_an_overlong_cursor_is_not_parsed() -> None:
     sealed = seal_cursor(SECRET, purpose="p", scope="s", place="x" * 1000)
     with pytest.raises(BadCursor):
         open_cursor(SECRET, sealed, purpose="p", scope="s")
 
 
-def test_every_refusal_reads_the_same() -> None:
+def test_every_refusal_has_the_same_text() -> None:
     sealed = seal_cursor(SECRET, purpose="p", scope="s", place=1)
     sentences: set[str] = set()
     for cursor, purpose, scope in [("?", "p", "s"), (sealed, "q", "s"), (sealed, "p", "t"), ("", "p", "s")]:

@@ -19,7 +19,7 @@ def key() -> SigningKey:
     return SigningKey(SigningKey.new_secret())
 
 
-def test_a_signed_head_verifies_with_the_public_half(key: SigningKey) -> None:
+def test_a_signed_head_verifies_with_the_public_key(key: SigningKey) -> None:
     signed = sign_head(HEAD, key)
     assert signed.key_id == key.verify_key.key_id
     verify_head(signed, key.verify_key)
@@ -36,14 +36,14 @@ def test_a_signed_head_verifies_with_the_public_half(key: SigningKey) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_head_that_was_changed_in_any_field_does_not_verify(key: SigningKey, change: dict[str, object]) -> None:
+def test_a_head_changed_in_any_field_does_not_verify(key: SigningKey, change: dict[str, object]) -> None:
     signed = sign_head(HEAD, key)
     forged = replace(signed, head=replace(HEAD, **change))
     with pytest.raises(BadSignature):
         verify_head(forged, key.verify_key)
 
 
-def test_no_bit_of_a_signature_may_flip(key: SigningKey) -> None:
+def test_a_signature_with_a_flipped_bit_does_not_verify(key: SigningKey) -> None:
     signed = sign_head(HEAD, key)
     for at in range(len(signed.signature) * 8):
         flipped = bytearray(signed.signature)
@@ -53,7 +53,7 @@ def test_no_bit_of_a_signature_may_flip(key: SigningKey) -> None:
 
 
 @pytest.mark.parametrize("signature", [b"", b"short", b"\x00" * 64, b"\x00" * 65])
-def test_a_signature_of_the_wrong_form_is_a_bad_one(key: SigningKey, signature: bytes) -> None:
+def test_a_malformed_signature_does_not_verify(key: SigningKey, signature: bytes) -> None:
     with pytest.raises(BadSignature):
         verify_head(replace(sign_head(HEAD, key), signature=signature), key.verify_key)
 
@@ -78,7 +78,7 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_key_files_are_made_once_and_are_the_owners_alone(tmp_path: Path) -> None:
+def test_key_files_are_created_once_and_private_to_their_owner(tmp_path: Path) -> None:
     inherited = os.umask(0)
     try:
         first = load_or_make_signing_key(tmp_path / "keys" / "heads")
@@ -94,7 +94,7 @@ def test_key_files_are_made_once_and_are_the_owners_alone(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601, 0o666])
-def test_a_key_file_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_key_file_accessible_to_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "heads"
     load_or_make_signing_key(path)
     path.chmod(mode)
@@ -104,7 +104,7 @@ def test_a_key_file_that_others_can_use_is_refused(tmp_path: Path, mode: int) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"not hex", b"ab" * 31, b"ab" * 33, b"\xff\xfe\x00", b"zz" * 32])
-def test_a_key_file_with_something_else_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
+def test_a_key_file_with_other_content_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "heads"
     path.write_bytes(content)
     path.chmod(0o600)
@@ -115,21 +115,21 @@ def test_a_key_file_with_something_else_is_refused_and_kept(tmp_path: Path, cont
     assert path.read_bytes() == content
 
 
-def test_a_key_file_that_cannot_be_read_or_made_says_so(tmp_path: Path) -> None:
+def test_an_unreadable_key_file_is_refused_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "heads").mkdir()
     with pytest.raises(KeyFileError) as refusal:
         load_or_make_signing_key(tmp_path / "heads")
     assert "hint:" in str(refusal.value)
 
 
-def test_a_folder_for_keys_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_an_impossible_key_folder_is_refused_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("a file")
     with pytest.raises(KeyFileError) as caught:
         load_or_make_secret(tmp_path / "keys" / "deeper" / "cursors.secret")
     assert caught.value.hint
 
 
-def test_a_key_is_alone_in_folders_that_were_made_for_it(tmp_path: Path) -> None:
+def test_a_key_is_the_only_file_in_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "data" / "keys" / "cursors.secret"
     assert load_or_make_secret(path) == load_or_make_secret(path)
     assert list(path.parent.iterdir()) == [path]

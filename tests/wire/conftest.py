@@ -42,7 +42,7 @@ WORKER = WorkerIdentity(name="test", version="1", language="python")
 
 
 class Listener(Notifier):
-    """A service that keeps what it hears and answers calls as it is told to."""
+    """A service that records its frames and answers calls on demand."""
 
     def __init__(self, on_call: Callable[[IncomingCall], None] | None = None) -> None:
         super().__init__()
@@ -227,7 +227,7 @@ class Handler(Notifier):
 
 
 class RawSide(Notifier, Receiver):
-    """One side of a channel that says whatever a test wants, to the byte."""
+    """One side of a connection that sends the bytes of a test."""
 
     def __init__(self, transport: Transport) -> None:
         super().__init__()
@@ -286,7 +286,7 @@ class RawSide(Notifier, Receiver):
 
 
 class Wires:
-    """Makes joined transports of one kind and closes what it made."""
+    """Makes joined transports of one kind and closes them."""
 
     def __init__(self, kind: str, stack: contextlib.AsyncExitStack) -> None:
         self.kind = kind
@@ -334,7 +334,7 @@ class Channel:
 
 
 class RawWorker(RawSide):
-    """A worker that introduces itself and then says whatever a test wants."""
+    """A worker that introduces itself and then sends the frames of a test."""
 
     host: HostEnd
     observer: Observer
@@ -353,14 +353,14 @@ class RawWorker(RawSide):
         return run
 
     async def barrier(self) -> None:
-        """Everything sent before this has been heard by the host, and everything it said has been heard here."""
+        """The host has read everything sent before this, and this side has read all its answers."""
         self.call("barrier", "api/call", run_id="no such run", action="x")
         await self.answered("barrier")
 
 
 @pytest.fixture(autouse=True)
 def no_test_hangs() -> Iterator[None]:
-    """A test that waits for what never comes fails instead of holding up the suite."""
+    """A test with an endless wait fails instead of blocking the suite."""
 
     def give_up(*_: object) -> None:
         raise TimeoutError("the test waits for something that does not come")
@@ -380,7 +380,7 @@ async def stack() -> AsyncIterator[contextlib.AsyncExitStack]:
 
 @pytest.fixture
 async def trouble() -> AsyncIterator[list[dict[str, Any]]]:
-    """Whatever the loop's exception handler was told: an exception out of a callback, or one nobody retrieved."""
+    """Everything reported to the loop's exception handler: an exception of a callback, or an unretrieved one."""
     found: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: found.append(context))
@@ -426,7 +426,7 @@ def open_channel(local_wires: Wires) -> Callable[..., Awaitable[Channel]]:
 
 @pytest.fixture
 def open_raw_worker(local_wires: Wires) -> Callable[..., Awaitable[RawWorker]]:
-    """Opens a channel between a real host's end and a worker that says what a test wants."""
+    """Opens a connection between a real host's end and a worker that sends the frames of a test."""
 
     async def make(limits: ChannelLimits | None = None) -> RawWorker:
         left, right = await local_wires.pair()
@@ -442,7 +442,7 @@ def open_raw_worker(local_wires: Wires) -> Callable[..., Awaitable[RawWorker]]:
 
 @pytest.fixture
 def open_raw_host(local_wires: Wires) -> Callable[..., Awaitable[tuple[RawSide, WorkerEnd, Handler]]]:
-    """Opens a channel between a host that says what a test wants and a real worker's end."""
+    """Opens a connection between a host that sends the frames of a test and a real worker's end."""
 
     async def make(*, initialized: bool = True) -> tuple[RawSide, WorkerEnd, Handler]:
         left, right = await local_wires.pair()

@@ -21,7 +21,7 @@ async def started(open_channel: Any, sink: Any) -> tuple[Any, Any]:
 
 
 def lender(unread: list[str]) -> Any:
-    """Answers at once, and writes down which answers nobody got."""
+    """Answers at once, and records the unread answers."""
 
     def take(call: RunCall) -> None:
         call.on_unread = lambda: unread.append(str(call.params["n"]))
@@ -36,7 +36,7 @@ async def pass_turns(turns: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_an_answer_is_read_by_its_caller_or_told_as_unread_whenever_the_caller_gives_up(
+async def test_an_answer_is_read_or_reported_unread_whenever_the_caller_gives_up(
     open_channel: Any, make_sink: Any
 ) -> None:
     unread, got = list[str](), list[str]()
@@ -58,7 +58,7 @@ async def test_an_answer_is_read_by_its_caller_or_told_as_unread_whenever_the_ca
     assert not channel.observer.strikes
 
 
-async def test_an_answer_is_read_or_told_as_unread_before_the_last_result_whenever_that_leaves(
+async def test_an_answer_is_read_or_reported_unread_before_the_terminal_result(
     open_channel: Any, make_sink: Any
 ) -> None:
     answered, turns = 0, 1  # with none, the call would leave behind the last result
@@ -84,9 +84,7 @@ async def test_an_answer_is_read_or_told_as_unread_before_the_last_result_whenev
         turns += 1
 
 
-async def test_a_late_cancel_takes_back_the_newest_answer_under_its_id_and_once(
-    open_raw_worker: Any, make_sink: Any
-) -> None:
+async def test_a_late_cancel_takes_back_the_newest_answer_of_its_id_once(open_raw_worker: Any, make_sink: Any) -> None:
     raw, unread = await open_raw_worker(), list[str]()
     raw.start_run("r", make_sink(on_call=lender(unread)))
     await raw.called("run/start")

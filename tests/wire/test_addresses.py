@@ -13,11 +13,11 @@ SERVER = AddressKind(of="server", example="https://mcp.example.org/mcp", has_que
 
 @for_each("kind", [PROVIDER, SERVER])
 @for_each("url", ["https://api.example.org/v1", "http://10.1.2.3:8000/v1", "http://localhost:8000", "http://[::1]/v1"])
-def test_an_address_of_another_or_of_the_own_network_is_reached(kind: AddressKind, url: str) -> None:
+def test_an_address_of_another_or_of_the_internal_network_is_reached(kind: AddressKind, url: str) -> None:
     assert url_problem(url, kind) is None
 
 
-def test_a_query_is_in_the_address_of_a_server_and_not_in_that_of_a_provider() -> None:
+def test_a_query_is_allowed_in_the_address_of_a_server_and_not_of_a_provider() -> None:
     url = "https://api.example.org/v1?team=a"
     assert url_problem(url, SERVER) is None
     found = url_problem(url, PROVIDER)
@@ -38,7 +38,7 @@ def test_a_query_is_in_the_address_of_a_server_and_not_in_that_of_a_provider() -
         ("64:ff9b:1::10.1.2.3", None),
     ],
 )
-def test_an_ipv4_address_is_found_in_every_form_of_ipv6_that_carries_one(address: str, carried: str | None) -> None:
+def test_an_ipv4_address_is_found_in_every_ipv6_form(address: str, carried: str | None) -> None:
     assert carried_address(IPv6Address(address)) == (None if carried is None else IPv4Address(carried))
 
 
@@ -61,7 +61,7 @@ def test_link_local_multicast_and_unspecified_addresses_are_refused(host: str) -
         ("https://api.example.org:99999", "url_malformed", "is not a valid address: Port out of range 0-65535"),
     ],
 )
-def test_a_refused_url_has_a_reason_a_sentence_and_a_hint(url: str, reason: str, problem: str) -> None:
+def test_a_refused_url_has_a_reason_a_message_and_a_hint(url: str, reason: str, problem: str) -> None:
     found = url_problem(url, PROVIDER)
     assert found is not None
     assert (found.reason, found.message) == (reason, problem)
@@ -72,5 +72,5 @@ def test_a_refused_url_has_a_reason_a_sentence_and_a_hint(url: str, reason: str,
     ("host", "own"),
     [("localhost", True), ("127.8.9.1", True), ("::1", True), ("10.0.0.1", False), ("example.org", False), ("", False)],
 )
-def test_this_machine_is_known_by_what_is_written(host: str, own: bool) -> None:
+def test_loopback_is_recognised_by_its_text(host: str, own: bool) -> None:
     assert is_loopback(host) is own

@@ -28,13 +28,13 @@ async def started(open_channel: Any, sink: Any) -> tuple[Any, WorkerRun]:
 
 async def read_all(run: WorkerRun, into: list[Any]) -> None:
     async for chunk in run.stream("models.stream", {"q": 1}):
-        into += [chunk]  # one by one: what came before an error counts
+        into += [chunk]  # one by one: results before an error count
 
 
 # --- calls ---
 
 
-async def test_a_call_reaches_the_runs_owner_and_its_answer_the_runner(open_channel: Any, make_sink: Any) -> None:
+async def test_a_call_reaches_the_owner_of_the_run_and_its_answer_the_runner(open_channel: Any, make_sink: Any) -> None:
     sink = make_sink(on_call=lambda call: call.answer({"got": call.params}))
     _, run = await started(open_channel, sink)
     assert await run.call("state.get", {"key": "k"}) == {"got": {"key": "k"}}
@@ -64,7 +64,7 @@ def test_an_error_without_a_valid_api_error_is_a_runtime_error(data: Any) -> Non
     assert RemoteError(-32603, "broken", data).api_error.message == "broken"
 
 
-async def test_an_answer_over_its_limit_is_refused_as_too_large(open_channel: Any, make_sink: Any) -> None:
+async def test_an_oversized_answer_is_refused(open_channel: Any, make_sink: Any) -> None:
     sink = make_sink(on_call=lambda call: call.answer("x" * (limits.CALL_BYTES - 2 + call.params["over"])))
     _, run = await started(open_channel, sink)
     assert len(str(await run.call("a", {"over": 0}))) == limits.CALL_BYTES - 2
@@ -88,7 +88,7 @@ async def test_a_ranged_read_answers_with_a_mebibyte_before_it_is_encoded(
         await run.call("history.page", {"times": 1})
 
 
-async def test_an_answer_that_is_no_json_of_the_channel_becomes_an_error(open_channel: Any, make_sink: Any) -> None:
+async def test_an_answer_with_invalid_json_is_an_error(open_channel: Any, make_sink: Any) -> None:
     sink = make_sink(on_call=lambda call: call.answer({"id": 2**60}))
     channel, run = await started(open_channel, sink)
     with pytest.raises(RemoteError) as caught:
@@ -97,9 +97,7 @@ async def test_an_answer_that_is_no_json_of_the_channel_becomes_an_error(open_ch
     await channel.host.ping()
 
 
-async def test_a_runs_calls_are_answered_up_to_32_at_once_and_the_next_is_rate_limited(
-    open_channel: Any, make_sink: Any
-) -> None:
+async def test_a_run_has_32_calls_in_flight_and_the_next_is_rate_limited(open_channel: Any, make_sink: Any) -> None:
     sink, other_sink = make_sink(), make_sink(on_call=lambda call: call.answer(1))
     channel, run = await started(open_channel, sink)
     channel.start_run("other", other_sink)
@@ -121,7 +119,7 @@ async def test_a_runs_calls_are_answered_up_to_32_at_once_and_the_next_is_rate_l
     assert await asyncio.gather(*calls[1:]) == list(range(1, 33))
 
 
-async def test_a_cancelled_call_tells_whoever_works_on_it(open_channel: Any, make_sink: Any) -> None:
+async def test_a_cancelled_call_notifies_its_handler(open_channel: Any, make_sink: Any) -> None:
     told: list[str] = []
 
     def take(call: RunCall) -> None:
@@ -172,7 +170,7 @@ async def test_an_old_call_never_settles_a_new_one_of_the_same_id(open_raw_worke
     await sink.until(lambda: sink.ends)
 
 
-async def test_the_end_of_a_run_gives_up_its_open_calls_and_streams(open_channel: Any, make_sink: Any) -> None:
+async def test_the_end_of_a_run_cancels_its_open_calls_and_streams(open_channel: Any, make_sink: Any) -> None:
     told: list[str] = []
 
     def take(call: RunCall) -> None:
@@ -202,9 +200,7 @@ async def fill(call: RunCall) -> None:
         await call.chunk("x")
 
 
-async def test_many_large_calls_at_once_wait_for_the_socket_instead_of_being_cut(
-    open_channel: Any, make_sink: Any
-) -> None:
+async def test_many_large_concurrent_calls_wait_for_the_socket(open_channel: Any, make_sink: Any) -> None:
     sinks = [make_sink(on_call=lambda call: call.answer(len(call.params["text"]))) for _ in range(2)]
     channel = await open_channel()
     for number, sink in enumerate(sinks):
@@ -216,9 +212,7 @@ async def test_many_large_calls_at_once_wait_for_the_socket_instead_of_being_cut
     assert not channel.observer.reasons
 
 
-async def test_many_large_starts_at_once_wait_for_the_socket_instead_of_being_cut(
-    open_channel: Any, make_sink: Any
-) -> None:
+async def test_many_large_concurrent_starts_wait_for_the_socket(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel()
     for number in range(20):
         run_id = f"r{number}"
@@ -251,7 +245,7 @@ async def test_a_stream_delivers_its_chunks_in_order_and_then_ends(open_channel:
     assert not sink.strikes
 
 
-async def test_a_stream_that_fails_delivers_what_came_before_and_then_raises(open_channel: Any, make_sink: Any) -> None:
+async def test_a_failing_stream_delivers_its_chunks_and_then_raises(open_channel: Any, make_sink: Any) -> None:
     async def produce(call: RunCall) -> None:
         await call.chunk(1)
         await call.chunk(2)
@@ -269,9 +263,7 @@ async def test_a_stream_that_fails_delivers_what_came_before_and_then_raises(ope
 
 
 @pytest.mark.requirement("P11-46", "P11-64")
-async def test_a_stream_nobody_reads_stops_at_256_chunks_and_goes_on_when_it_is_read(
-    open_channel: Any, make_sink: Any
-) -> None:
+async def test_an_unread_stream_stops_at_256_chunks_and_continues_when_read(open_channel: Any, make_sink: Any) -> None:
     sent = 0
 
     async def produce(call: RunCall) -> None:
@@ -295,7 +287,7 @@ async def test_a_stream_nobody_reads_stops_at_256_chunks_and_goes_on_when_it_is_
 
 
 @pytest.mark.requirement("P11-64")
-async def test_a_stream_nobody_reads_stops_at_four_mebibytes(open_channel: Any, make_sink: Any) -> None:
+async def test_an_unread_stream_stops_at_four_mebibytes(open_channel: Any, make_sink: Any) -> None:
     sent = 0
 
     async def produce(call: RunCall) -> None:
@@ -317,9 +309,7 @@ async def test_a_stream_nobody_reads_stops_at_four_mebibytes(open_channel: Any, 
     assert len([chunk async for chunk in stream]) == 19
 
 
-async def test_a_stream_that_is_left_early_is_given_up_and_its_producer_is_told(
-    open_channel: Any, make_sink: Any
-) -> None:
+async def test_an_abandoned_stream_is_cancelled_and_its_producer_is_notified(open_channel: Any, make_sink: Any) -> None:
     produced: list[asyncio.Task[None]] = []
     sink = make_sink(on_call=lambda call: produced.append(asyncio.create_task(fill(call))))
     _, run = await started(open_channel, sink)
@@ -337,7 +327,7 @@ async def test_a_stream_that_is_left_early_is_given_up_and_its_producer_is_told(
     assert read == []
 
 
-async def test_a_producer_that_waits_for_credit_is_told_when_its_stream_is_answered(
+async def test_a_producer_that_waits_for_credit_is_notified_of_the_end_of_its_stream(
     open_channel: Any, make_sink: Any
 ) -> None:
     produced: list[asyncio.Task[None]] = []
@@ -356,7 +346,9 @@ async def test_a_producer_that_waits_for_credit_is_told_when_its_stream_is_answe
     assert caught.value.api_error.code == "revoked"
 
 
-async def test_a_chunk_larger_than_a_frame_is_refused_and_the_stream_goes_on(open_channel: Any, make_sink: Any) -> None:
+async def test_a_chunk_larger_than_a_frame_is_refused_and_the_stream_continues(
+    open_channel: Any, make_sink: Any
+) -> None:
     async def produce(call: RunCall) -> None:
         with pytest.raises(PayloadTooLarge):
             await call.chunk("x" * limits.FRAME_BYTES)
@@ -373,7 +365,7 @@ async def test_a_chunk_larger_than_a_frame_is_refused_and_the_stream_goes_on(ope
     await asyncio.gather(*produced)
 
 
-async def test_chunks_carry_their_index_and_wait_for_the_workers_credit(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_chunks_have_an_index_and_wait_for_the_credit_of_the_worker(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     produced: list[asyncio.Task[None]] = []
     sink = make_sink(on_call=lambda call: produced.append(asyncio.create_task(fill(call))))
@@ -398,7 +390,7 @@ async def test_chunks_carry_their_index_and_wait_for_the_workers_credit(open_raw
         await produced[0]
 
 
-async def test_the_id_of_an_open_stream_cannot_be_taken_by_another(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_the_id_of_an_open_stream_cannot_be_reused(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     first, second = make_sink(), make_sink()
     raw.start_run("a", first)
@@ -414,7 +406,7 @@ async def test_the_id_of_an_open_stream_cannot_be_taken_by_another(open_raw_work
     await second.until(lambda: second.calls)
 
 
-async def test_a_run_cannot_give_up_the_call_of_another(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_a_run_cannot_cancel_the_call_of_another(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     first, second = make_sink(), make_sink()
     raw.start_run("a", first)

@@ -9,7 +9,7 @@ NEAR = "http://10.1.2.3:8000/mcp"
 
 
 @for_each("url", [AFAR, NEAR, "http://localhost:8000/mcp", "http://[::1]:8000/mcp", "https://8.8.8.8/mcp"])
-def test_what_a_person_saves_is_reached(url: str) -> None:
+def test_a_saved_address_is_reached(url: str) -> None:
     assert address_problem(url) is None
 
 
@@ -29,7 +29,7 @@ def test_what_a_person_saves_is_reached(url: str) -> None:
         "https:///mcp",
     ],
 )
-def test_what_is_no_address_of_a_server_is_told(url: str) -> None:
+def test_an_invalid_server_address_is_reported(url: str) -> None:
     found = address_problem(url)
     assert found is not None
     assert all((found.reason, found.message, found.hint))
@@ -52,5 +52,5 @@ def test_what_is_no_address_of_a_server_is_told(url: str) -> None:
         ("http://login.example.org/token", NEAR, False),
     ],
 )
-def test_a_server_leads_into_the_own_network_only_from_there(url: str, server: str, reached: bool) -> None:
+def test_a_server_leads_into_the_internal_network_only_from_there(url: str, server: str, reached: bool) -> None:
     assert (named_address_problem(url, server) is None) == reached

@@ -1,4 +1,4 @@
-"""Lists of runners and tools: a bad entry becomes a named problem and does not hide the others."""
+"""Lists of runners and tools: an invalid entry gives a named problem and does not hide the others."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def tool(name: str) -> dict[str, Any]:
         runner("bad", config_schema=[{"name": "x"}]),
     ],
 )
-def test_one_bad_runner_is_named_and_hides_no_other(bad: Any) -> None:
+def test_one_invalid_runner_is_named_and_hides_no_other(bad: Any) -> None:
     for place in range(3):
         entries = [runner("first"), runner("second")]
         entries.insert(place, bad)
@@ -50,7 +50,7 @@ def test_one_bad_runner_is_named_and_hides_no_other(bad: Any) -> None:
         assert read.problems[0].problem
 
 
-def test_a_forged_entry_does_not_hide_the_plugins_own_runner_of_that_name() -> None:
+def test_a_forged_entry_does_not_hide_the_runner_of_that_name() -> None:
     read = read_runners({"runners": [runner(author="other"), runner()]}, PLUGIN)
     assert [found.plugin_author for found in read.runners] == ["acme"]
     assert [problem.field for problem in read.problems] == ["plugin_name"]
@@ -62,7 +62,7 @@ def test_the_first_of_two_runners_of_one_name_counts() -> None:
     assert [problem.field for problem in read.problems] == ["runner_name"]
 
 
-def test_more_runners_than_allowed_are_not_read_and_it_is_said() -> None:
+def test_runners_beyond_the_limit_are_not_read_and_reported() -> None:
     most = limits.RUNNERS_PER_PLUGIN
     read = read_runners({"runners": [runner(f"r{number}") for number in range(most + 1)]}, PLUGIN)
     assert len(read.runners) == most
@@ -71,7 +71,7 @@ def test_more_runners_than_allowed_are_not_read_and_it_is_said() -> None:
 
 
 @for_each("answer", [None, [], 1, {}, {"runners": None}, {"runners": {}}, {"runners": "x"}])
-def test_an_answer_that_is_no_list_is_one_problem(answer: Any) -> None:
+def test_an_answer_without_a_list_is_one_problem(answer: Any) -> None:
     read = read_runners(answer, PLUGIN)
     assert not read.runners
     assert len(read.problems) == 1
@@ -83,14 +83,14 @@ def test_an_entry_with_an_endless_name_is_named_briefly() -> None:
 
 
 @for_each("bad", [None, {}, {"name": "bad"}, {**tool("bad"), "unknown": 1}, {**tool("bad"), "input_schema": []}])
-def test_one_bad_tool_is_named_and_hides_no_other(bad: Any) -> None:
+def test_one_invalid_tool_is_named_and_hides_no_other(bad: Any) -> None:
     read = read_tools({"tools": [tool("first"), bad, tool("second"), tool("first")]})
     assert [found.name for found in read.tools] == ["first", "second"]
     assert len(read.problems) == 2
     assert read.problems[1].field == "name"
 
 
-def test_more_tools_than_allowed_are_not_read_and_it_is_said() -> None:
+def test_tools_beyond_the_limit_are_not_read_and_reported() -> None:
     most = limits.TOOLS_PER_PLUGIN
     read = read_tools({"tools": [tool(f"t{number}") for number in range(most + 1)]})
     assert len(read.tools) == most

@@ -46,7 +46,7 @@ def delta(text: str = "x") -> dict[str, Any]:
 
 @pytest.fixture
 async def uninitialized(local_wires: Any, make_observer: Any, make_raw_side: Any) -> tuple[Any, HostEnd, Any]:
-    """A worker that says what a test wants, a host's end that has not initialized, and its observer."""
+    """A worker that sends the frames of a test, a host's end that has not initialized, and its observer."""
     left, right = await local_wires.pair()
     raw, observer = make_raw_side(right), make_observer()
     raw.start()
@@ -75,7 +75,7 @@ async def test_initialize_introduces_both_sides_once(open_channel: Any) -> None:
 
 @pytest.mark.requirement("P11-56")
 @pytest.mark.parametrize(("version", "older"), [(0, "worker"), (2, "host")])
-async def test_a_worker_of_another_protocol_is_refused_with_what_to_upgrade(
+async def test_a_worker_of_another_protocol_is_refused_with_the_side_to_upgrade(
     uninitialized: tuple[Any, HostEnd, Any], version: int, older: str
 ) -> None:
     error = await refused(uninitialized, {**INTRODUCTION, "protocol": version})
@@ -96,7 +96,7 @@ async def test_a_worker_of_another_protocol_is_refused_with_what_to_upgrade(
         {**INTRODUCTION, "limits": {"frame_bytes": 1}},
     ],
 )
-async def test_an_introduction_that_is_not_valid_is_refused_with_a_hint(
+async def test_an_invalid_introduction_is_refused_with_a_hint(
     uninitialized: tuple[Any, HostEnd, Any], introduction: Any
 ) -> None:
     error = await refused(uninitialized, introduction)
@@ -114,7 +114,7 @@ async def test_a_worker_that_never_introduces_itself_times_out(uninitialized: tu
 
 @pytest.mark.requirement("P11-56")
 @pytest.mark.parametrize(("version", "older"), [(0, "host"), (2, "worker's SDK")])
-async def test_a_worker_refuses_a_host_of_another_protocol_with_what_to_upgrade(
+async def test_a_worker_refuses_a_host_of_another_protocol_with_the_side_to_upgrade(
     open_raw_host: Any, version: int, older: str
 ) -> None:
     raw, _, _ = await open_raw_host(initialized=False)
@@ -136,7 +136,7 @@ async def test_a_worker_is_initialized_once_and_answers_pings_before(open_raw_ho
     assert "already" in (await raw.answered(4))["error"]["message"]
 
 
-async def test_the_smaller_limits_of_both_sides_hold(open_channel: Any, make_sink: Any) -> None:
+async def test_the_smaller_limits_of_both_sides_apply(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel(limits=ChannelLimits(frame_bytes=4096, window_results=2, window_bytes=2048))
     assert channel.host.peer.limits == ChannelLimits(frame_bytes=4096, window_results=2, window_bytes=2048)
     sink = make_sink(commits=False)
@@ -158,9 +158,7 @@ async def test_the_smaller_limits_of_both_sides_hold(open_channel: Any, make_sin
     assert not sink.strikes
 
 
-async def test_a_result_that_can_never_fit_the_window_is_refused_instead_of_waiting_for_ever(
-    open_channel: Any, make_sink: Any
-) -> None:
+async def test_a_result_larger_than_the_window_is_refused_at_once(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel(limits=ChannelLimits(window_bytes=1024))
     sink = make_sink()
     channel.start_run("r", sink)
@@ -174,7 +172,7 @@ async def test_a_result_that_can_never_fit_the_window_is_refused_instead_of_wait
     assert not sink.strikes
 
 
-async def test_the_host_sends_no_frame_larger_than_the_worker_takes(
+async def test_the_host_sends_no_frame_larger_than_the_limit_of_the_worker(
     uninitialized: tuple[Any, HostEnd, Any], make_sink: Any
 ) -> None:
     raw, host, _ = uninitialized
@@ -193,7 +191,7 @@ async def test_the_host_sends_no_frame_larger_than_the_worker_takes(
 
 
 @pytest.mark.requirement("P02-13")
-async def test_runners_and_tools_are_listed_entry_by_entry(open_channel: Any) -> None:
+async def test_runners_and_tools_are_listed_one_by_one(open_channel: Any) -> None:
     channel = await open_channel()
     manifest = {"id": "plugin:acme/helpdesk/default", "name": "default", "label": {"en_US": "x"}}
     entry = {"plugin_author": "acme", "plugin_name": "helpdesk", "runner_name": "default", "manifest": manifest}
@@ -209,7 +207,9 @@ async def test_runners_and_tools_are_listed_entry_by_entry(open_channel: Any) ->
 # --- runs ---
 
 
-async def test_a_run_streams_its_results_and_ends_with_the_workers_answer(open_channel: Any, make_sink: Any) -> None:
+async def test_a_run_streams_its_results_and_ends_with_the_answer_of_the_worker(
+    open_channel: Any, make_sink: Any
+) -> None:
     async def behave(run: WorkerRun) -> None:
         assert run.request == {"context": {"run_id": run.run_id}}
         for number in range(10):
@@ -294,7 +294,7 @@ async def test_a_worker_remembers_few_ended_runs_and_late_frames_of_any_are_harm
     assert ENDED_RUN_IDS <= 1024
 
 
-async def test_nothing_can_be_sent_for_a_run_that_is_over(open_channel: Any, make_sink: Any) -> None:
+async def test_an_ended_run_sends_nothing(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel()
     run = channel.start_run("r", make_sink())
     await channel.handler.until(lambda: channel.handler.runs)
@@ -338,7 +338,7 @@ async def test_a_worker_that_answers_without_a_last_sequence_breaks_the_protocol
         assert sink.ends[0].how == "refused"
 
 
-async def test_a_run_whose_start_cannot_be_sent_is_refused_and_the_worker_hears_nothing(
+async def test_a_run_whose_start_cannot_be_sent_is_refused_without_a_frame(
     open_raw_worker: Any, make_sink: Any
 ) -> None:
     raw = await open_raw_worker()
@@ -351,7 +351,7 @@ async def test_a_run_whose_start_cannot_be_sent_is_refused_and_the_worker_hears_
     assert not raw.heard("run/start")
 
 
-async def test_whoever_stops_waiting_for_a_run_does_not_stop_the_run(open_channel: Any, make_sink: Any) -> None:
+async def test_cancelling_the_wait_for_a_run_does_not_cancel_the_run(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel()
     sink = make_sink()
     run = channel.start_run("r", sink)
@@ -366,7 +366,7 @@ async def test_whoever_stops_waiting_for_a_run_does_not_stop_the_run(open_channe
     "value", [2**60, float("nan"), "\ud800", [0] * 10_000, {"k" * 257: 1}], ids=["int", "nan", "half", "nodes", "key"]
 )
 @pytest.mark.requirement("P11-45")
-async def test_a_runner_hears_of_a_value_that_cannot_travel_and_its_worker_takes_no_strike(
+async def test_an_unencodable_value_is_raised_in_the_runner_without_a_strike(
     open_channel: Any, make_sink: Any, value: Any
 ) -> None:
     channel = await open_channel()
@@ -388,7 +388,7 @@ async def test_a_runner_hears_of_a_value_that_cannot_travel_and_its_worker_takes
     assert list(channel.observer.logs[0].fields) == ["fields_refused"]
 
 
-async def test_a_result_over_its_limit_is_refused_at_the_worker_and_takes_no_number(
+async def test_an_oversized_result_is_refused_at_the_worker_and_takes_no_number(
     open_channel: Any, make_sink: Any
 ) -> None:
     channel = await open_channel()
@@ -475,7 +475,7 @@ async def test_wrong_tool_parameters_are_answered_with_the_field(open_raw_host: 
 # --- log, ping, shutdown ---
 
 
-async def test_log_records_arrive_and_a_long_message_says_that_it_was_cut(open_channel: Any) -> None:
+async def test_log_records_arrive_and_a_truncated_message_is_marked(open_channel: Any) -> None:
     channel = await open_channel()
     channel.worker.log("info", "hello", {"a": 1}, run_id="r")
     channel.worker.log("warning", "x" * (limits.LOG_MESSAGE_CHARACTERS + 5))
@@ -506,9 +506,7 @@ async def test_log_records_over_the_rate_are_dropped_and_counted(open_channel: A
 
 
 @pytest.mark.requirement("P11-45", "P11-46")
-async def test_a_worker_that_ignores_the_rate_of_logs_is_held_to_it_by_the_host(
-    open_raw_worker: Any, make_sink: Any
-) -> None:
+async def test_the_host_enforces_the_log_rate(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     for number in range(5000):
         raw.note("log", level="info", message=str(number))
@@ -530,7 +528,7 @@ async def test_a_worker_that_ignores_the_rate_of_logs_is_held_to_it_by_the_host(
     assert len(raw.observer.logs) + dropped == 5000 + count
 
 
-async def test_no_log_record_leaves_before_the_introduction(open_raw_host: Any) -> None:
+async def test_no_log_record_is_sent_before_the_introduction(open_raw_host: Any) -> None:
     raw, worker, _ = await open_raw_host(initialized=False)
     worker.log("info", "too early")
     raw.call(1, "ping")
@@ -538,20 +536,20 @@ async def test_no_log_record_leaves_before_the_introduction(open_raw_host: Any) 
     assert not raw.heard("log")
 
 
-async def test_a_ping_that_is_not_answered_times_out(open_raw_worker: Any) -> None:
+async def test_an_unanswered_ping_times_out(open_raw_worker: Any) -> None:
     raw = await open_raw_worker()
     with pytest.raises(CallTimeout):
         await raw.host.ping(timeout_s=0.01)
 
 
-async def test_shutdown_tells_the_grace_and_waits_for_the_answer(open_channel: Any) -> None:
+async def test_a_shutdown_sends_the_grace_and_waits_for_the_answer(open_channel: Any) -> None:
     channel = await open_channel()
     await channel.host.shutdown(3.5)
     assert channel.handler.graces == [3.5]
 
 
 @pytest.mark.requirement("P11-50")
-async def test_a_heartbeat_ends_when_a_ping_is_not_answered_or_the_channel_goes() -> None:
+async def test_a_heartbeat_ends_with_an_unanswered_ping_or_a_lost_connection() -> None:
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -573,7 +571,7 @@ async def test_a_heartbeat_ends_when_a_ping_is_not_answered_or_the_channel_goes(
     assert "gone" in await watch_heartbeat(gone, silent=nothing, answered=nothing, pause=pause)
 
 
-async def test_a_heartbeat_tells_of_silence_and_of_the_answer_that_ends_it() -> None:
+async def test_a_heartbeat_reports_silence_and_the_next_answer() -> None:
     told: list[str] = []
     answer = asyncio.Event()
 
@@ -597,7 +595,7 @@ async def test_a_heartbeat_tells_of_silence_and_of_the_answer_that_ends_it() -> 
     assert told[-1] == "answered"
 
 
-async def test_a_heartbeat_ends_at_once_where_no_answer_can_come() -> None:
+async def test_a_heartbeat_ends_at_once_if_no_answer_is_possible() -> None:
     async def ping() -> None:
         await asyncio.Event().wait()
 
@@ -608,7 +606,7 @@ async def test_a_heartbeat_ends_at_once_where_no_answer_can_come() -> None:
 # --- the worker's end against a host that misbehaves ---
 
 
-async def test_a_worker_says_what_was_wrong_with_a_frame_and_goes_on(open_raw_host: Any) -> None:
+async def test_a_worker_reports_an_invalid_frame_and_continues(open_raw_host: Any) -> None:
     raw, _, _ = await open_raw_host()
     raw.send(b"garbage", b"[]", b'"' + b"x" * limits.FRAME_BYTES + b'"')
     raw.note("unheard/of")
@@ -623,7 +621,7 @@ async def test_a_worker_says_what_was_wrong_with_a_frame_and_goes_on(open_raw_ho
     assert [log["params"]["level"] for log in raw.heard("log")] == ["warning"] * 5
 
 
-async def test_unknown_methods_and_notes_sent_as_calls_are_answered(open_raw_host: Any) -> None:
+async def test_unknown_methods_and_notifications_sent_as_calls_are_answered(open_raw_host: Any) -> None:
     raw, _, handler = await open_raw_host()
     raw.call(1, "no/such")
     assert (await raw.answered(1))["error"]["code"] == -32601
@@ -632,7 +630,7 @@ async def test_unknown_methods_and_notes_sent_as_calls_are_answered(open_raw_hos
     assert handler.tools_cancelled == ["c"]
 
 
-async def test_a_credit_that_makes_no_sense_changes_nothing(open_raw_host: Any) -> None:
+async def test_an_invalid_credit_changes_nothing(open_raw_host: Any) -> None:
     raw, _, handler = await open_raw_host()
     raw.call(1, "run/start", context={"run_id": "r"})
     await handler.until(lambda: handler.runs)

@@ -107,7 +107,7 @@ def holes(taken: list[int]) -> list[tuple[int, int]]:
 
 @pytest.mark.requirement("P05-15", "P05-16", "P11-45")
 @pytest.mark.parametrize("seed", range(60))
-async def test_the_host_takes_each_result_at_most_once_in_order_and_names_what_is_missing(
+async def test_the_host_takes_each_result_at_most_once_in_order_and_names_the_gaps(
     trouble: list[Any], make_sink: Any, make_handler: Any, make_observer: Any, seed: int
 ) -> None:
     left, right = memory_pair()
@@ -142,7 +142,7 @@ async def test_the_host_takes_each_result_at_most_once_in_order_and_names_what_i
     assert not trouble
 
 
-async def test_without_harm_the_shim_changes_nothing() -> None:
+async def test_a_harmless_shim_changes_nothing() -> None:
     left, right = memory_pair()
     shims = (Chaos(left, seed) for seed in range(100))
     shim = next(shim for shim in shims if shim.harmless)

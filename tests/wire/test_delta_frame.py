@@ -33,9 +33,7 @@ def frame_of(params: dict[str, Any]) -> bytes:
     sequence=st.integers(1, limits.INTEGER_MAX),
     more=st.fixed_dictionaries({}, optional={"message_id": texts, "timestamp": st.floats(0, 1e12)}),
 )
-def test_the_canonical_frame_is_read_as_what_it_says(
-    content: str, run_id: str, sequence: int, more: dict[str, Any]
-) -> None:
+def test_the_canonical_frame_is_read_completely(content: str, run_id: str, sequence: int, more: dict[str, Any]) -> None:
     params = delta(content, run_id, sequence, **more)
     read = read_delta(frame_of(params))
     assert read is not None
@@ -45,7 +43,7 @@ def test_the_canonical_frame_is_read_as_what_it_says(
 
 @settings(deadline=None)
 @given(content=texts, run_id=texts, sequence=st.integers(1, limits.INTEGER_MAX))
-def test_what_a_worker_writes_is_the_canonical_frame(content: str, run_id: str, sequence: int) -> None:
+def test_a_worker_writes_the_canonical_frame(content: str, run_id: str, sequence: int) -> None:
     params = delta(content, run_id, sequence)
     written = encode_result(run_id, "message.delta", params["data"], sequence)
     assert written == frame_of(params)
@@ -90,12 +88,12 @@ PLAIN = '{"run_id":"r","type":"message.delta","data":{"chunk":{"role":"assistant
         PLAIN[:-1],
     ],
 )
-def test_every_other_spelling_takes_the_general_way(params: str) -> None:
+def test_every_other_spelling_takes_the_general_path(params: str) -> None:
     assert read_delta((START + PLAIN + "}").encode()) is not None
     assert read_delta((START + params + "}").encode()) is None
 
 
-def test_raw_surrogates_and_deep_nesting_take_the_general_way() -> None:
+def test_raw_surrogates_and_deep_nesting_take_the_general_path() -> None:
     frame = (START + PLAIN + "}").encode()
     assert read_delta(frame.replace(b'"x"', b'"\xed\xa0\x80"')) is None
     assert read_delta(frame.replace(b'"x"', b'"\xff"')) is None
@@ -129,7 +127,7 @@ pieces = st.sampled_from(
 
 @settings(deadline=None, max_examples=500)
 @given(content=texts, data=st.data())
-def test_a_mutated_frame_is_never_read_as_anything_but_its_own_bytes(content: str, data: st.DataObject) -> None:
+def test_a_mutated_frame_is_never_misread(content: str, data: st.DataObject) -> None:
     frame = bytearray(frame_of(delta(content, message_id="m", timestamp=1.5)))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(frame) - 1))
@@ -148,7 +146,7 @@ def test_a_mutated_frame_is_never_read_as_anything_but_its_own_bytes(content: st
 
 @settings(deadline=None)
 @given(content=texts, indent=st.none() | st.integers(0, 2), ascii_only=st.booleans())
-def test_a_frame_in_another_formatting_means_the_same_the_general_way(
+def test_a_frame_in_another_formatting_gives_the_same_on_the_general_path(
     content: str, indent: int | None, ascii_only: bool
 ) -> None:
     value = {"jsonrpc": "2.0", "method": "run/result", "params": delta(content)}
@@ -165,5 +163,5 @@ def test_a_delta_with_half_a_surrogate_pair_is_refused_before_it_is_sent(content
     assert caught.value.fault == "surrogate"
 
 
-def test_the_prefix_is_the_start_of_a_result_and_of_nothing_else() -> None:
+def test_the_prefix_starts_every_result_and_no_other_frame() -> None:
     assert encode({"jsonrpc": "2.0", "method": "run/result", "params": {}}) == RESULT_PREFIX + b"{}}"

@@ -25,7 +25,7 @@ V = {"jsonrpc": "2.0"}
 
 
 @for_each("call_id", [1, 0, -5, "a", "", "x" * 256])
-def test_what_we_write_opens_as_what_it_was(call_id: int | str) -> None:
+def test_a_written_envelope_reads_back_the_same(call_id: int | str) -> None:
     assert read_envelope(decode(encode_request(call_id, "m", {"a": 1}))) == Request(call_id, "m", {"a": 1})
     assert read_envelope(decode(encode_response(call_id, [1]))) == Response(call_id, [1])
     assert read_envelope(decode(encode_response(call_id, None))) == Response(call_id, None)
@@ -75,7 +75,7 @@ def test_params_may_be_absent() -> None:
         {**V, "id": [], "error": {"code": 1, "message": "m"}},
     ],
 )
-def test_whatever_is_no_message_is_an_envelope_fault(value: Any) -> None:
+def test_an_invalid_message_is_an_envelope_fault(value: Any) -> None:
     with pytest.raises(FrameError) as caught:
         read_envelope(value)
     assert caught.value.fault == "envelope"

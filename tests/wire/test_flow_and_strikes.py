@@ -1,4 +1,4 @@
-"""Windows, numbering and strikes on a connection: the limits of a worker, and what exceeding them costs."""
+"""Windows, numbering and strikes on a connection: the limits of a worker, and the cost of exceeding them."""
 
 import asyncio
 from typing import Any
@@ -26,7 +26,7 @@ async def started(open_channel: Any, sink: Any) -> tuple[Any, WorkerRun]:
 
 
 @pytest.mark.requirement("P11-46", "P11-63")
-async def test_a_run_stops_at_256_results_while_nothing_is_committed_and_finishes_when_it_is(
+async def test_a_run_stops_at_256_uncommitted_results_and_finishes_after_the_commit(
     open_channel: Any, make_sink: Any
 ) -> None:
     async def behave(run: WorkerRun) -> None:
@@ -54,7 +54,7 @@ async def test_a_run_stops_at_256_results_while_nothing_is_committed_and_finishe
 
 
 @pytest.mark.requirement("P11-46")
-async def test_a_run_stops_at_four_mebibytes_while_nothing_is_committed(open_channel: Any, make_sink: Any) -> None:
+async def test_a_run_stops_at_four_uncommitted_mebibytes(open_channel: Any, make_sink: Any) -> None:
     sink = make_sink(commits=False)
     channel, run = await started(open_channel, sink)
     frame = len(encode({"run_id": "r", "type": "message.delta", "data": delta(""), "sequence": 1}))
@@ -107,9 +107,7 @@ async def test_results_that_wait_for_credit_keep_their_order_and_their_own_numbe
     assert (sink.gaps, sink.strikes) == ([], [])
 
 
-async def test_a_result_that_waits_when_the_last_one_is_sent_is_not_sent_after_it(
-    open_channel: Any, make_sink: Any
-) -> None:
+async def test_a_result_that_waits_is_not_sent_after_the_terminal_result(open_channel: Any, make_sink: Any) -> None:
     sink = make_sink(commits=False)
     channel, run = await started(open_channel, sink)
     for _ in range(COUNT):
@@ -125,7 +123,9 @@ async def test_a_result_that_waits_when_the_last_one_is_sent_is_not_sent_after_i
     assert not sink.refusals
 
 
-async def test_a_result_that_waits_for_credit_is_told_when_the_channel_goes(open_channel: Any, make_sink: Any) -> None:
+async def test_a_result_that_waits_for_credit_is_notified_of_a_lost_connection(
+    open_channel: Any, make_sink: Any
+) -> None:
     sink = make_sink(commits=False)
     channel, run = await started(open_channel, sink)
     for _ in range(COUNT):
@@ -138,9 +138,7 @@ async def test_a_result_that_waits_for_credit_is_told_when_the_channel_goes(open
             await task
 
 
-async def test_a_text_that_is_offered_leaves_as_the_same_result_in_the_same_order(
-    open_channel: Any, make_sink: Any
-) -> None:
+async def test_an_offered_text_is_sent_as_the_same_result_in_the_same_order(open_channel: Any, make_sink: Any) -> None:
     sink = make_sink()
     channel, run = await started(open_channel, sink)
     assert run.offer_text('one "quoted" 好\n')
@@ -154,7 +152,7 @@ async def test_a_text_that_is_offered_leaves_as_the_same_result_in_the_same_orde
     assert not sink.strikes
 
 
-async def test_a_text_that_is_offered_keeps_the_window_and_does_not_overtake(open_channel: Any, make_sink: Any) -> None:
+async def test_an_offered_text_obeys_the_window_and_does_not_overtake(open_channel: Any, make_sink: Any) -> None:
     sink = make_sink(commits=False)
     channel, run = await started(open_channel, sink)
     for number in range(COUNT):
@@ -173,7 +171,7 @@ async def test_a_text_that_is_offered_keeps_the_window_and_does_not_overtake(ope
     assert (sink.strikes, channel.observer.strikes) == ([], [])
 
 
-async def test_a_text_that_is_offered_keeps_the_hosts_frame_limit(open_channel: Any, make_sink: Any) -> None:
+async def test_an_offered_text_obeys_the_frame_limit_of_the_host(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel(limits=ChannelLimits(frame_bytes=1024))
     channel.start_run("r", make_sink())
     await channel.handler.until(lambda: channel.handler.runs)
@@ -205,7 +203,7 @@ async def test_duplicates_are_dropped_and_holes_are_named(open_raw_worker: Any, 
 
 
 @pytest.mark.requirement("P05-17")
-async def test_everything_after_the_terminal_result_is_refused_once(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_results_after_the_terminal_result_are_refused_once(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     sink = make_sink()
     raw.start_run("r", sink)
@@ -225,7 +223,7 @@ async def test_everything_after_the_terminal_result_is_refused_once(open_raw_wor
 
 
 @pytest.mark.requirement("P11-46")
-async def test_a_flood_of_late_results_is_bounded_by_the_window(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_a_flood_of_late_results_is_limited_by_the_window(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     sink = make_sink()
     raw.start_run("r", sink)
@@ -239,7 +237,7 @@ async def test_a_flood_of_late_results_is_bounded_by_the_window(open_raw_worker:
 
 
 @pytest.mark.requirement("P05-19")
-async def test_a_result_over_one_mebibyte_is_refused_whole_and_ends_nothing(
+async def test_a_result_over_one_mebibyte_is_refused_completely_and_ends_nothing(
     open_raw_worker: Any, make_sink: Any
 ) -> None:
     raw = await open_raw_worker()
@@ -274,9 +272,7 @@ async def test_the_limit_of_a_result_is_exact(open_raw_worker: Any, make_sink: A
     assert sink.bytes == limits.RESULT_BYTES
 
 
-async def test_a_worker_that_writes_spaces_is_judged_by_what_it_would_be_without_them(
-    open_raw_worker: Any, make_sink: Any
-) -> None:
+async def test_white_space_in_a_result_does_not_count(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     sink = make_sink(commits=False)
     raw.start_run("r", sink)
@@ -322,7 +318,7 @@ async def two_runs(open_raw_worker: Any, make_sink: Any) -> tuple[Any, Any, Any]
 
 @pytest.mark.requirement("P11-42", "P11-44", "P11-45")
 @pytest.mark.parametrize("plain", [True, False])
-async def test_more_results_than_the_window_are_strikes_and_the_third_ends_the_run_alone(
+async def test_results_beyond_the_window_are_strikes_and_the_third_ends_only_the_run(
     open_raw_worker: Any, make_sink: Any, plain: bool
 ) -> None:
     raw, bad, good = await two_runs(open_raw_worker, make_sink)
@@ -351,7 +347,7 @@ async def test_more_results_than_the_window_are_strikes_and_the_third_ends_the_r
 
 
 @pytest.mark.requirement("P11-44")
-async def test_more_bytes_than_the_window_are_a_strike(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_bytes_beyond_the_window_are_a_strike(open_raw_worker: Any, make_sink: Any) -> None:
     raw, bad, _ = await two_runs(open_raw_worker, make_sink)
     bare = len(encode({"run_id": "bad", "type": "message.delta", "data": delta(""), "sequence": 1}))
     for number in range(1, 5):
@@ -387,7 +383,7 @@ WRONG_NOTES = [
 
 @pytest.mark.requirement("P11-42")
 @pytest.mark.parametrize(("method", "params"), WRONG_NOTES)
-async def test_a_wrong_note_is_a_strike_against_its_run_and_the_third_ends_it(
+async def test_an_invalid_notification_is_a_strike_against_its_run_and_the_third_ends_it(
     open_raw_worker: Any, make_sink: Any, method: str, params: dict[str, Any]
 ) -> None:
     raw, bad, good = await two_runs(open_raw_worker, make_sink)
@@ -403,7 +399,7 @@ async def test_a_wrong_note_is_a_strike_against_its_run_and_the_third_ends_it(
 
 @pytest.mark.requirement("P11-43")
 @pytest.mark.parametrize(("method", "params"), WRONG_NOTES)
-async def test_a_wrong_note_that_names_no_active_run_is_a_strike_against_the_channel(
+async def test_an_invalid_notification_without_an_active_run_is_a_strike_against_the_connection(
     open_raw_worker: Any, make_sink: Any, method: str, params: dict[str, Any]
 ) -> None:
     raw, bad, good = await two_runs(open_raw_worker, make_sink)
@@ -417,7 +413,7 @@ async def test_a_wrong_note_that_names_no_active_run_is_a_strike_against_the_cha
 
 
 @pytest.mark.requirement("P11-42", "P11-43")
-async def test_unknown_and_wrong_calls_are_answered_and_struck(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_unknown_and_wrong_calls_are_answered_and_are_strikes(open_raw_worker: Any, make_sink: Any) -> None:
     raw, bad, _ = await two_runs(open_raw_worker, make_sink)
     raw.call(1, "no/such", run_id="bad")
     raw.call(2, "api/call", run_id="bad")
@@ -438,7 +434,7 @@ async def test_unknown_and_wrong_calls_are_answered_and_struck(open_raw_worker: 
 
 @pytest.mark.requirement("P05-21", "P11-43")
 @pytest.mark.parametrize("plain", [True, False])
-async def test_results_of_no_active_run_are_strikes_and_the_third_ends_the_worker(
+async def test_results_without_an_active_run_are_strikes_and_the_third_ends_the_worker(
     open_raw_worker: Any, make_sink: Any, plain: bool
 ) -> None:
     raw = await open_raw_worker()
@@ -454,7 +450,7 @@ async def test_results_of_no_active_run_are_strikes_and_the_third_ends_the_worke
     assert start["method"] == "run/start"
 
 
-async def test_results_of_a_run_that_was_answered_are_strikes(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_results_of_an_answered_run_are_strikes(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     sink = make_sink()
     raw.start_run("r", sink)
@@ -480,7 +476,7 @@ async def test_results_of_a_run_that_was_answered_are_strikes(open_raw_worker: A
         (b'{"jsonrpc":"2.0","method":"run/result","params":{"run_id":"r","sequence":99999999999999999999}}', "number"),
     ],
 )
-async def test_frames_that_cannot_be_read_are_strikes_and_the_third_ends_the_worker(
+async def test_unreadable_frames_are_strikes_and_the_third_ends_the_worker(
     open_raw_worker: Any, make_sink: Any, frame: bytes, fault: str
 ) -> None:
     raw = await open_raw_worker()
@@ -498,7 +494,7 @@ async def test_frames_that_cannot_be_read_are_strikes_and_the_third_ends_the_wor
     assert (sink.taken, sink.ends[0].how) == ([1], "lost")
 
 
-async def test_a_smaller_frame_limit_of_the_host_holds_for_deltas_too(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_a_smaller_frame_limit_of_the_host_applies_to_deltas_too(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker(ChannelLimits(frame_bytes=1024))
     sink = make_sink()
     raw.start_run("r", sink)
@@ -509,7 +505,7 @@ async def test_a_smaller_frame_limit_of_the_host_holds_for_deltas_too(open_raw_w
     assert not sink.taken
 
 
-async def test_strikes_of_an_ended_run_do_not_burden_a_later_one(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_strikes_of_an_ended_run_do_not_count_for_a_later_one(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     for number in range(1, 4):
         sink = make_sink()
@@ -523,7 +519,7 @@ async def test_strikes_of_an_ended_run_do_not_burden_a_later_one(open_raw_worker
 
 
 @pytest.mark.requirement("P11-63")
-async def test_credit_is_returned_for_what_was_taken_and_for_nothing_else(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_credit_is_returned_only_for_taken_results(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     sink = make_sink(commits=False)
     run = raw.start_run("r", sink)

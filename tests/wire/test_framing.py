@@ -34,7 +34,7 @@ def test_any_cut_of_the_stream_gives_the_same_frames(sent: list[bytes], data: st
 
 @settings(deadline=None)
 @given(sent=lines, rest=st.binary(min_size=1, max_size=40).map(lambda rest: rest.replace(b"\n", b"x")), data=st.data())
-def test_the_end_of_the_stream_inside_a_frame_is_named(sent: list[bytes], rest: bytes, data: st.DataObject) -> None:
+def test_the_end_of_the_stream_inside_a_frame_is_reported(sent: list[bytes], rest: bytes, data: st.DataObject) -> None:
     framer = LineFramer(LIMIT)
     seen: list[bytes | str] = []
     for piece in cut(b"".join(line + b"\n" for line in sent) + rest, data):
@@ -46,7 +46,7 @@ def test_the_end_of_the_stream_inside_a_frame_is_named(sent: list[bytes], rest: 
 
 
 @pytest.mark.requirement("P11-46")
-def test_an_endless_line_is_reported_once_and_holds_no_memory() -> None:
+def test_an_endless_line_is_reported_once_and_uses_no_memory() -> None:
     framer = LineFramer(1000)
     seen: list[bytes | FrameError] = []
     for _ in range(10_000):
@@ -71,7 +71,7 @@ def test_a_line_of_exactly_the_limit_is_a_frame_and_one_more_byte_is_not() -> No
     assert shown(framer.feed(b"\n\n")) == [b""]
 
 
-def test_a_large_frame_that_comes_byte_by_byte_costs_no_more_than_its_bytes() -> None:
+def test_a_large_frame_in_single_bytes_takes_linear_time() -> None:
     # With a copy of the tail for each byte this would move half a terabyte and never end.
     framer = LineFramer(1 << 20)
     byte = b"x"

@@ -7,14 +7,14 @@ import bollard.wire
 from bollard.wire import errors
 
 
-def test_the_front_door_is_a_sorted_list_of_what_is_there() -> None:
+def test_the_exports_are_a_sorted_list_of_existing_names() -> None:
     assert bollard.wire.__all__ == sorted(bollard.wire.__all__)
     assert len(set(bollard.wire.__all__)) == len(bollard.wire.__all__)
     for name in bollard.wire.__all__:
         assert hasattr(bollard.wire, name)
 
 
-def test_everything_imported_at_the_front_door_is_offered() -> None:
+def test_every_import_of_the_package_is_exported() -> None:
     modules = set(sys.modules)
     offered = {
         name
@@ -24,7 +24,7 @@ def test_everything_imported_at_the_front_door_is_offered() -> None:
     assert offered == set(bollard.wire.__all__)
 
 
-def test_every_error_of_the_tree_is_offered() -> None:
+def test_every_error_of_the_tree_is_exported() -> None:
     tree = [errors.WireError, *errors.WireError.__subclasses__()]
     assert {error.__name__ for error in tree} <= set(bollard.wire.__all__)
 
@@ -34,7 +34,7 @@ def test_the_wire_does_not_import_websockets() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_the_wire_imports_nothing_of_the_sdk_or_the_runtime() -> None:
+def test_the_wire_imports_neither_the_sdk_nor_the_runtime() -> None:
     program = (
         "import sys, bollard.wire, bollard.wire.websocket;"
         "sys.exit(any(name.startswith(('bollard.sdk', 'bollard.runtime', 'bollard.cli')) for name in sys.modules))"

@@ -31,7 +31,7 @@ async def stream() -> IncomingStream:
     return IncomingStream(Peer(transport, Deaf()), "1")
 
 
-async def test_chunks_come_out_in_order_and_then_the_end(stream):
+async def test_chunks_are_read_in_order_before_the_end(stream):
     stream.chunk(1, "a", 10)
     stream.chunk(2, "b", 10)
     stream.end()
@@ -39,7 +39,7 @@ async def test_chunks_come_out_in_order_and_then_the_end(stream):
 
 
 @pytest.mark.parametrize("index", [1, 3, 9])
-async def test_a_chunk_out_of_order_ends_the_stream_behind_the_good_ones(stream, index):
+async def test_a_chunk_out_of_order_ends_the_stream_after_the_valid_ones(stream, index):
     stream.chunk(1, "a", 10)
     stream.chunk(index, "again or too early", 10)
     assert await stream.next() == (True, "a")
@@ -47,7 +47,7 @@ async def test_a_chunk_out_of_order_ends_the_stream_behind_the_good_ones(stream,
         await stream.next()
 
 
-async def test_a_host_that_ignores_the_window_ends_the_stream_and_costs_no_more_memory(stream):
+async def test_a_host_that_ignores_the_window_ends_the_stream_without_more_memory(stream):
     for index in range(1, limits.STREAM_WINDOW_CHUNKS + 1000):
         stream.chunk(index, index, 10)
     taken = [(await stream.next())[1] for _ in range(limits.STREAM_WINDOW_CHUNKS)]

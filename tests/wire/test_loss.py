@@ -32,7 +32,7 @@ class Cutting(MemoryTransport):
 
 
 class CuttingStream(StreamTransport):
-    """A socket that is torn down, not closed, when its k-th frame was handed over: what is queued is lost."""
+    """A socket that is torn down, not closed, after its k-th frame: queued frames are lost."""
 
     left = -1
 
@@ -143,7 +143,7 @@ async def play(
     make_handler: Any,
     make_observer: Any,
 ) -> list[str]:
-    """Run the exchange with a cut; returns the steps that were done, after checking that everything came to an end."""
+    """Run the exchange with a cut; returns the completed steps, after checking that everything has ended."""
     left, right = await make(host_after, worker_after)
     observer, handler = make_observer(), make_handler(behave)
     worker = WorkerEnd(right, ToolHandler(handler), worker=WORKER, plugin=PLUGIN)
@@ -180,7 +180,7 @@ async def play(
 @pytest.mark.requirement("P08-17", "P11-45")
 @pytest.mark.parametrize("side", ["host", "worker"])
 @pytest.mark.parametrize("kind", ["memory", "socket"])
-async def test_a_channel_lost_after_any_frame_ends_everything_once(
+async def test_a_connection_lost_after_any_frame_ends_everything_once(
     trouble: list[Any], make_sink: Any, make_handler: Any, make_observer: Any, side: str, kind: str
 ) -> None:
     make = cutting_memory if kind == "memory" else cutting_sockets
@@ -193,7 +193,7 @@ async def test_a_channel_lost_after_any_frame_ends_everything_once(
     assert 0 < complete < MOST_FRAMES - 10  # the cuts reach from the first frame past the last one
 
 
-async def test_the_whole_exchange_works_when_nothing_is_cut(
+async def test_the_whole_exchange_works_without_a_cut(
     trouble: list[Any], make_sink: Any, make_handler: Any, make_observer: Any
 ) -> None:
     steps = await play(cutting_memory, -1, -1, make_sink, make_handler, make_observer)
@@ -202,7 +202,7 @@ async def test_the_whole_exchange_works_when_nothing_is_cut(
 
 
 @pytest.mark.requirement("P08-17")
-async def test_every_run_of_a_lost_channel_ends_lost_at_once_with_the_reason(open_channel: Any, make_sink: Any) -> None:
+async def test_every_run_of_a_lost_connection_ends_at_once_with_the_reason(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel()
     sinks = [make_sink() for _ in range(5)]
     for number, sink in enumerate(sinks):
@@ -218,7 +218,7 @@ async def test_every_run_of_a_lost_channel_ends_lost_at_once_with_the_reason(ope
     assert all(run.over for run in channel.handler.runs)
 
 
-async def test_an_answer_that_came_before_the_end_of_the_channel_counts(open_raw_worker: Any, make_sink: Any) -> None:
+async def test_an_answer_before_the_end_of_the_connection_counts(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     sink = make_sink()
     raw.start_run("r", sink)

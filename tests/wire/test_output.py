@@ -32,7 +32,7 @@ class Told:
 
     @property
     def dropped(self) -> list[int]:
-        """The numbers that were said, in order."""
+        """The reported numbers, in order."""
         return [int(line[1:].split()[0]) for line in self.heard if "lines were dropped" in line]
 
 
@@ -40,7 +40,7 @@ def numbered(first: int, count: int) -> bytes:
     return b"".join(b"%d\n" % number for number in range(first, first + count))
 
 
-def test_lines_beyond_the_rate_are_dropped_and_their_number_is_said() -> None:
+def test_lines_beyond_the_rate_are_dropped_and_counted() -> None:
     told = Told(lines_per_s=10, burst_lines=5)
     told.lines.feed(numbered(0, 1000))
     assert told.heard == ["0", "1", "2", "3", "4"]
@@ -55,7 +55,7 @@ def test_lines_beyond_the_rate_are_dropped_and_their_number_is_said() -> None:
     assert told.dropped == [995, 1]
 
 
-def test_every_line_is_told_or_counted_however_the_bytes_come() -> None:
+def test_every_line_is_reported_or_counted_in_pieces_of_any_size() -> None:
     whole = numbered(0, 500) + b"the last"
     for size in (1, 3, 7, 64, 4096):
         told = Told(lines_per_s=10, burst_lines=20)
@@ -69,7 +69,7 @@ def test_every_line_is_told_or_counted_however_the_bytes_come() -> None:
         assert said + sum(told.dropped) == 501
 
 
-def test_a_long_line_is_cut_when_it_is_too_long_and_not_when_it_ends() -> None:
+def test_a_long_line_is_truncated_at_its_limit_and_not_at_its_end() -> None:
     told = Told()
     told.lines.feed(b"x" * (OUTPUT_LINE_BYTES + 1))
     assert told.heard == ["x" * OUTPUT_LINE_BYTES + " […cut]"]
@@ -77,7 +77,7 @@ def test_a_long_line_is_cut_when_it_is_too_long_and_not_when_it_ends() -> None:
     assert told.heard[1:] == ["short"]
 
 
-def test_a_long_line_among_those_that_are_dropped_is_cut_as_well() -> None:
+def test_a_long_line_among_dropped_ones_is_truncated_as_well() -> None:
     told = Told(burst_lines=1)
     told.lines.feed(b"first\nsecond\n" + b"x" * (OUTPUT_LINE_BYTES + 1) + b"\n")
     told.lines.end()
@@ -89,7 +89,7 @@ def test_a_long_line_among_those_that_are_dropped_is_cut_as_well() -> None:
     ]
 
 
-def test_bytes_beyond_the_rate_are_waited_for() -> None:
+def test_bytes_beyond_the_rate_are_delayed() -> None:
     gate = OutputLimiter(0.0, bytes_per_s=1000, burst_bytes=5000)
     assert gate.read(5000, 0.0) == 0
     assert gate.read(500, 0.0) == 0.5
@@ -97,7 +97,7 @@ def test_bytes_beyond_the_rate_are_waited_for() -> None:
     assert gate.read(5001, 100.0) == pytest.approx(0.001), "rest is not saved beyond the burst"
 
 
-def test_the_limits_of_output_fit_together() -> None:
+def test_the_limits_of_output_are_consistent() -> None:
     assert OUTPUT_READ_BYTES <= OUTPUT_BYTES_PER_S <= OUTPUT_BURST_BYTES
     assert OUTPUT_BURST_LINES > OUTPUT_LAST_LINES
 
@@ -110,7 +110,7 @@ def pipe_ends() -> Iterator[tuple[Any, Any]]:
         yield reading, writing
 
 
-async def test_who_prints_too_much_waits_and_the_loop_does_not(pipe_ends: tuple[Any, Any]) -> None:
+async def test_a_program_that_prints_too_much_waits_and_the_loop_does_not(pipe_ends: tuple[Any, Any]) -> None:
     reading, writing = pipe_ends
     loop = asyncio.get_running_loop()
     heard: list[str] = []

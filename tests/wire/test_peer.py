@@ -57,7 +57,7 @@ async def test_an_error_arrives_with_its_fields(peers: tuple[Peer, Any, Peer, An
     assert caught.value.api_error.code == "not_found"
 
 
-async def test_notes_arrive_in_order_between_calls(peers: tuple[Peer, Any, Peer, Any]) -> None:
+async def test_notifications_arrive_in_order_between_calls(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, _, _, theirs = peers
     for number in range(100):
         here.note("n", {"number": number})
@@ -92,7 +92,7 @@ async def test_a_second_answer_to_one_call_is_dropped(peers: tuple[Peer, Any, Pe
 
 
 @pytest.mark.requirement("P11-49")
-async def test_a_call_that_is_not_answered_in_time_is_given_up_and_its_late_answer_has_no_effect(
+async def test_a_call_without_an_answer_in_time_is_abandoned_and_its_late_answer_has_no_effect(
     peers: tuple[Peer, Any, Peer, Any],
 ) -> None:
     here, ours, _, theirs = peers
@@ -110,7 +110,7 @@ async def test_a_call_that_is_not_answered_in_time_is_given_up_and_its_late_answ
     assert not ours.faults
 
 
-async def test_cancelling_a_call_tells_who_gave_it_up(peers: tuple[Peer, Any, Peer, Any]) -> None:
+async def test_cancelling_a_call_reports_its_id(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, ours, _, theirs = peers
     held: list[IncomingCall] = []
     theirs.on_call = held.append
@@ -127,7 +127,7 @@ async def test_cancelling_a_call_tells_who_gave_it_up(peers: tuple[Peer, Any, Pe
     assert not ours.faults
 
 
-async def test_an_answered_call_is_not_given_up(peers: tuple[Peer, Any, Peer, Any]) -> None:
+async def test_an_answered_call_is_not_abandoned(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, _, _, theirs = peers
     given_up: list[Any] = []
     await here.call("m", {}, timeout_s=PATIENCE_S, given_up=given_up.append)
@@ -137,7 +137,7 @@ async def test_an_answered_call_is_not_given_up(peers: tuple[Peer, Any, Peer, An
     assert not given_up
 
 
-async def test_closing_fails_every_waiter_and_tells_both_sides_once(peers: tuple[Peer, Any, Peer, Any]) -> None:
+async def test_closing_fails_every_waiter_and_notifies_both_sides_once(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, ours, there, theirs = peers
     theirs.on_call = lambda call: None
     given_up: list[Any] = []
@@ -159,7 +159,7 @@ async def test_closing_fails_every_waiter_and_tells_both_sides_once(peers: tuple
     theirs.calls[0].answer("nobody hears this")
 
 
-async def test_what_was_queued_before_closing_still_arrives(peers: tuple[Peer, Any, Peer, Any]) -> None:
+async def test_frames_queued_before_the_close_still_arrive(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, _, _, theirs = peers
     for number in range(1000):
         here.note("n", {"number": number})
@@ -168,7 +168,7 @@ async def test_what_was_queued_before_closing_still_arrives(peers: tuple[Peer, A
     assert len(theirs.notes) == 1000
 
 
-async def test_nothing_is_heard_after_closing(peers: tuple[Peer, Any, Peer, Any]) -> None:
+async def test_no_frame_is_delivered_after_the_close(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, _, there, theirs = peers
     held: list[IncomingCall] = []
 
@@ -210,7 +210,7 @@ async def raw_and_peer(wires: Any, make_listener: Any, make_raw_side: Any) -> tu
         (b'{"jsonrpc":"2.0","method":"m","params":{"a":NaN}}', "number"),
     ],
 )
-async def test_a_bad_frame_is_a_fault_and_the_channel_goes_on(
+async def test_an_invalid_frame_is_a_fault_and_the_connection_continues(
     raw_and_peer: tuple[Any, Peer, Any], frame: bytes, fault: str
 ) -> None:
     raw, _, listener = raw_and_peer
@@ -220,7 +220,7 @@ async def test_a_bad_frame_is_a_fault_and_the_channel_goes_on(
     assert listener.faults == [fault]
 
 
-async def test_a_frame_that_is_not_utf_8_is_a_fault_and_the_channel_goes_on(
+async def test_a_frame_in_another_encoding_is_a_fault_and_the_connection_continues(
     raw_and_peer: tuple[Any, Peer, Any],
 ) -> None:
     raw, _, listener = raw_and_peer
@@ -230,7 +230,7 @@ async def test_a_frame_that_is_not_utf_8_is_a_fault_and_the_channel_goes_on(
     assert listener.faults == ["encoding"]
 
 
-async def test_an_error_without_an_id_is_no_fault(raw_and_peer: tuple[Any, Peer, Any]) -> None:
+async def test_an_error_without_an_id_is_not_a_fault(raw_and_peer: tuple[Any, Peer, Any]) -> None:
     raw, _, listener = raw_and_peer
     raw.send(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}')
     raw.call(1, "m")
@@ -238,7 +238,7 @@ async def test_an_error_without_an_id_is_no_fault(raw_and_peer: tuple[Any, Peer,
     assert not listener.faults
 
 
-async def test_the_id_of_an_unanswered_call_cannot_be_used_again_and_afterwards_it_can(
+async def test_the_id_of_an_unanswered_call_cannot_be_reused_until_its_answer(
     raw_and_peer: tuple[Any, Peer, Any],
 ) -> None:
     raw, _, listener = raw_and_peer
@@ -258,7 +258,7 @@ async def test_the_id_of_an_unanswered_call_cannot_be_used_again_and_afterwards_
     assert [answer["result"] for answer in raw.answers(7)] == ["done", "third"]
 
 
-async def test_one_duplicated_answer_is_a_fault(raw_and_peer: tuple[Any, Peer, Any]) -> None:
+async def test_a_duplicate_answer_is_a_fault(raw_and_peer: tuple[Any, Peer, Any]) -> None:
     raw, peer, listener = raw_and_peer
     call = asyncio.create_task(peer.call("m", {}))
     asked = await raw.called("m")
@@ -283,7 +283,7 @@ async def test_more_unanswered_calls_than_allowed_are_faults(raw_and_peer: tuple
     assert len(listener.faults) == 1
 
 
-async def test_more_calls_than_the_peer_may_hold_unanswered_are_not_sent(peers: tuple[Peer, Any, Peer, Any]) -> None:
+async def test_calls_beyond_the_limit_of_the_peer_are_not_sent(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, ours, _, theirs = peers
     theirs.on_call = lambda call: None
     for _ in range(limits.CHANNEL_REQUESTS_IN_FLIGHT):
@@ -300,9 +300,7 @@ async def test_more_calls_than_the_peer_may_hold_unanswered_are_not_sent(peers: 
 # --- what cannot be sent ---
 
 
-async def test_a_call_larger_than_a_frame_or_over_a_limit_is_refused_and_nothing_is_sent(
-    peers: tuple[Peer, Any, Peer, Any],
-) -> None:
+async def test_an_invalid_or_oversized_call_is_refused_and_not_sent(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, _, _, theirs = peers
     with pytest.raises(PayloadTooLarge):
         await here.call("m", {"a": "x" * limits.FRAME_BYTES})
@@ -315,9 +313,7 @@ async def test_a_call_larger_than_a_frame_or_over_a_limit_is_refused_and_nothing
 
 
 @pytest.mark.parametrize("answer", ["x" * limits.FRAME_BYTES, 2**60, float("inf"), "\ud800", [0] * 10_000])
-async def test_an_answer_that_cannot_be_sent_becomes_an_error_instead_of_silence(
-    peers: tuple[Peer, Any, Peer, Any], answer: Any
-) -> None:
+async def test_an_unsendable_answer_is_replaced_by_an_error(peers: tuple[Peer, Any, Peer, Any], answer: Any) -> None:
     here, ours, _, theirs = peers
     theirs.on_call = lambda call: call.answer(answer)
     with pytest.raises(RemoteError) as caught:
@@ -327,9 +323,7 @@ async def test_an_answer_that_cannot_be_sent_becomes_an_error_instead_of_silence
 
 
 @pytest.mark.parametrize("data", ["x" * limits.FRAME_BYTES, 2**60, "\ud800"])
-async def test_an_error_that_cannot_be_sent_becomes_a_shorter_one(
-    peers: tuple[Peer, Any, Peer, Any], data: Any
-) -> None:
+async def test_an_unsendable_error_is_replaced_by_a_shorter_one(peers: tuple[Peer, Any, Peer, Any], data: Any) -> None:
     here, ours, _, theirs = peers
     theirs.on_call = lambda call: call.fail(-5, "no", data)
     with pytest.raises(RemoteError) as caught:
@@ -342,7 +336,7 @@ async def test_an_error_that_cannot_be_sent_becomes_a_shorter_one(
 
 
 class RecordingStream(asyncio.Transport):
-    """The asyncio side of a stream transport, kept in memory: what was written, write by write."""
+    """The asyncio side of a stream transport, kept in memory: its data, write by write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -382,7 +376,7 @@ async def next_turn() -> None:
 
 
 @pytest.mark.requirement("P11-47")
-async def test_frames_of_one_turn_leave_in_one_write(make_listener: Any) -> None:
+async def test_frames_of_one_turn_are_sent_in_one_write(make_listener: Any) -> None:
     stream, transport = RecordingStream(), StreamTransport(LineCodec())
     transport.connection_made(stream)
     peer = Peer(transport, make_listener())
@@ -397,7 +391,7 @@ async def test_frames_of_one_turn_leave_in_one_write(make_listener: Any) -> None
     assert len(stream.writes) == 1
 
 
-async def test_answers_to_what_arrived_together_leave_in_one_write_at_once(make_listener: Any) -> None:
+async def test_answers_to_frames_of_one_read_are_sent_in_one_write(make_listener: Any) -> None:
     stream, transport = RecordingStream(), StreamTransport(LineCodec())
     transport.connection_made(stream)
     Peer(transport, make_listener()).start()
@@ -407,7 +401,7 @@ async def test_answers_to_what_arrived_together_leave_in_one_write_at_once(make_
     assert stream.writes[0].count(b"\n") == 20
 
 
-async def test_a_turn_that_writes_much_does_not_hold_it_back(make_listener: Any) -> None:
+async def test_a_turn_with_many_writes_is_not_held_back(make_listener: Any) -> None:
     stream, transport = RecordingStream(), StreamTransport(LineCodec())
     transport.connection_made(stream)
     peer = Peer(transport, make_listener())
@@ -420,7 +414,7 @@ async def test_a_turn_that_writes_much_does_not_hold_it_back(make_listener: Any)
 
 
 @pytest.mark.requirement("P11-47")
-async def test_what_was_sent_in_one_turn_arrives_together(peers: tuple[Peer, Any, Peer, Any]) -> None:
+async def test_frames_sent_in_one_turn_arrive_together(peers: tuple[Peer, Any, Peer, Any]) -> None:
     here, _, _, theirs = peers
     await here.call("m", {})
     theirs.batches.clear()
@@ -437,9 +431,7 @@ BLOCKS = 512  # 32 MiB, more than any socket buffer
 
 
 @pytest.mark.requirement("P11-46")
-async def test_producers_wait_for_a_peer_that_does_not_read_and_go_on_when_it_does(
-    wires: Any, make_listener: Any
-) -> None:
+async def test_producers_wait_for_a_peer_that_does_not_read_and_then_continue(wires: Any, make_listener: Any) -> None:
     left, right = await wires.pair()
     here, theirs = Peer(left, make_listener()), make_listener()
     there = Peer(right, theirs)
@@ -471,7 +463,7 @@ async def test_producers_wait_for_a_peer_that_does_not_read_and_go_on_when_it_do
     assert not left.congested
 
 
-async def test_a_producer_that_waits_is_told_when_the_channel_goes(wires: Any, make_listener: Any) -> None:
+async def test_a_waiting_producer_is_notified_of_a_lost_connection(wires: Any, make_listener: Any) -> None:
     left, right = await wires.pair()
     here = Peer(left, make_listener())
     here.start()
@@ -487,7 +479,7 @@ async def test_a_producer_that_waits_is_told_when_the_channel_goes(wires: Any, m
 
 
 @pytest.mark.requirement("P11-46")
-async def test_a_peer_that_asks_and_never_reads_is_cut_at_the_hard_limit(
+async def test_a_peer_that_calls_and_never_reads_is_cut_at_the_hard_limit(
     wires: Any, make_listener: Any, make_raw_side: Any
 ) -> None:
     left, right = await wires.pair()
@@ -526,7 +518,7 @@ async def test_closing_does_not_wait_for_a_peer_that_does_not_read(wires: Any, m
     assert listener.reasons == ["enough"]
 
 
-async def test_a_paused_side_hears_of_its_own_closing(wires: Any, make_listener: Any) -> None:
+async def test_a_paused_side_is_notified_of_its_own_close(wires: Any, make_listener: Any) -> None:
     left, _ = await wires.pair()
     listener = make_listener()
     here = Peer(left, listener)
@@ -537,7 +529,7 @@ async def test_a_paused_side_hears_of_its_own_closing(wires: Any, make_listener:
     assert listener.reasons == ["enough"]
 
 
-async def test_an_oversized_frame_is_a_fault_and_the_channel_goes_on(
+async def test_an_oversized_frame_is_a_fault_and_the_connection_continues(
     local_wires: Any, make_listener: Any, make_raw_side: Any
 ) -> None:
     left, right = await local_wires.pair()
@@ -551,7 +543,7 @@ async def test_an_oversized_frame_is_a_fault_and_the_channel_goes_on(
     assert listener.faults == ["oversized"]
 
 
-def test_the_limits_of_writing_stand_in_order() -> None:
+def test_the_write_limits_are_in_order() -> None:
     assert WRITE_FLUSH_BYTES < WRITE_HIGH_WATER_BYTES < WRITE_HARD_LIMIT_BYTES
     assert limits.FRAME_BYTES * 2 < WRITE_HARD_LIMIT_BYTES
     assert limits.CHANNEL_REQUESTS_IN_FLIGHT * SMALL_FRAME_BYTES < WRITE_HARD_LIMIT_BYTES // 2
@@ -570,9 +562,7 @@ async def test_a_half_frame_at_the_end_of_the_stream_is_a_fault(make_listener: A
     assert listener.reasons == ["the peer closed"]
 
 
-async def test_a_connection_that_was_lost_before_it_started_is_told_at_the_start(
-    wires: Any, make_listener: Any
-) -> None:
+async def test_a_connection_lost_before_its_start_is_reported_at_the_start(wires: Any, make_listener: Any) -> None:
     left, right = await wires.pair()
     right.close("at once")
     listener = make_listener()

@@ -42,7 +42,7 @@ class Output:
 
 
 class Ear:
-    """Hears when a channel is gone."""
+    """Notices the loss of a connection."""
 
     def __init__(self) -> None:
         self.frames: list[Any] = []
@@ -86,7 +86,7 @@ def descriptors() -> set[str]:
 
 
 @pytest.mark.requirement("P11-51")
-async def test_a_worker_inherits_its_channel_and_nothing_else(spawn: Spawn) -> None:
+async def test_a_worker_inherits_only_its_connection(spawn: Spawn) -> None:
     with tempfile.TemporaryFile() as secret:
         os.set_inheritable(secret.fileno(), True)
         process, output = await spawn(
@@ -102,7 +102,7 @@ async def test_a_worker_inherits_its_channel_and_nothing_else(spawn: Spawn) -> N
 
 
 @pytest.mark.requirement("P11-51")
-async def test_a_worker_sees_the_environment_it_is_given_and_nothing_else(spawn: Spawn) -> None:
+async def test_a_worker_sees_only_the_given_environment(spawn: Spawn) -> None:
     environment = worker_environment({"PATH": "/bin", "AWS_SECRET": "x", "TZ": "UTC", "TOKEN": "t"}, ["TOKEN"])
     process, output = await spawn(
         "print(sorted(open('/proc/self/environ').read().split(chr(0))))", environment=environment
@@ -118,7 +118,7 @@ async def test_a_worker_sees_the_environment_it_is_given_and_nothing_else(spawn:
     ]
 
 
-def test_the_environment_is_the_allow_list_and_what_is_declared_and_never_the_hosts_own() -> None:
+def test_the_environment_is_the_allow_list_and_declared_variables_without_those_of_the_host() -> None:
     inherited = {
         "PATH": "/bin",
         "HOME": "/root",
@@ -134,7 +134,7 @@ def test_the_environment_is_the_allow_list_and_what_is_declared_and_never_the_ho
     assert worker_environment(inherited, declared) == {"PATH": "/bin", "HOME": "/root", "OPENAI_API_KEY": "k"}
 
 
-async def test_a_worker_starts_in_its_directory_and_in_a_session_of_its_own(spawn: Spawn, tmp_path: Path) -> None:
+async def test_a_worker_starts_in_its_directory_and_its_own_session(spawn: Spawn, tmp_path: Path) -> None:
     process, output = await spawn(
         "import os; print(os.path.samefile('.', os.environ['TMPDIR']), os.getpid() == os.getsid(0))",
         environment={"TMPDIR": str(tmp_path)},
@@ -160,7 +160,7 @@ async def test_stdout_and_stderr_arrive_as_lines(spawn: Spawn) -> None:
 
 
 @pytest.mark.requirement("P11-52")
-async def test_long_lines_are_cut_and_what_is_not_utf_8_is_replaced(spawn: Spawn) -> None:
+async def test_long_lines_are_truncated_and_invalid_utf_8_is_replaced(spawn: Spawn) -> None:
     edge = OUTPUT_LINE_BYTES
     process, output = await spawn(
         "import sys; out = sys.stdout.buffer;"
@@ -180,7 +180,7 @@ async def test_long_lines_are_cut_and_what_is_not_utf_8_is_replaced(spawn: Spawn
 
 
 @pytest.mark.requirement("P11-46", "P11-52")
-async def test_of_a_flood_of_lines_a_part_is_told_the_rest_is_counted_and_its_end_is_heard(spawn: Spawn) -> None:
+async def test_a_flood_of_lines_is_partly_reported_the_rest_is_counted_and_its_end_is_kept(spawn: Spawn) -> None:
     process, output = await spawn(
         "import sys; sys.stdout.write('y\\n' * 100_000); sys.stdout.flush(); print('why it ended', file=sys.stderr)"
     )
@@ -194,7 +194,7 @@ async def test_of_a_flood_of_lines_a_part_is_told_the_rest_is_counted_and_its_en
 
 
 @pytest.mark.requirement("P11-52")
-async def test_what_a_worker_prints_is_never_the_channel(spawn: Spawn) -> None:
+async def test_the_output_of_a_worker_is_never_read_as_frames(spawn: Spawn) -> None:
     process, output = await spawn('print(\'{"jsonrpc":"2.0","method":"log"}\', flush=True); input()')
     ear = Ear()
     process.transport.start(ear)
@@ -242,7 +242,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_worker_process_serves_runs_and_leaves_by_itself_when_its_channel_closes(
+async def test_a_worker_process_serves_runs_and_exits_when_its_connection_closes(
     spawn: Spawn, make_observer: Any, make_sink: Any
 ) -> None:
     process, output = await spawn(WORKER)
@@ -281,9 +281,7 @@ signal.pause()
 
 
 @pytest.mark.requirement("P08-17")
-async def test_a_worker_process_that_is_killed_loses_its_runs_at_once(
-    spawn: Spawn, make_observer: Any, make_sink: Any
-) -> None:
+async def test_a_killed_worker_process_loses_its_runs_at_once(spawn: Spawn, make_observer: Any, make_sink: Any) -> None:
     process, _ = await spawn(WORKER)
     observer, sink = make_observer(), make_sink(commits=False)
     host = HostEnd(process.transport, observer)
@@ -297,7 +295,7 @@ async def test_a_worker_process_that_is_killed_loses_its_runs_at_once(
     assert process.returncode == -9
 
 
-async def test_a_process_that_is_stopped_or_has_closed_its_channel_cannot_answer(spawn: Spawn) -> None:
+async def test_a_stopped_process_or_one_without_a_connection_cannot_answer(spawn: Spawn) -> None:
     process, output = await spawn(
         f"import os, signal; channel = int(os.environ['{CHANNEL_FD_VARIABLE}']);"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1}); print('open', flush=True);"
@@ -320,9 +318,7 @@ async def test_a_process_that_is_stopped_or_has_closed_its_channel_cannot_answer
     assert process.fault() is None
 
 
-async def test_the_end_of_a_process_shows_which_runs_it_never_read(
-    spawn: Spawn, make_observer: Any, make_sink: Any
-) -> None:
+async def test_the_end_of_a_process_shows_its_unread_runs(spawn: Spawn, make_observer: Any, make_sink: Any) -> None:
     """Also for a large request that was read in part, and for those that never left this side."""
     process, _ = await spawn(WORKER)
     host = HostEnd(process.transport, make_observer())
@@ -346,7 +342,7 @@ async def test_the_end_of_a_process_shows_which_runs_it_never_read(
     assert [(end.how, end.unread) for sink in unread for end in sink.ends] == [("lost", "certain")] * 21
 
 
-async def test_a_run_that_was_half_read_counts_as_unread_and_the_one_before_it_as_read(
+async def test_a_half_read_run_counts_as_unread_and_the_one_before_it_as_read(
     spawn: Spawn, make_observer: Any, make_sink: Any
 ) -> None:
     process, output = await spawn(HALF_READER)
@@ -362,7 +358,7 @@ async def test_a_run_that_was_half_read_counts_as_unread_and_the_one_before_it_a
     assert [sink.ends[0].unread for sink in sinks] == [None, "certain"]
 
 
-async def test_stopping_ends_a_worker_that_does_not_leave(spawn: Spawn) -> None:
+async def test_stopping_ends_a_worker_that_does_not_exit(spawn: Spawn) -> None:
     process, output = await spawn(
         "import signal; [signal.signal(s, signal.SIG_IGN) for s in (1, 2, 15)]; print('ready', flush=True);"
         "[signal.pause() for _ in iter(int, 1)]"
@@ -411,7 +407,7 @@ class Grandchild:
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 @pytest.mark.parametrize("worker_leaves", [True, False])
-async def test_what_a_worker_spawned_ends_with_it_also_when_the_worker_left_first(
+async def test_children_of_a_worker_end_with_it_even_if_the_worker_exits_first(
     spawn: Spawn, how: str, worker_leaves: bool
 ) -> None:
     grandchild = Grandchild()
@@ -423,7 +419,7 @@ async def test_what_a_worker_spawned_ends_with_it_also_when_the_worker_left_firs
     await grandchild.ended()
 
 
-async def test_a_grandchild_that_left_the_group_does_not_hold_up_the_end(spawn: Spawn) -> None:
+async def test_a_grandchild_outside_the_group_does_not_delay_the_end(spawn: Spawn) -> None:
     before = descriptors()
     grandchild = Grandchild()
     process = await grandchild.start(spawn, session=True, worker_leaves=False)
@@ -437,7 +433,7 @@ async def test_a_grandchild_that_left_the_group_does_not_hold_up_the_end(spawn: 
 
 
 @pytest.mark.parametrize("argv", [["/no/such/command"], ["/"], ["/etc/hostname"]])
-async def test_a_command_that_cannot_be_started_is_an_os_error_and_leaves_nothing_open(argv: list[str]) -> None:
+async def test_a_command_that_cannot_start_is_an_os_error_and_leaves_no_open_descriptor(argv: list[str]) -> None:
     before = descriptors()
     for _ in range(3):
         with pytest.raises(OSError, match=argv[0]):
@@ -453,7 +449,7 @@ async def test_a_command_that_cannot_be_started_is_an_os_error_and_leaves_nothin
         ("exit 0\n", "worker has no first line that names an interpreter"),
     ],
 )
-async def test_a_program_without_an_interpreter_says_so(tmp_path: Path, first: str, told: str) -> None:
+async def test_a_program_without_an_interpreter_is_reported(tmp_path: Path, first: str, told: str) -> None:
     program = tmp_path / "worker"
     program.write_text(first, encoding="utf-8", newline="")
     program.chmod(0o755)
@@ -461,7 +457,7 @@ async def test_a_program_without_an_interpreter_says_so(tmp_path: Path, first: s
         await spawn_worker([str(program)], environment={}, output=lambda _, __: None)
 
 
-async def test_a_worker_that_has_ended_leaves_nothing_open(spawn: Spawn) -> None:
+async def test_an_ended_worker_leaves_no_open_descriptor(spawn: Spawn) -> None:
     process, _ = await spawn("pass")
     await process.wait()
     await process.kill()

@@ -34,7 +34,7 @@ async def started(channel: Any, sinks: list[Any]) -> list[WorkerRun]:
 
 @pytest.mark.requirement("P11-46")
 @pytest.mark.parametrize("action", ["artifacts.read", "history.page"])
-async def test_large_answers_to_as_many_calls_as_a_run_may_have_wait_for_the_worker(
+async def test_large_answers_to_the_calls_of_a_run_wait_for_the_worker(
     open_channel: Any, make_sink: Any, action: str
 ) -> None:
     channel = await open_channel()
@@ -47,7 +47,7 @@ async def test_large_answers_to_as_many_calls_as_a_run_may_have_wait_for_the_wor
 
 
 @pytest.mark.requirement("P11-46")
-async def test_a_ranged_read_begins_when_there_is_room_for_its_answer(open_channel: Any, make_sink: Any) -> None:
+async def test_a_ranged_read_starts_when_its_answer_has_space(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel()
     sink = make_sink()
     (run,) = await started(channel, [sink])
@@ -70,7 +70,7 @@ async def test_a_ranged_read_begins_when_there_is_room_for_its_answer(open_chann
     assert await small == "small"
 
 
-async def test_reads_that_wait_when_their_run_ends_are_told_to_nobody(open_channel: Any, make_sink: Any) -> None:
+async def test_waiting_reads_of_an_ended_run_are_not_started(open_channel: Any, make_sink: Any) -> None:
     channel = await open_channel()
     sink = make_sink()
     (run,) = await started(channel, [sink])
@@ -84,9 +84,7 @@ async def test_reads_that_wait_when_their_run_ends_are_told_to_nobody(open_chann
 
 
 @pytest.mark.requirement("P11-46")
-async def test_what_a_worker_asks_for_and_does_not_read_is_refused_at_a_bound(
-    open_raw_worker: Any, make_sink: Any
-) -> None:
+async def test_unread_answers_beyond_the_limit_are_refused(open_raw_worker: Any, make_sink: Any) -> None:
     raw = await open_raw_worker()
     sink = make_sink(on_call=lambda call: call.answer({"content": LARGE}))
     raw.start_run("r", sink)
@@ -157,7 +155,7 @@ async def test_a_small_answer_does_not_wait_behind_large_ones(make_listener: Any
 
 
 @pytest.mark.requirement("P11-46")
-async def test_a_peer_that_takes_nothing_for_some_time_is_cut_and_a_slow_one_is_not() -> None:
+async def test_a_peer_that_does_not_read_for_some_time_is_cut_and_a_slow_one_is_not() -> None:
     stream, transport = Behind(), StreamTransport(LineCodec(), stall_s=0.0)
     transport.connection_made(stream)
     for _ in range(3):
@@ -175,7 +173,7 @@ async def test_a_peer_that_takes_nothing_for_some_time_is_cut_and_a_slow_one_is_
         await waiting
 
 
-async def test_a_peer_in_memory_that_takes_nothing_is_cut_as_well(make_raw_side: Any) -> None:
+async def test_a_peer_in_memory_that_does_not_read_is_cut_as_well(make_raw_side: Any) -> None:
     left, right = MemoryTransport(stall_s=0.0), MemoryTransport()
     left.join(right)
     right.join(left)
@@ -194,7 +192,7 @@ def message(text: str = LARGE) -> Any:
 
 
 @pytest.mark.requirement("P11-46")
-async def test_large_results_of_many_runs_at_once_wait_for_the_host(open_channel: Any, make_sink: Any) -> None:
+async def test_large_results_of_many_concurrent_runs_wait_for_the_host(open_channel: Any, make_sink: Any) -> None:
     ready = asyncio.Event()
 
     async def behave(run: WorkerRun) -> None:
@@ -213,7 +211,9 @@ async def test_large_results_of_many_runs_at_once_wait_for_the_host(open_channel
 
 
 @pytest.mark.requirement("P11-46")
-async def test_large_last_results_of_many_runs_at_once_wait_for_the_host(open_channel: Any, make_sink: Any) -> None:
+async def test_large_terminal_results_of_many_concurrent_runs_wait_for_the_host(
+    open_channel: Any, make_sink: Any
+) -> None:
     ready = asyncio.Event()
 
     async def behave(run: WorkerRun) -> None:
@@ -229,7 +229,7 @@ async def test_large_last_results_of_many_runs_at_once_wait_for_the_host(open_ch
     assert not channel.observer.reasons
 
 
-async def test_a_last_result_that_is_cancelled_while_it_waits_was_not_sent_and_a_small_one_does_not_wait(
+async def test_a_terminal_result_cancelled_while_it_waits_is_not_sent_and_a_small_one_does_not_wait(
     open_raw_host: Any,
 ) -> None:
     raw, worker, handler = await open_raw_host()
@@ -253,7 +253,7 @@ async def test_a_last_result_that_is_cancelled_while_it_waits_was_not_sent_and_a
     assert types == ["message.completed", "run.failed"]
 
 
-async def test_large_answers_of_many_tools_at_once_wait_for_the_host(open_channel: Any) -> None:
+async def test_large_answers_of_many_concurrent_tools_wait_for_the_host(open_channel: Any) -> None:
     channel = await open_channel()
     context = ToolCallContext(run_id="r", workspace_id="w", agent_id="a")
     asked = [
@@ -269,7 +269,7 @@ async def test_large_answers_of_many_tools_at_once_wait_for_the_host(open_channe
     assert not channel.observer.reasons
 
 
-async def test_large_streamed_calls_at_once_wait_for_the_host(open_channel: Any, make_sink: Any) -> None:
+async def test_large_concurrent_streamed_calls_wait_for_the_host(open_channel: Any, make_sink: Any) -> None:
     async def produce(call: RunCall) -> None:
         await call.chunk(len(call.params["text"]))
         call.answer({})
@@ -286,7 +286,7 @@ async def test_large_streamed_calls_at_once_wait_for_the_host(open_channel: Any,
     assert not channel.observer.reasons
 
 
-async def test_a_burst_of_large_log_records_leaves_out_fields_and_cuts_nobody(open_channel: Any) -> None:
+async def test_a_burst_of_large_log_records_drops_fields_and_cuts_no_connection(open_channel: Any) -> None:
     channel = await open_channel()
     fields = {"text": "x" * 60 * 1024}
     for number in range(limits.LOG_RECORDS_BURST):

@@ -15,7 +15,7 @@ from bollard.wire.host_run import ResultSequence, StrikeCounter
 
 @pytest.mark.requirement("P05-15", "P05-16", "P05-17")
 @for_each("length", [1, 2, 3, 4, 5])
-def test_every_short_sequence_is_judged_at_most_once_in_order_and_not_after_the_end(length: int) -> None:
+def test_every_short_sequence_is_taken_at_most_once_in_order_and_not_after_the_end(length: int) -> None:
     for numbers in product(range(1, 6), repeat=length):
         for end in range(length + 1):  # the terminal result stands at this place, or nowhere
             sequence = ResultSequence()
@@ -46,7 +46,7 @@ def test_every_short_sequence_is_judged_at_most_once_in_order_and_not_after_the_
 
 
 @pytest.mark.requirement("P11-42")
-def test_the_third_strike_ends_the_run_it_is_against_and_no_other() -> None:
+def test_the_third_strike_ends_only_its_run() -> None:
     book = StrikeCounter()
     ends = [book.against_run("a", "f", "d").ends for _ in range(3)]
     assert ends == ["nothing", "nothing", "run"]
@@ -55,7 +55,7 @@ def test_the_third_strike_ends_the_run_it_is_against_and_no_other() -> None:
 
 
 @pytest.mark.requirement("P11-43")
-def test_the_third_strike_against_the_channel_ends_the_worker() -> None:
+def test_the_third_strike_against_the_connection_ends_the_worker() -> None:
     book = StrikeCounter()
     strikes = [book.against_connection("f", "d") for _ in range(3)]
     assert [strike.ends for strike in strikes] == ["nothing", "nothing", "worker"]
@@ -73,7 +73,7 @@ def test_strikes_of_a_run_are_forgotten_with_it() -> None:
 # --- LogLimiter ---
 
 
-def test_a_burst_passes_then_the_rate_and_the_number_dropped_travels_with_the_next() -> None:
+def test_a_burst_passes_then_the_rate_applies_and_the_next_record_has_the_dropped_number() -> None:
     gate = LogLimiter(0.0, per_s=10, burst=5)
     assert [gate.admit(0.0) for _ in range(7)] == [0, 0, 0, 0, 0, None, None]
     assert gate.admit(0.1) == 2
@@ -84,7 +84,7 @@ def test_a_burst_passes_then_the_rate_and_the_number_dropped_travels_with_the_ne
 
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 3), max_size=200))
-def test_no_interval_sees_more_than_burst_and_rate_and_every_drop_is_counted(pauses: list[float]) -> None:
+def test_no_interval_exceeds_burst_and_rate_and_every_drop_is_counted(pauses: list[float]) -> None:
     gate = LogLimiter(0.0, per_s=10, burst=5)
     now, admitted, told = 0.0, 0, 0
     for pause in pauses:

@@ -46,7 +46,7 @@ def test_a_frame_of_exactly_the_limit_is_accepted_and_one_byte_more_is_not() -> 
     assert fault(sized(limits.FRAME_BYTES + 1)) == "oversized"
 
 
-def test_a_smaller_limit_of_the_channel_holds() -> None:
+def test_a_smaller_limit_of_the_connection_applies() -> None:
     assert decode(sized(64), frame_bytes=64) == "x" * 62
     with pytest.raises(FrameError) as caught:
         decode(sized(65), frame_bytes=64)
@@ -63,7 +63,7 @@ def test_nesting_of_64_is_accepted_and_65_is_not(spaces: bytes) -> None:
     assert fault(spaces + b'{"a":' + objects + b"}") == "depth"
 
 
-def test_depth_is_counted_along_one_path_not_over_siblings() -> None:
+def test_depth_is_counted_along_one_path() -> None:
     assert fault(b"[" + b",".join([nested(63)] * 20) + b"]") is None
     assert fault(b"[" + b",".join([nested(63)] * 20 + [nested(64)]) + b"]") == "depth"
 
@@ -82,7 +82,7 @@ def test_brackets_and_commas_inside_strings_are_text() -> None:
     assert fault(in_string(b"[{" * 1000 + b"," * 20_000)) is None
 
 
-def test_a_string_that_ends_after_escaped_backslashes_hides_nothing() -> None:
+def test_a_string_with_escaped_backslashes_hides_no_nesting() -> None:
     deep = nested(65)
     assert fault(b'["\\\\",' + deep + b"]") == "depth"
     assert fault(b'["\\\\\\"",' + deep + b"]") == "depth"
@@ -102,7 +102,7 @@ def test_a_key_of_256_characters_is_accepted_and_257_is_not(character: bytes) ->
     assert fault(b'[[{"a":{"' + character * 257 + b'":1}}]]') == "key_length"
 
 
-def test_a_long_value_is_no_long_key() -> None:
+def test_a_long_value_is_not_a_long_key() -> None:
     assert fault(b'{"a":"' + b"v" * 5000 + b'"}') is None
 
 
@@ -119,7 +119,7 @@ def test_a_long_value_is_no_long_key() -> None:
         b'{"\\ud83d\\ude00":1,"\xf0\x9f\x98\x80":2}',
     ],
 )
-def test_duplicate_keys_are_refused_however_they_are_spelled(frame: bytes) -> None:
+def test_duplicate_keys_are_refused_in_any_spelling(frame: bytes) -> None:
     assert fault(frame) == "duplicate_key"
 
 
@@ -197,12 +197,12 @@ def test_half_a_surrogate_pair_is_refused_in_values_and_keys(text: bytes) -> Non
     assert fault(b'{"' + text + b'":1}') == "surrogate"
 
 
-def test_a_whole_surrogate_pair_is_a_character() -> None:
+def test_a_complete_surrogate_pair_is_a_character() -> None:
     assert decode(b'"\\ud83d\\ude00"') == "😀"
     assert decode(b'{"\\uD83D\\uDE00":"\\uDBFF\\uDFFF"}') == {"😀": "\U0010ffff"}
 
 
-def test_an_escaped_backslash_before_u_is_no_escape() -> None:
+def test_an_escaped_backslash_before_u_is_not_an_escape() -> None:
     assert decode(b'"\\\\ud800"') == "\\ud800"
 
 
@@ -222,7 +222,7 @@ def test_an_escaped_backslash_before_u_is_no_escape() -> None:
         b"\x80",
     ],
 )
-def test_what_is_not_utf_8_is_refused_in_values_and_keys(text: bytes) -> None:
+def test_invalid_utf_8_is_refused_in_values_and_keys(text: bytes) -> None:
     assert fault(in_string(text)) == "encoding"
     assert fault(b'{"' + text + b'":1}') == "encoding"
     assert fault(b'{"' + b"k" * 300 + text + b'":1}') == "encoding"
@@ -261,7 +261,7 @@ def test_control_characters_are_refused_raw_and_accepted_escaped(control: bytes)
         b"]",
     ],
 )
-def test_what_is_not_one_json_document_is_a_syntax_error(frame: bytes) -> None:
+def test_an_invalid_json_document_is_a_syntax_error(frame: bytes) -> None:
     assert fault(frame) == "syntax"
 
 
@@ -310,7 +310,7 @@ def test_any_value_within_the_limits_is_read_in_any_formatting(
 
 @settings(deadline=None)
 @given(values)
-def test_what_we_write_we_read(value: Any) -> None:
+def test_a_written_value_reads_back_the_same(value: Any) -> None:
     assert repr(decode(encode(value))) == repr(value)
     assert encode_frame(value) == encode(value)
 
@@ -363,7 +363,7 @@ tokens = st.sampled_from(
 
 @settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=200) | st.lists(tokens, max_size=40).map(b"".join))
-def test_any_bytes_are_read_as_the_plain_rules_read_them_or_refused(frame: bytes) -> None:
+def test_any_bytes_are_read_by_the_plain_rules_or_refused(frame: bytes) -> None:
     try:
         expected = strictly(frame)
     except (AssertionError, ValueError, RecursionError):
@@ -374,7 +374,7 @@ def test_any_bytes_are_read_as_the_plain_rules_read_them_or_refused(frame: bytes
 
 @settings(deadline=None, max_examples=200)
 @given(value=values, data=st.data())
-def test_a_mutated_document_is_read_as_the_plain_rules_read_it_or_refused(value: Any, data: st.DataObject) -> None:
+def test_a_mutated_document_is_read_by_the_plain_rules_or_refused(value: Any, data: st.DataObject) -> None:
     frame = bytearray(encode(value))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(frame)))
@@ -409,7 +409,7 @@ def test_a_mutated_document_is_read_as_the_plain_rules_read_it_or_refused(value:
     ],
     ids=range(16),
 )
-def test_a_frame_made_to_be_slow_is_settled(frame: bytes) -> None:
+def test_a_frame_made_to_be_slow_is_handled_in_time(frame: bytes) -> None:
     assert len(frame) <= limits.FRAME_BYTES
     assert fault(frame) in {None, "depth", "nodes", "syntax", "key_length", "number", "encoding"}
 
@@ -448,5 +448,5 @@ def test_a_value_nested_too_deep_is_refused_before_it_is_sent() -> None:
     assert caught.value.fault == "depth"
 
 
-def test_null_itself_is_sent() -> None:
+def test_null_can_be_sent() -> None:
     assert encode_frame({"a": None, "b": [None, 1.5]}) == b'{"a":null,"b":[null,1.5]}'

@@ -23,7 +23,7 @@ from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES
 from bollard.wire.websocket import CHANNEL_SUBPROTOCOL, WebSocketCodec, connect_websocket
 
 PATIENCE_S = 120.0
-TLS = Path(__file__).parent / "tls"  # a certificate for localhost that nobody trusts, made for this test
+TLS = Path(__file__).parent / "tls"  # an untrusted certificate for localhost, made for this test
 
 
 class Server:
@@ -82,7 +82,7 @@ async def test_a_text_message_is_a_frame_and_the_answer_is_one(server: Server, d
         assert client.subprotocol == "bollard.v1"
 
 
-async def test_the_request_of_the_client_is_told(server: Server) -> None:
+async def test_the_server_sees_the_request_of_the_client(server: Server) -> None:
     transport = await connect_websocket(server.url, headers=[("Authorization", "Bearer x")])
     await server.accepted()
     assert server.requests[0].path == "/channel"
@@ -98,9 +98,7 @@ async def test_a_fragmented_message_is_one_frame(server: Server, dial: Any) -> N
     assert not server.listeners[0].faults
 
 
-async def test_a_binary_message_is_a_fault_whole_or_in_fragments_and_the_channel_goes_on(
-    server: Server, dial: Any
-) -> None:
+async def test_a_binary_message_is_a_fault_and_the_connection_continues(server: Server, dial: Any) -> None:
     async with dial() as client:
         await client.send(b'{"jsonrpc":"2.0","id":1,"method":"m"}')
         await client.send([b'{"jsonrpc":"2.0",', b'"id":2,"method":"m"}', b""])
@@ -110,7 +108,7 @@ async def test_a_binary_message_is_a_fault_whole_or_in_fragments_and_the_channel
     assert [call.id for call in server.listeners[0].calls] == [3]
 
 
-async def test_text_that_is_not_utf_8_is_a_fault_of_the_frame(server: Server, dial: Any) -> None:
+async def test_invalid_utf_8_text_is_a_fault_of_the_frame(server: Server, dial: Any) -> None:
     async with dial() as client:
         client.protocol.send_text(b'"\xff"')
         await client.send('{"jsonrpc":"2.0","id":3,"method":"m"}')
@@ -119,7 +117,7 @@ async def test_text_that_is_not_utf_8_is_a_fault_of_the_frame(server: Server, di
 
 
 @pytest.mark.parametrize("fragments", [1, 7])
-async def test_a_message_larger_than_a_frame_ends_the_channel_with_a_clear_reason(
+async def test_a_message_larger_than_a_frame_ends_the_connection_with_a_clear_reason(
     server: Server, dial: Any, fragments: int
 ) -> None:
     text = "x" * (limits.FRAME_BYTES + 1)
@@ -151,7 +149,7 @@ async def test_a_ping_is_answered(server: Server, dial: Any) -> None:
 # --- closing ---
 
 
-async def test_both_sides_learn_why_the_other_closed(server: Server, make_listener: Any) -> None:
+async def test_both_sides_learn_the_close_reason_of_the_other(server: Server, make_listener: Any) -> None:
     ours = make_listener()
     peer = Peer(await connect_websocket(server.url), ours)
     peer.start()
@@ -164,7 +162,7 @@ async def test_both_sides_learn_why_the_other_closed(server: Server, make_listen
     assert theirs.reasons[0].startswith("the host stops: ")
 
 
-async def test_a_client_that_goes_without_a_word_is_noticed(server: Server, make_listener: Any) -> None:
+async def test_a_client_that_disconnects_silently_is_noticed(server: Server, make_listener: Any) -> None:
     transport = await connect_websocket(server.url)
     ours = make_listener()
     Peer(transport, ours).start()
@@ -176,7 +174,7 @@ async def test_a_client_that_goes_without_a_word_is_noticed(server: Server, make
     assert theirs.reasons == ["the peer closed"]
 
 
-async def test_a_client_that_goes_inside_a_message_leaves_a_fault(server: Server, dial: Any) -> None:
+async def test_a_client_that_disconnects_inside_a_message_leaves_a_fault(server: Server, dial: Any) -> None:
     async with dial() as client:
         theirs = await server.accepted()
         client.protocol.send_text(b'{"jsonrpc"', fin=False)
@@ -187,7 +185,7 @@ async def test_a_client_that_goes_inside_a_message_leaves_a_fault(server: Server
 
 
 class SlowStream(asyncio.Transport):
-    """The asyncio side of a stream whose peer never reads: its buffer is as full as a test says."""
+    """The asyncio side of a stream whose peer never reads: the test sets the fill of its buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,7 +267,7 @@ async def test_empty_fragments_hold_no_memory(slow: tuple[SlowStream, StreamTran
 # --- the handshake ---
 
 
-async def test_a_frame_that_comes_with_the_clients_handshake_is_not_lost(server: Server) -> None:
+async def test_a_frame_sent_with_the_handshake_of_the_client_is_not_lost(server: Server) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(opening() + message(encode({"jsonrpc": "2.0", "method": "early"})))
     listener = await server.accepted()
@@ -284,7 +282,7 @@ Respond = Callable[[bytes], bytes | None]
 
 @pytest.fixture
 async def stranger(stack: contextlib.AsyncExitStack) -> Callable[[Respond], Any]:
-    """Starts a server on a port of its own that answers the first request with whatever a test wants."""
+    """Starts a server on a free port that answers the first request with the bytes of a test."""
 
     async def start(respond: Respond) -> str:
         async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -316,7 +314,7 @@ def accepting(subprotocol: str | None, then: bytes = b"") -> Respond:
     return respond
 
 
-async def test_a_frame_that_comes_with_the_servers_handshake_is_not_lost(stranger: Any, make_listener: Any) -> None:
+async def test_a_frame_sent_with_the_handshake_of_the_server_is_not_lost(stranger: Any, make_listener: Any) -> None:
     url = await stranger(accepting("bollard.v1", encode({"jsonrpc": "2.0", "method": "early"})))
     transport = await connect_websocket(url)
     listener = make_listener()
@@ -336,7 +334,7 @@ async def test_a_frame_that_comes_with_the_servers_handshake_is_not_lost(strange
         b"\x00\x01\x02\r\n\r\n",
     ],
 )
-async def test_a_port_that_speaks_no_websocket_is_refused_with_a_hint(stranger: Any, answer: bytes) -> None:
+async def test_a_port_without_a_websocket_is_refused_with_a_hint(stranger: Any, answer: bytes) -> None:
     url = await stranger(lambda _: answer)
     with pytest.raises(IncompatiblePeer) as caught:
         await connect_websocket(url)
@@ -344,7 +342,7 @@ async def test_a_port_that_speaks_no_websocket_is_refused_with_a_hint(stranger: 
 
 
 @pytest.mark.parametrize("subprotocol", [None, "chat"])
-async def test_a_websocket_that_is_no_channel_is_refused_with_a_hint(stranger: Any, subprotocol: str | None) -> None:
+async def test_a_websocket_of_another_protocol_is_refused_with_a_hint(stranger: Any, subprotocol: str | None) -> None:
     respond = accepting(None)
     if subprotocol is not None:
         respond = lambda request: accepting(None)(request).replace(  # noqa: E731
@@ -356,28 +354,28 @@ async def test_a_websocket_that_is_no_channel_is_refused_with_a_hint(stranger: A
     assert "check the address" in caught.value.hint
 
 
-async def test_a_server_that_hangs_up_during_the_handshake_is_a_closed_channel(stranger: Any) -> None:
+async def test_a_server_that_disconnects_during_the_handshake_is_a_closed_connection(stranger: Any) -> None:
     url = await stranger(lambda _: None)
     with pytest.raises(ChannelClosed):
         await connect_websocket(url)
 
 
-async def test_a_port_where_nobody_listens_is_a_closed_channel() -> None:
+async def test_a_port_without_a_listener_is_a_closed_connection() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can listen there meanwhile
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: no other process can listen there
         port = taken.getsockname()[1]
         with pytest.raises(ChannelClosed, match=f"127.0.0.1:{port}"):
             await connect_websocket(f"ws://127.0.0.1:{port}/")
 
 
 @for_each("url", ["http://x/", "127.0.0.1:80", "", "ws://", "ws://x:port/", "ws://x/#part", "ws://[::1/"])
-async def test_what_is_no_websocket_address_is_refused_with_a_hint(url: str) -> None:
+async def test_an_invalid_websocket_address_is_refused_with_a_hint(url: str) -> None:
     with pytest.raises(IncompatiblePeer) as caught:
         await connect_websocket(url)
     assert "ws://" in caught.value.hint
 
 
-async def test_a_server_refuses_a_client_that_does_not_speak_the_channel(server: Server) -> None:
+async def test_a_server_refuses_a_client_of_another_subprotocol(server: Server) -> None:
     with pytest.raises(InvalidStatus) as caught:
         async with connect(server.url):
             pass
@@ -386,7 +384,7 @@ async def test_a_server_refuses_a_client_that_does_not_speak_the_channel(server:
 
 
 @pytest.mark.parametrize("request_", [b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 10_000])
-async def test_a_server_survives_clients_that_speak_no_websocket(
+async def test_a_server_survives_clients_without_the_websocket_protocol(
     server: Server, dial: Any, request_: bytes, trouble: list[Any]
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -402,7 +400,9 @@ async def test_a_server_survives_clients_that_speak_no_websocket(
     assert not trouble
 
 
-async def test_a_client_that_leaves_during_the_handshake_leaves_nothing(server: Server, trouble: list[Any]) -> None:
+async def test_a_client_that_disconnects_during_the_handshake_leaves_nothing(
+    server: Server, trouble: list[Any]
+) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"GET / HTTP/1.1\r\n")
     await writer.drain()
@@ -428,7 +428,7 @@ async def tls_url(make_listener: Any, stack: contextlib.AsyncExitStack) -> str:
     return f"wss://127.0.0.1:{listening.sockets[0].getsockname()[1]}/"
 
 
-async def test_the_channel_works_over_tls_with_a_certificate_that_is_trusted(tls_url: str, make_listener: Any) -> None:
+async def test_the_connection_works_over_tls_with_a_trusted_certificate(tls_url: str, make_listener: Any) -> None:
     trusting = ssl.create_default_context(cafile=str(TLS / "certificate.pem"))
     listener = make_listener()
     peer = Peer(await connect_websocket(tls_url, tls=trusting), listener)
@@ -439,7 +439,7 @@ async def test_the_channel_works_over_tls_with_a_certificate_that_is_trusted(tls
     await listener.until(lambda: listener.reasons)
 
 
-async def test_a_certificate_that_is_not_trusted_is_refused(tls_url: str) -> None:
+async def test_an_untrusted_certificate_is_refused(tls_url: str) -> None:
     with pytest.raises(ChannelClosed, match=r"(?i)certificate"):
         await connect_websocket(tls_url)
 

@@ -93,7 +93,7 @@ class Product:
     async def ask(
         self, method: str, path: str, *lines: str, body: Any = None, token: bool = True, host: str | None = None
     ) -> Answer:
-        """One request on a connection of its own."""
+        """One request on a new connection."""
         content = b"" if body is None else json.dumps(body).encode()
         given = [*lines, "Connection: close", f"Content-Length: {len(content)}"]
         async with self.connected() as (reader, writer):
@@ -135,7 +135,7 @@ class Product:
 
 
 def read_answer(data: bytes) -> Answer:
-    """What came on a connection."""
+    """Read the response of a connection."""
     if not data:
         return Answer()
     head, _, body = data.partition(b"\r\n\r\n")

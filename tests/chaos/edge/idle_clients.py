@@ -1,5 +1,5 @@
-"""Opens connections that ask for nothing, in a process of its own: port and number as arguments. Says `open` when all
-are there, and how many there were when the last of them was closed by the other side."""
+"""Opens connections without requests, in a separate process: port and number as arguments. Prints `open` when all are
+connected, and their number when the peer has closed the last of them."""
 
 import contextlib
 import resource

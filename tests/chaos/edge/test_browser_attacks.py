@@ -1,5 +1,5 @@
-"""F45: what a hostile page can make a browser send, against the product: CSRF, cross-site WebSockets, names that were
-made to lead here, frames, tokens in addresses, and markup in what a runner says."""
+"""F45: requests that a hostile page can make a browser send, against the product: CSRF, cross-site WebSockets, rebound
+names, frames, tokens in addresses, and markup in the output of a runner."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ PASSWORD = "correct horse battery staple"
 
 @pytest.fixture(scope="module")
 def cookie(product: Any) -> str:
-    """The cookie of an operator who is logged in."""
+    """The cookie of a logged-in operator."""
     return asyncio.run(_log_in(product))
 
 
@@ -42,12 +42,12 @@ def run_id(product: Any) -> str:
 
 
 async def _runs_there_are(product: Any) -> list[str]:
-    """Which runs there are; what becomes of them meanwhile is theirs."""
+    """The ids of all runs, without their statuses."""
     return [run["run_id"] for run in (await product.ask("GET", "/api/v1/runs")).json["items"]]
 
 
 @pytest.mark.smoke
-async def test_the_cookie_works_from_our_own_page_and_from_nowhere_else(product: Any, cookie: str) -> None:
+async def test_the_cookie_works_only_from_our_own_page(product: Any, cookie: str) -> None:
     own = f"http://127.0.0.1:{product.port}"
     body = {"agent": "mirror", "input": {"text": "hello"}}
     good = ["Sec-Fetch-Site: same-origin", f"Origin: {own}"]
@@ -100,9 +100,7 @@ async def test_a_page_of_another_site_opens_no_websocket(product: Any, cookie: s
     "name",
     ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", "localhost.evil.example", "0.0.0.0", "[::2]"],
 )
-async def test_a_name_that_was_made_to_lead_here_opens_nothing(
-    product: Any, cookie: str, run_id: str, name: str
-) -> None:
+async def test_a_rebound_name_opens_nothing(product: Any, cookie: str, run_id: str, name: str) -> None:
     for path in ("/healthz", "/readyz", "/api/v1/runs", "/api/v1/session", "/nothing"):
         same = ["Sec-Fetch-Site: same-origin", f"Cookie: {cookie}"]  # so it looks to the browser
         answer = await product.ask("GET", path, *same, host=name)
@@ -110,7 +108,7 @@ async def test_a_name_that_was_made_to_lead_here_opens_nothing(
     assert (await product.shake(f"/api/v1/runs/{run_id}/socket", host=name)).status == 421
 
 
-async def test_no_other_page_may_read_an_answer(product: Any) -> None:
+async def test_no_other_page_may_read_a_response(product: Any) -> None:
     lines = [f"Origin: {EVIL}", "Access-Control-Request-Method: GET", "Access-Control-Request-Headers: authorization"]
     for method in ("OPTIONS", "GET"):
         answer = await product.ask(method, "/api/v1/runs", *lines)
@@ -118,7 +116,7 @@ async def test_no_other_page_may_read_an_answer(product: Any) -> None:
     assert answer.one("access-control-allow-credentials") is None
 
 
-async def test_a_token_in_an_address_is_refused_with_a_sentence(product: Any, run_id: str) -> None:
+async def test_a_token_in_an_address_is_refused_with_a_message(product: Any, run_id: str) -> None:
     token = product.token
     for query in (f"token={token}", f"access_token={token}", f"after={token}", f"api_key={token}", f"cursor={token}"):
         for path in ("/api/v1/runs", f"/api/v1/runs/{run_id}/stream"):
@@ -128,7 +126,7 @@ async def test_a_token_in_an_address_is_refused_with_a_sentence(product: Any, ru
             assert "Authorization" in answer.json["error"]["hint"] or "ticket" in answer.json["error"]["hint"]
 
 
-async def test_what_a_runner_says_is_never_a_page(product: Any, run_id: str) -> None:
+async def test_the_output_of_a_runner_is_never_served_as_a_page(product: Any, run_id: str) -> None:
     paths = [f"/api/v1/runs/{run_id}", f"/api/v1/runs/{run_id}/records", f"/api/v1/runs/{run_id}/stream"]
     seen = 0
     for path in [*paths, "/api/v1/runs", f"/api/v1/{MARKUP.replace(' ', '%20')}", f"/api/v1/runs?status={EVIL}"]:

@@ -1,5 +1,5 @@
-"""F46: heads and bodies that trickle, readers that read nothing and thousands of connections that ask for nothing, all
-at once, against the product with its own deadlines. Whoever asks properly is served within a second meanwhile."""
+"""F46: trickling heads and bodies, readers that do not read and thousands of connections without a request, all at
+once, against the product with its own deadlines. A normal client is served within a second."""
 
 import asyncio
 import contextlib
@@ -24,14 +24,14 @@ PROCESS_CLIENTS = 5000
 """Connections of one client process."""
 HEADS, BODIES, READERS = 100, 30, 10
 SERVED_S = REQUEST_HEAD_S - 1
-"""Who is served later than this may have waited for the slow ones to be ended."""
+"""A request served later than this may have waited for the end of the slow ones."""
 LATE_S = 20.0
-"""What a deadline may be overrun by when the machine is busy with other tests."""
+"""The tolerance of a deadline while the machine is busy with other tests."""
 PART_S = 0.4
 
 
 @pytest.mark.smoke
-async def test_slow_clients_are_ended_and_good_ones_are_served_meanwhile(product: Any) -> None:
+async def test_slow_clients_are_cut_and_good_ones_are_served(product: Any) -> None:
     flood = await product.say("flood")
     run_id = flood.one("bollard-run-id")
     with contextlib.ExitStack() as held:
@@ -48,7 +48,7 @@ async def test_slow_clients_are_ended_and_good_ones_are_served_meanwhile(product
         for kind, status, seconds in ended:
             limit = REQUEST_HEAD_S if kind == "head" else BODY_WINDOW_S
             if LONG and kind == "head" and not status:
-                continue  # it made room for somebody else
+                continue  # it was evicted for another connection
             assert status == 408, (kind, status)
             assert limit - 1 <= seconds <= limit + LATE_S, (kind, seconds)
         assert len(times) > 3
@@ -126,7 +126,7 @@ def _deaf_reader(product: Any, run_id: str) -> socket.socket:
 
 
 async def _readers_are_cut(product: Any, readers: list[socket.socket], run_id: str) -> None:
-    """After their time what they were sent ends without the end of the run, and the run can be read on from there."""
+    """After the deadline the stream ends without the end of the run, and the run can be resumed from there."""
     await asyncio.sleep(DRAIN_S)
     for client in readers:
         client.settimeout(10)

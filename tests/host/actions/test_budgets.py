@@ -1,4 +1,4 @@
-"""Budgets: set aside before, settled after, of a run, an agent, an actor, a workspace; nobody spends a rest twice."""
+"""Budgets: reserved before and settled after a call, by run, agent, actor and workspace; no amount is spent twice."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def tool(**more: Any) -> Capability:
         (BudgetPolicy(per_actor_day=Spending(calls=2)), context(run_id="r2"), context(actor="bob")),
     ],
 )
-def test_each_budget_is_of_whom_it_says(policy: BudgetPolicy, same: CallContext, other: CallContext) -> None:
+def test_each_budget_applies_to_its_own_scope(policy: BudgetPolicy, same: CallContext, other: CallContext) -> None:
     budgets = Budgets(ManualClock(DAY_MS * 5))
     for _ in range(2):
         budgets.call(context(), policy, tool(), 1.0).settle(Cost(calls=1))
@@ -68,7 +68,7 @@ def test_a_reservation_blocks_its_amount_and_returns_the_unused_part() -> None:
         budgets.reserve(context(), BudgetPolicy(per_run=Spending(tokens=5)), Cost(tokens=6))
 
 
-def test_a_capability_has_its_own_number_of_calls_in_a_run_and_a_run_that_ended_is_forgotten() -> None:
+def test_a_capability_has_a_limit_of_calls_per_run_and_an_ended_run_is_forgotten() -> None:
     budgets, twice = Budgets(ManualClock(0)), tool(limits=CapabilityLimits(calls_per_run=2))
     for _ in range(2):
         budgets.call(context(), BudgetPolicy(), twice, 1.0)
@@ -78,7 +78,7 @@ def test_a_capability_has_its_own_number_of_calls_in_a_run_and_a_run_that_ended_
     assert budgets.call(context(), BudgetPolicy(), twice, 1.0)
 
 
-def test_a_source_outside_is_not_called_faster_than_its_rate() -> None:
+def test_an_external_source_is_called_within_its_rate() -> None:
     clock = ManualClock(0)
     budgets, outside = Budgets(clock, calls_per_minute=2), tool(source="mcp:github")
     for _ in range(2):

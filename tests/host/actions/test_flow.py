@@ -1,4 +1,4 @@
-"""What may flow together: every combination, and what can never be slipped past."""
+"""Flow: every combination, and the checks that no sequence bypasses."""
 
 from itertools import product
 
@@ -21,7 +21,7 @@ EVERY = [Flow.of_bits(bits) for bits in range(8)]
 
 
 @pytest.mark.parametrize("unattended", [False, True])
-def test_nothing_that_completes_the_three_or_sends_out_after_is_done_unasked(unattended: bool) -> None:
+def test_a_call_that_completes_the_three_flow_bits_or_leaks_needs_approval(unattended: bool) -> None:
     for touched, does in product(EVERY, EVERY):
         verdict = judge_flow(touched, does, unattended=unattended)
         completes = (touched | does) == ALL_FLOW and touched != ALL_FLOW
@@ -36,7 +36,7 @@ def test_unknown_flow_counts_as_all_three_bits() -> None:
 
 
 @pytest.mark.parametrize("order", [(1, 2, 4), (4, 2, 1), (2, 4, 1), (2, 1, 4)])
-def test_no_order_of_three_calls_reaches_the_third_unasked(order: tuple[int, int, int]) -> None:
+def test_the_third_of_three_flow_calls_needs_approval_in_any_order(order: tuple[int, int, int]) -> None:
     touched, unasked = NO_FLOW, 0
     for bits in order:
         if judge_flow(touched, Flow.of_bits(bits), unattended=True) == "allow":
@@ -45,7 +45,7 @@ def test_no_order_of_three_calls_reaches_the_third_unasked(order: tuple[int, int
     assert unasked == 2
 
 
-def test_only_what_speaks_where_the_answers_go_is_no_way_out() -> None:
+def test_a_message_to_the_reply_target_has_no_flow_and_any_other_message_sends_out() -> None:
     out = Flow(reads_private=False, brings_untrusted=False, sends_out=True)
     fields = {"name": "s", "description": "", "input_schema": {}, "source": "s", "flow": out}
     send = Capability(id="channel:desk/message.send", kind="channel", **fields)
@@ -62,7 +62,7 @@ def test_only_what_speaks_where_the_answers_go_is_no_way_out() -> None:
     assert flow_of_call(tool, {"target": "ann"}, here) == out
 
 
-def test_a_refusal_says_in_both_languages_what_would_come_together() -> None:
+def test_a_flow_refusal_names_the_combined_flow_in_both_languages() -> None:
     touched, does = Flow.of_bits(3), Flow.of_bits(4)
     assert FLOW_WORDS["en_US"].keys() == FLOW_WORDS["zh_Hans"].keys()
     assert refused_words("send", touched, does) == (

@@ -1,4 +1,4 @@
-"""What was spent of a day outlives the process; what is of a run does not."""
+"""Daily spending survives the process; the spending of a run does not."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ async def test_a_restart_does_not_reset_daily_budgets(books: Any, journal: Any) 
     for _ in range(2):
         budgets.reserve(CONTEXT, POLICY, Cost(calls=1, tokens=30)).settle(Cost(calls=1, tokens=10))
     kept.save()
-    await journal.commit(Entry())  # what was put before is on disk with it
+    await journal.commit(Entry())  # earlier entries are on disk with it
     budgets, kept = await books(clock)
     budgets.reserve(CONTEXT, POLICY, Cost(calls=1, tokens=30)).settle(Cost(calls=1, tokens=30))
     with pytest.raises(BudgetExceeded) as caught:
@@ -51,7 +51,7 @@ async def test_a_restart_does_not_reset_daily_budgets(books: Any, journal: Any) 
     assert caught.value.details["budget"] == "actor"
 
 
-async def test_the_next_day_begins_anew_also_after_a_restart(books: Any, journal: Any) -> None:
+async def test_the_next_day_has_a_new_budget_also_after_a_restart(books: Any, journal: Any) -> None:
     clock = ManualClock()
     budgets, kept = await books(clock)
     budgets.reserve(CONTEXT, POLICY, Cost(calls=3))
@@ -62,7 +62,7 @@ async def test_the_next_day_begins_anew_also_after_a_restart(books: Any, journal
     budgets.reserve(CONTEXT, POLICY, Cost(calls=3))
 
 
-async def test_only_what_changed_is_saved_and_what_could_not_be_is_tried_again(books: Any, journal: Any) -> None:
+async def test_only_changed_budgets_are_saved_and_unsaved_ones_are_saved_again(books: Any, journal: Any) -> None:
     budgets, _ = await books(ManualClock())
     assert budgets.changed(10) == {}
     budgets.reserve(CONTEXT, POLICY, Cost(calls=1)).release()

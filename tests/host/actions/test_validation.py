@@ -1,4 +1,4 @@
-"""Whether arguments fit: by the schema, in linear time, whatever the schema or the arguments are."""
+"""Validation of arguments: by the schema, in linear time, with any schema and any arguments."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from bollard.host.errors import CapabilityDenied, InvalidRequest
 from bollard.host.limits import SCHEMA_STEPS
 
 BOMB_S = 0.05
-"""F38, as time of this process: what others do on the machine does not count."""
+"""F38, as time of this process: other processes of the machine do not count."""
 
 
 def capability(**schema: Any) -> Capability:
@@ -45,7 +45,7 @@ def test_arguments_that_do_not_fit_are_refused_with_the_place(schema: Any, argum
     assert refused.value.hint
 
 
-def test_arguments_that_fit_are_taken_again_and_again() -> None:
+def test_valid_arguments_are_accepted_repeatedly() -> None:
     validators, fits = Validators(), capability(properties={"a": {"type": "string", "pattern": "^[a-z]+$"}})
     for _ in range(3):
         validators.check(fits, {"a": "abc"})
@@ -60,7 +60,7 @@ def test_arguments_that_fit_are_taken_again_and_again() -> None:
         ("^(([a-z])+.)+[A-Z]([a-z])+$", "a" * 50_000),
     ],
 )
-def test_a_pattern_that_explodes_elsewhere_takes_linear_time_here(pattern: str, text: str) -> None:
+def test_an_expensive_pattern_takes_linear_time(pattern: str, text: str) -> None:
     validators, bomb = Validators(), capability(properties={"a": {"pattern": pattern}})
     validators.check(bomb, {})  # compiled
     before = time.process_time()
@@ -78,7 +78,7 @@ def test_a_pattern_that_explodes_elsewhere_takes_linear_time_here(pattern: str, 
         {"properties": {"a": {"type": "nonsense"}}},
     ],
 )
-def test_a_schema_that_cannot_be_checked_is_not_called_at_all(schema: Any) -> None:
+def test_a_capability_with_an_uncheckable_schema_is_not_called(schema: Any) -> None:
     with pytest.raises(CapabilityDenied, match="cannot be used for validation"):
         Validators().check(capability(**schema), {"a": "x"})
 
@@ -102,19 +102,19 @@ TWICE = {"anyOf": [{"properties": {"x": {"$ref": "#"}}}, {"properties": {"x": {"
 
 
 @pytest.mark.parametrize(("schema", "arguments"), [(doubling(60), {}), (TWICE, nested(60)), ({"$ref": "#"}, {})])
-def test_a_schema_that_refers_to_itself_without_end_is_refused_before_it_is_tried(schema: Any, arguments: Any) -> None:
+def test_an_endless_schema_recursion_is_refused_before_validation(schema: Any, arguments: Any) -> None:
     with pytest.raises(CapabilityDenied, match="steps"):
         Validators().check(capability(**schema), arguments)
 
 
-def test_a_schema_that_refers_to_itself_once_a_level_is_checked() -> None:
+def test_a_schema_recursion_with_one_level_of_data_each_is_checked() -> None:
     tree = capability(properties={"x": {"$ref": "#"}}, additionalProperties=False)
     Validators().check(tree, nested(40))
     with pytest.raises(InvalidRequest):
         Validators().check(tree, {"x": {"x": {"y": 1}}})
 
 
-def test_steps_are_counted_through_lists_and_tables_and_references_elsewhere_are_not_followed() -> None:
+def test_schema_steps_count_lists_and_tables_and_external_references_are_refused() -> None:
     many = {"items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"allOf": [True] * 10}}}
     assert too_many_steps(many, [1] * 100, 1000)
     assert not too_many_steps(many, [1] * 10, SCHEMA_STEPS)
@@ -123,7 +123,7 @@ def test_steps_are_counted_through_lists_and_tables_and_references_elsewhere_are
             too_many_steps({"$ref": elsewhere}, {}, 10)
 
 
-def test_a_host_that_calls_nothing_does_not_load_the_engine() -> None:
+def test_importing_the_host_does_not_load_the_schema_engine() -> None:
     program = "import sys, bollard.host.app; print([name for name in ('jsonschema_rs', 'mcp') if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"

@@ -39,7 +39,7 @@ def lanes() -> Iterator[LaneView]:
 
 
 def expected(policy: ConcurrencyPolicy, steering: bool, lane: LaneView | None, actor: Actor | None) -> Admission:
-    """The rules as a table: first what needs no steering, then what keeps a message from steering."""
+    """The rules as a table: first the cases without steering, then the obstacles to steering."""
     if policy.mode == "parallel" or lane is None or lane == LaneView():
         return Start()
     without_steering: dict[str, Admission] = {
@@ -57,7 +57,7 @@ def expected(policy: ConcurrencyPolicy, steering: bool, lane: LaneView | None, a
 
 
 @pytest.mark.requirement("P09-03", "P09-07", "P09-08")
-def test_every_combination_is_decided_as_the_table_says() -> None:
+def test_every_admission_follows_the_table() -> None:
     seen = Counter[tuple[str, type[Admission]]]()
     policies = [
         ConcurrencyPolicy(mode=mode, steer_from=steer_from)
@@ -103,7 +103,7 @@ def test_the_oldest_run_of_the_same_actor_is_steered() -> None:
     assert admit(STEER_ALL, steering=True, lane=lane, actor=ME, message=True) == Steer("a")
 
 
-def test_a_message_does_not_go_to_a_younger_run_when_the_oldest_is_full() -> None:
+def test_a_message_is_queued_when_the_oldest_run_is_full() -> None:
     lane = LaneView(active=(run("a", waiting=FULL), run("b")))
     assert admit(STEER, steering=True, lane=lane, actor=ME, message=True) == Queue()
 
@@ -122,14 +122,14 @@ def test_two_events_without_an_actor_count_as_different_actors() -> None:
     assert admit(STEER_ALL, steering=True, lane=lane, actor=None, message=True) == Steer("a")
 
 
-def test_an_interruption_names_every_active_run_and_none_that_waits() -> None:
+def test_an_interruption_names_every_active_run_and_no_waiting_run() -> None:
     lane = LaneView(active=(run("a"), run("b", OTHER, steerable=False)), queued=(run("q"),))
     assert admit(ConcurrencyPolicy(mode="interrupt"), steering=False, lane=lane, actor=ME, message=True) == Interrupt(
         ("a", "b")
     )
 
 
-def test_a_rejection_says_why() -> None:
+def test_a_rejection_has_a_reason() -> None:
     decided = admit(
         ConcurrencyPolicy(mode="reject"), steering=True, lane=LaneView(queued=(run("q"),)), actor=ME, message=True
     )
@@ -138,7 +138,7 @@ def test_a_rejection_says_why() -> None:
 
 
 @pytest.mark.requirement("P09-08")
-def test_an_event_that_is_no_message_waits_for_its_turn_whatever_the_policy_does_with_messages() -> None:
+def test_an_event_other_than_a_message_waits_its_turn_under_every_policy() -> None:
     for mode, steer_from in product(MODES, ("same_actor", "conversation")):
         policy = ConcurrencyPolicy(mode=mode, steer_from=steer_from)
         for lane, actor in product((None, *lanes()), (ME, None)):
@@ -147,7 +147,7 @@ def test_an_event_that_is_no_message_waits_for_its_turn_whatever_the_policy_does
             assert decided == (Start() if free else Queue()), (policy, lane)
 
 
-def test_a_message_passes_an_event_that_waits_and_could_not_have_steered() -> None:
+def test_a_message_passes_a_waiting_event_that_cannot_steer() -> None:
     lane = LaneView(active=(run("a"),), queued=(run("q", on_message=False),))
     assert admit(STEER, steering=True, lane=lane, actor=ME, message=True) == Steer("a")
     assert admit(STEER_ALL, steering=True, lane=lane, actor=OTHER, message=True) == Steer("a")

@@ -17,7 +17,7 @@ def agent(agent_id: str = "parrot", runner: str = "plugin:acme/parrot/default", 
     return Agent(agent_id=agent_id, runner_id=runner, **{**fields, **more})
 
 
-def test_a_saved_agent_stands_over_the_runners_own_until_it_is_removed() -> None:
+def test_a_saved_agent_overrides_the_runners_own_until_it_is_removed() -> None:
     book = AgentRegistry()
     own = agent(permissions=frozenset({"history.page"}))
     book.put(own)
@@ -32,7 +32,7 @@ def test_a_saved_agent_stands_over_the_runners_own_until_it_is_removed() -> None
     assert book.get("parrot") == own
 
 
-def test_a_saved_agent_can_be_run_when_its_runner_is_there() -> None:
+def test_a_saved_agent_is_available_once_its_runner_is_connected() -> None:
     book = AgentRegistry()
     saved = agent("polly", revision=1)
     book.save(saved)
@@ -45,7 +45,7 @@ def test_a_saved_agent_can_be_run_when_its_runner_is_there() -> None:
     assert (found.permissions, found.capabilities, found.revision) == ({"tools.call"}, {"steering"}, 1)
 
 
-def test_a_saved_agent_follows_what_its_runner_asks_for_now() -> None:
+def test_a_saved_agent_has_the_current_permissions_of_its_runner() -> None:
     book = AgentRegistry()
     book.put(agent(permissions=frozenset({"tools.call"})))
     book.save(agent("polly", permissions=frozenset({"tools.call"})))
@@ -55,7 +55,7 @@ def test_a_saved_agent_follows_what_its_runner_asks_for_now() -> None:
     assert found.permissions == {"history.page"}
 
 
-def test_no_other_agent_answers_for_a_saved_one_whose_runner_is_gone() -> None:
+def test_no_other_agent_replaces_a_saved_agent_without_a_runner() -> None:
     book = AgentRegistry()
     book.put(agent())
     book.save(agent(runner="plugin:acme/owl/default"))
@@ -67,7 +67,7 @@ def test_no_other_agent_answers_for_a_saved_one_whose_runner_is_gone() -> None:
     assert found.runner_id == "plugin:acme/owl/default"
 
 
-def test_agents_of_two_workspaces_do_not_meet() -> None:
+def test_agents_of_two_workspaces_are_separate() -> None:
     book = AgentRegistry()
     for workspace in ("default", "north", "south"):
         book.put(agent(workspace=workspace))
@@ -94,7 +94,7 @@ def test_a_runner_of_one_workspace_runs_no_agent_of_another() -> None:
     assert [found.agent_id for found in book.of("default")] == ["parrot"]
 
 
-def test_a_runner_that_is_withdrawn_takes_its_own_agent_and_leaves_saved_ones_waiting() -> None:
+def test_a_withdrawn_runner_removes_its_own_agent_and_saved_agents_wait() -> None:
     book = AgentRegistry()
     book.put(agent())
     book.put(agent(workspace="north"))
@@ -110,7 +110,7 @@ def test_a_runner_that_is_withdrawn_takes_its_own_agent_and_leaves_saved_ones_wa
     assert [found.agent_id for found in book.of("default")] == ["parrot", "polly"]
 
 
-async def test_who_waits_for_an_agent_gets_a_saved_one() -> None:
+async def test_waiting_for_an_agent_returns_a_saved_agent() -> None:
     book = AgentRegistry()
     book.put(agent())
     waiting = asyncio.create_task(book.wait_for("polly", 5, hopeful=lambda: True))
@@ -119,5 +119,5 @@ async def test_who_waits_for_an_agent_gets_a_saved_one() -> None:
     assert await waiting == agent("polly")
 
 
-async def test_who_waits_without_hope_gets_nothing() -> None:
+async def test_waiting_without_hope_returns_none_at_once() -> None:
     assert await AgentRegistry().wait_for("polly", 5, hopeful=lambda: False) is None

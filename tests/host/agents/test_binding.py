@@ -111,13 +111,13 @@ def test_a_binding_that_no_event_could_match_is_refused() -> None:
 # --- which goes first ---
 
 
-def test_scope_goes_before_filters_and_filters_go_before_priority() -> None:
+def test_scope_ranks_before_filters_and_filters_before_priority() -> None:
     workspace, filtered = binding(priority=9), binding(filters={"source": ["x"]})
     bot = binding(scope={"bot": "b"}, priority=-9)
     assert rank_of(bot) > rank_of(filtered) > rank_of(workspace) > rank_of(binding(priority=8))
 
 
-def test_the_first_level_that_only_one_names_decides() -> None:
+def test_the_first_scope_level_named_by_only_one_binding_decides() -> None:
     names = ["actor", "thread", "conversation", "channel", "bot"]
     assert list(LEVELS) == names
     for index, level in enumerate(names):
@@ -151,7 +151,7 @@ def test_the_first_level_that_only_one_names_decides() -> None:
         ({"filters": {"data.k": "a"}}, {"filters": {"data.l": "a"}}, True),
     ],
 )
-def test_bindings_clash_only_where_nothing_tells_them_apart(one: Any, other: Any, clashes: bool) -> None:
+def test_bindings_clash_only_if_no_rule_orders_them(one: Any, other: Any, clashes: bool) -> None:
     assert clash(binding("a", **one), binding("b", **other)) is clashes
     assert clash(binding("b", **other), binding("a", **one)) is clashes
 
@@ -183,7 +183,7 @@ def test_a_clash_is_refused_with_both_names_and_an_event_that_matches_both() -> 
     assert "priority" in caught.value.hint
 
 
-def test_the_example_is_of_the_scope_even_where_a_filter_takes_more() -> None:
+def test_the_example_event_has_the_scope_even_if_a_filter_allows_more() -> None:
     scope = {"channel": "telegram", "actor": "user:ada"}
     wide = {"source": ["irc", "telegram"], "actor_type": ["bot", "user"]}
     with pytest.raises(Conflict) as caught:
@@ -196,7 +196,7 @@ def test_two_bindings_of_the_whole_workspace_clash_on_any_event() -> None:
         check_new(binding("new"), [binding("old")])
 
 
-def test_a_binding_does_not_clash_with_what_it_replaces() -> None:
+def test_a_binding_does_not_clash_with_its_earlier_revision() -> None:
     check_new(binding("same", priority=0), [binding("same")])
 
 
@@ -271,7 +271,7 @@ def _is_possible(bound: Binding) -> bool:
 @pytest.mark.requirement("P12-01")
 @settings(deadline=None, max_examples=100)
 @given(st.lists(bindings(), max_size=8), st.data())
-def test_of_bindings_that_were_accepted_one_at_most_wins(found: list[Binding], data: st.DataObject) -> None:
+def test_at_most_one_of_the_accepted_bindings_wins(found: list[Binding], data: st.DataObject) -> None:
     book = BindingRegistry()
     for bound in found:
         others = [other for other in book.all() if other.binding_id != bound.binding_id]

@@ -103,7 +103,7 @@ def test_all_problems_are_reported_at_once() -> None:
     }
 
 
-def test_a_form_without_fields_takes_nothing() -> None:
+def test_a_form_without_fields_accepts_no_values() -> None:
     assert config_from_wire({}, ()) == {}
     assert problems_of({"a": 1}) == {"config.a": "is not a field; the form has no fields"}
 
@@ -112,7 +112,7 @@ def test_a_select_without_options_cannot_be_set() -> None:
     assert "offers no options" in problems_of({"a": "x"}, item("a", "select"))["config.a"]
 
 
-def test_defaults_are_filled_in_where_nothing_or_null_is_given() -> None:
+def test_defaults_fill_in_missing_and_null_values() -> None:
     form = (item("a", default="x"), item("b", "integer", default=0, required=True), item("c"), item("d", default="y"))
     assert config_from_wire({"a": None, "d": "z"}, form) == {"a": "x", "b": 0, "d": "z"}
     assert default_config(form) == {"a": "x", "b": 0, "d": "y"}
@@ -134,7 +134,7 @@ def test_defaults_are_filled_in_where_nothing_or_null_is_given() -> None:
         ("model-fallback-selector", ""),
     ],
 )
-def test_nothing_is_not_enough_for_a_required_field(kind: str, empty: Any) -> None:
+def test_an_empty_value_is_refused_for_a_required_field(kind: str, empty: Any) -> None:
     found = problems_of({"a": empty}, item("a", kind, required=True))
     assert found["config.a"].startswith("is required: ")
 
@@ -144,7 +144,7 @@ def test_zero_and_false_fill_in_a_required_field(kind: str, value: Any) -> None:
     assert config_from_wire({"a": value}, [item("a", kind, required=True)]) == {"a": value}
 
 
-def test_selecting_nothing_is_not_overruled_by_a_default() -> None:
+def test_a_default_does_not_override_the_choice_of_none() -> None:
     form = [item("model", "llm-model-selector", default="big")]
     assert config_from_wire({"model": "__none__"}, form) == {"model": "__none__"}
 
@@ -162,7 +162,7 @@ def test_a_hidden_field_is_not_required_and_its_value_has_no_effect() -> None:
     assert shown == {"kind": "smart", "model": "big", "tools": ["rm"]}
 
 
-def test_what_depends_on_a_hidden_field_is_hidden() -> None:
+def test_a_field_that_depends_on_a_hidden_field_is_hidden() -> None:
     form = (
         item("a", "boolean"),
         item("b", "boolean", show_if={"a": True}, default=True),
@@ -178,7 +178,7 @@ def test_true_is_not_one_when_a_field_is_shown() -> None:
     assert config_from_wire({"a": True}, form) == {"a": True, "b": "x"}
 
 
-def test_fields_that_show_each_other_end() -> None:
+def test_fields_that_show_each_other_do_not_loop() -> None:
     form = (item("a", show_if={"b": "y"}), item("b", show_if={"a": "x"}), item("c", show_if={"c": "z"}))
     assert config_from_wire({"a": "x", "b": "y", "c": "z"}, form) == {"a": "x", "b": "y", "c": "z"}
     assert config_from_wire({"b": "y", "c": "other"}, form) == {}
@@ -188,7 +188,7 @@ def test_a_field_that_depends_on_an_unknown_one_is_hidden() -> None:
     assert config_from_wire({}, [item("a", required=True, show_if={"nowhere": "x"})]) == {}
 
 
-def test_a_configuration_has_a_size() -> None:
+def test_a_configuration_has_a_maximum_size() -> None:
     found = problems_of({"a": "x" * CONFIG_BYTES}, item("a"))
     assert found == {"config": f"is larger than {CONFIG_BYTES} bytes as JSON"}
 
@@ -208,5 +208,5 @@ def test_a_mask_without_a_secret_is_refused() -> None:
     assert found == {"config.key": "has no secret to keep; enter it"}
 
 
-def test_what_no_form_knows_is_not_shown() -> None:
+def test_a_value_without_a_form_field_is_masked() -> None:
     assert masked_config({"key": "hunter2", "name": "ada"}, [item("name")]) == {"key": KEPT, "name": "ada"}

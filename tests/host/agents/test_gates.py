@@ -1,4 +1,4 @@
-"""The front gates: who passes, who is refused, and with which reason."""
+"""The front gates: passes, refusals, and their reasons."""
 
 import pytest
 from tests.doubles.manual_clock import ManualClock
@@ -111,7 +111,7 @@ def test_only_listed_actors_may_talk(
 
 
 @pytest.mark.parametrize(("actor_type", "actor_id"), [("user", "ada"), (None, None), ("", "")])
-def test_everyone_may_talk_where_everyone_is_spelled_out(
+def test_everyone_may_talk_if_the_policy_names_everyone(
     door: Door, actor_type: str | None, actor_id: str | None
 ) -> None:
     assert door.knock(agent(GatePolicy(talk="everyone")), event(actor_type, actor_id)) == GatesPassed()
@@ -151,7 +151,7 @@ def test_unknown_actors_share_one_rate(door: Door) -> None:
 
 
 @pytest.mark.parametrize("length", [10, 500])
-def test_long_ids_have_rates_of_their_own(door: Door, length: int) -> None:
+def test_long_actor_ids_have_separate_rates(door: Door, length: int) -> None:
     limited = agent(GatePolicy(messages_per_minute=1))
     long = "x" * length
     assert door.knock(limited, event("user", long + "1")) == GatesPassed()
@@ -200,7 +200,7 @@ def test_a_jump_of_the_wall_clock_changes_no_rate(door: Door, jump_ms: int) -> N
 # --- how many ---
 
 
-def test_a_day_has_its_runs_and_the_next_one_has_them_again(door: Door) -> None:
+def test_each_day_has_its_own_number_of_runs(door: Door) -> None:
     thrifty = agent(budget=BudgetPolicy(runs_per_day=2))
     for _ in range(2):
         assert door.knock(thrifty, event()) == GatesPassed()
@@ -230,7 +230,7 @@ def test_the_runs_before_a_restart_count(door: Door) -> None:
     assert refused(door.knock(thrifty, event())).code == "budget_exceeded"
 
 
-def test_a_clock_that_is_set_back_over_midnight_finds_the_old_count_and_the_new_one_again(door: Door) -> None:
+def test_a_clock_set_back_over_midnight_finds_both_daily_counts(door: Door) -> None:
     thrifty = agent(budget=BudgetPolicy(runs_per_day=1))
     midnight_ms = (utc_day(NOON_MS) + 1) * 86_400_000
     for now_ms in (midnight_ms - 1, midnight_ms):
@@ -247,16 +247,14 @@ def test_old_days_are_forgotten(door: Door) -> None:
 
 
 @pytest.mark.parametrize("order", [(19, 20, 400, 21), (20, 19, 400, 21), (400, 19, 20, 21)])
-def test_the_days_nearest_to_the_present_one_are_kept_whatever_a_wrong_clock_said(
-    door: Door, order: tuple[int, ...]
-) -> None:
+def test_the_days_nearest_to_today_are_kept_in_any_order_of_the_clock(door: Door, order: tuple[int, ...]) -> None:
     for day in order:
         door.gates.seed("echo", day, 1, workspace="w")
     assert [door.gates.runs_of_day("echo", day, workspace="w") for day in (19, 20, 21, 400)] == [0, 1, 1, 0]
 
 
 @pytest.mark.parametrize(("live", "passes"), [(0, True), (1, True), (2, False), (3, False)])
-def test_an_agent_has_so_many_runs_at_once(door: Door, live: int, passes: bool) -> None:
+def test_an_agent_has_a_limit_of_concurrent_runs(door: Door, live: int, passes: bool) -> None:
     outcome = door.knock(agent(budget=BudgetPolicy(runs_at_once=2)), event(), live)
     assert isinstance(outcome, GatesPassed) == passes
     if not passes:
@@ -264,7 +262,7 @@ def test_an_agent_has_so_many_runs_at_once(door: Door, live: int, passes: bool) 
         assert refused(outcome).retry_after_s is None
 
 
-def test_a_message_that_steers_makes_no_run_and_needs_no_budget_but_passes_the_other_gates(door: Door) -> None:
+def test_a_steering_message_needs_no_run_budget_and_passes_the_other_gates(door: Door) -> None:
     busy = agent(
         GatePolicy(talk="listed", actors=("user:ada",), messages_per_minute=1),
         BudgetPolicy(runs_per_day=1, runs_at_once=1),
@@ -279,7 +277,7 @@ def test_a_message_that_steers_makes_no_run_and_needs_no_budget_but_passes_the_o
 # --- together ---
 
 
-def test_a_token_is_taken_only_when_every_other_gate_is_open(door: Door) -> None:
+def test_a_rate_token_is_taken_only_if_every_other_gate_is_open(door: Door) -> None:
     careful = agent(
         GatePolicy(talk="listed", actors=("user:ada",), messages_per_minute=1), BudgetPolicy(runs_at_once=1)
     )
@@ -292,13 +290,13 @@ def test_a_token_is_taken_only_when_every_other_gate_is_open(door: Door) -> None
     assert refused(door.knock(careful, event())).code == "rate_limited"
 
 
-def test_who_may_not_talk_does_not_learn_of_rates_or_budgets(door: Door) -> None:
+def test_an_unlisted_actor_learns_nothing_about_rates_and_budgets(door: Door) -> None:
     closed = agent(GatePolicy(talk="listed", messages_per_minute=1), BudgetPolicy(runs_per_day=1, runs_at_once=1))
     door.count(closed)
     assert refused(door.knock(closed, event(), 9)).code == "unauthorized"
 
 
-def test_a_deleted_agent_leaves_nothing(door: Door) -> None:
+def test_a_deleted_agent_leaves_no_counts(door: Door) -> None:
     limited = agent(GatePolicy(messages_per_minute=1), BudgetPolicy(runs_per_day=1))
     door.knock(limited, event())
     door.count(limited)
@@ -307,7 +305,7 @@ def test_a_deleted_agent_leaves_nothing(door: Door) -> None:
     door.gates.forget("never-there", workspace="w")
 
 
-# --- by what a rule calls somebody ---
+# --- names in rules ---
 
 
 def known(workspace: str, actor: Actor | None) -> frozenset[str]:
@@ -351,7 +349,7 @@ def test_a_list_may_name_users_and_roles(
         (AudienceRule(who="listed"), ("user", "ada"), False),
     ],
 )
-def test_who_may_steer_is_the_rule_of_the_agent(
+def test_the_audience_rule_of_the_agent_decides_about_steering(
     rule: AudienceRule, actor: tuple[str | None, str | None], steers: bool
 ) -> None:
     told = replace(agent(), policy=AgentPolicy(audience=AudiencePolicy(steer=rule)))

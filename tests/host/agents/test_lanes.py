@@ -26,7 +26,7 @@ MODES: list[ConcurrencyMode] = ["queue", "interrupt", "reject", "parallel"]
 
 
 class LanesAgainstABook(RuleBasedStateMachine):
-    """The book lists the runs of each conversation as they came, and works out from it who must be active."""
+    """The model lists the runs of each conversation in arrival order, and derives the active ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class LanesAgainstABook(RuleBasedStateMachine):
         self.made = 0
 
     def active(self, key: LaneKey) -> list[str]:
-        """A parallel run is active as it comes; any other when it is the first that is left."""
+        """A parallel run is active at once; any other when it is the first remaining one."""
         return [run_id for place, run_id in enumerate(self.came[key]) if run_id in self.parallel or place == 0]
 
     def new_run(self, key: LaneKey) -> str:
@@ -46,7 +46,7 @@ class LanesAgainstABook(RuleBasedStateMachine):
         return f"r{self.made}"
 
     def note_start(self, key: LaneKey, run_id: str | None, was_active: list[str]) -> None:
-        """Who is told to start is who the book says has just become active, if anyone."""
+        """The started run is the one that the model has just made active, if any."""
         fresh = [other for other in self.active(key) if other not in was_active]
         assert fresh == ([] if run_id is None else [run_id])
         self.started.extend(fresh)
@@ -125,7 +125,7 @@ TestLanesAgainstABook = LanesAgainstABook.TestCase
 TestLanesAgainstABook.settings = settings(deadline=None, stateful_step_count=40)
 
 
-def test_runs_of_a_conversation_start_in_the_order_they_came() -> None:
+def test_runs_of_a_conversation_start_in_arrival_order() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a"))
     assert [lanes.enter_queue(key, run(name)) for name in ("b", "c", "d")] == [None, None, None]
@@ -145,14 +145,14 @@ def test_the_next_run_is_active_in_the_same_step() -> None:
     assert lanes.view(key) == LaneView(active=(run("b"),))
 
 
-def test_a_run_that_comes_to_wait_for_what_has_left_meanwhile_starts() -> None:
+def test_a_run_that_enters_an_empty_queue_starts() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a"))
     lanes.leave(key, "a")
     assert lanes.enter_queue(key, run("b")) == "b"
 
 
-def test_later_parallel_runs_do_not_hold_up_one_that_waits() -> None:
+def test_later_parallel_runs_do_not_delay_a_waiting_run() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a"))
     lanes.enter_queue(key, run("b"))
@@ -161,7 +161,7 @@ def test_later_parallel_runs_do_not_hold_up_one_that_waits() -> None:
     assert lanes.view(key) == LaneView(active=(run("b"), run("p")))
 
 
-def test_a_run_waits_for_every_parallel_run_that_came_before_it() -> None:
+def test_a_run_waits_for_every_earlier_parallel_run() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("p"), parallel=True)
     lanes.enter_active(key, run("q"), parallel=True)
@@ -170,7 +170,7 @@ def test_a_run_waits_for_every_parallel_run_that_came_before_it() -> None:
     assert lanes.leave(key, "p") == "a"
 
 
-def test_a_returned_message_waits_before_runs_that_were_queued_since() -> None:
+def test_a_returned_message_waits_before_runs_queued_later() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a", "e1"))
     for name, event_id in (("b", "e2"), ("d", "e4"), ("f", "e6")):
@@ -180,7 +180,7 @@ def test_a_returned_message_waits_before_runs_that_were_queued_since() -> None:
     assert [lanes.leave(key, name) for name in "abcdefg"] == [*"bcdefg", None]
 
 
-def test_a_run_is_in_its_conversation_once() -> None:
+def test_a_run_is_in_its_conversation_only_once() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a"))
     lanes.enter_queue(key, run("b"))
@@ -201,7 +201,7 @@ def test_a_second_run_cannot_be_active_in_a_serial_conversation() -> None:
     assert lanes.view(key) == LaneView(active=(run("a"),))
 
 
-def test_an_unknown_run_changes_nothing() -> None:
+def test_an_unknown_run_changes_no_lane() -> None:
     lanes, key = Lanes(), lane_key()
     assert lanes.leave(key, "a") is None
     assert not lanes.cancel_queued(key, "a")
@@ -209,7 +209,7 @@ def test_an_unknown_run_changes_nothing() -> None:
     assert len(lanes) == 0
 
 
-def test_messages_that_wait_for_an_active_run_are_seen() -> None:
+def test_messages_for_an_active_run_are_visible_in_the_lane() -> None:
     lanes, key = Lanes(), lane_key()
     lanes.enter_active(key, run("a"))
     lanes.enter_queue(key, run("b"))
@@ -218,7 +218,7 @@ def test_messages_that_wait_for_an_active_run_are_seen() -> None:
     assert lanes.view(key) == LaneView(active=(replace(run("a"), waiting_messages=7),), queued=(run("b"),))
 
 
-def test_an_event_belongs_to_its_thread_and_one_of_no_conversation_to_no_lane() -> None:
+def test_an_event_belongs_to_the_lane_of_its_thread_and_needs_a_conversation() -> None:
     event = new_event(source="im", source_id="1", event_type="message.received", conversation="c", thread="t", bot="b")
     key = lane_of("echo", event.scope)
     assert key == LaneKey(workspace="default", agent_id="echo", bot="b", conversation="c", thread="t")

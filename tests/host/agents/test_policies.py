@@ -25,7 +25,7 @@ from bollard.protocol import results as conventions
 
 
 @pytest.mark.requirement("P02-20", "P03-06")
-def test_an_empty_policy_grants_nothing_and_queues() -> None:
+def test_an_empty_policy_grants_nothing_and_queues_messages() -> None:
     policy = policy_from_wire({})
     assert policy == AgentPolicy()
     assert policy.access == AccessPolicy(permissions={}, resources={}, conversations=())
@@ -39,7 +39,7 @@ def test_operations_are_those_of_the_protocol() -> None:
     assert get_args(ConcurrencyMode) == get_args(conventions.ConcurrencyPolicy)
 
 
-def test_permissions_come_out_in_one_order_without_repetitions_and_without_empty_families() -> None:
+def test_permissions_have_one_order_without_repetitions_and_empty_families() -> None:
     access = policy_from_wire(
         {"access": {"permissions": {"tools": ["call", "detail", "call"], "history": [], "models": ["stream"]}}}
     ).access
@@ -47,7 +47,7 @@ def test_permissions_come_out_in_one_order_without_repetitions_and_without_empty
     assert list(access.permissions) == ["models", "tools"]
 
 
-def test_only_nothing_is_not_the_same_as_no_rule() -> None:
+def test_an_empty_only_list_differs_from_a_missing_rule() -> None:
     rules = policy_from_wire({"access": {"resources": {"tools": {"only": []}, "models": {"add": ["m"]}}}}).access
     assert rules.resources == {"tools": ResourceRule(only=()), "models": ResourceRule(add=("m",))}
     assert policy_from_wire(policy_to_wire(AgentPolicy(access=rules))).access == rules
@@ -155,14 +155,14 @@ def test_by_default_participants_see_steer_and_approve() -> None:
         ({"gate": {"talk": "listed", "actors": ["role:boss"]}}, "policy.gate.actors"),
     ],
 )
-def test_a_rule_about_people_that_cannot_be_meant_is_refused(body: dict[str, Any], field: str) -> None:
+def test_a_contradictory_audience_rule_is_refused(body: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         policy_from_wire(body)
     assert caught.value.details["field"] == field
     assert caught.value.hint
 
 
-def test_a_rule_about_people_reads_back_the_same() -> None:
+def test_an_audience_rule_reads_back_the_same() -> None:
     body = {"audience": {"see": {"who": "listed", "actors": ["user:ann", "role:operator", "feishu:*"]}}}
     policy = policy_from_wire(body)
     assert policy_from_wire(policy_to_wire(policy)) == policy

@@ -36,9 +36,7 @@ class NaiveBucket:
     takes=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 40)), max_size=60),
     start=st.integers(0, 10**6),
 )
-def test_every_key_has_a_bucket_of_its_own(
-    per_minute: int, burst: int, takes: list[tuple[str, int]], start: int
-) -> None:
+def test_every_key_has_its_own_bucket(per_minute: int, burst: int, takes: list[tuple[str, int]], start: int) -> None:
     rates = Rates[str](per_minute, burst)
     naive = {key: NaiveBucket(per_minute, burst) for key in "abc"}
     quarters = start * 4
@@ -63,7 +61,7 @@ def test_a_retry_at_the_announced_time_passes_and_a_much_earlier_one_does_not(
     assert rates.take("a", now + wait_s) is None
 
 
-def test_a_refusal_takes_nothing() -> None:
+def test_a_refusal_takes_no_token() -> None:
     rates = Rates[str](60, 1)
     assert rates.take("a", 10.0) is None
     for _ in range(100):
@@ -71,13 +69,13 @@ def test_a_refusal_takes_nothing() -> None:
     assert rates.take("a", 11.0) is None
 
 
-def test_a_long_rest_fills_the_bucket_and_no_more() -> None:
+def test_a_long_rest_fills_the_bucket_up_to_its_burst() -> None:
     rates = Rates[str](60, 3)
     rates.take("a", 0.0)
     assert [rates.take("a", 1e6) is None for _ in range(5)] == [True, True, True, False, False]
 
 
-def test_a_rate_that_microseconds_cannot_hold_is_slower_rather_than_faster() -> None:
+def test_a_rate_is_rounded_down_to_microseconds() -> None:
     rates = Rates[str](700_000, 1)  # a token takes 85.7 microseconds
     assert rates.take("a", 0.0) is None
     assert rates.take("a", 85.5e-6) is not None
@@ -94,7 +92,7 @@ def test_the_api_calls_of_a_run_have_their_rate_and_burst() -> None:
     assert steady == 10 * CALLS_PER_S
 
 
-def test_time_that_stands_or_goes_back_gives_nothing() -> None:
+def test_a_clock_that_stands_or_runs_back_adds_no_token() -> None:
     rates = Rates[str](60, 1)
     assert rates.take("a", 100.0) is None
     assert rates.take("a", 100.0) is not None
@@ -115,7 +113,7 @@ def test_full_buckets_are_forgotten_first() -> None:
     assert rates.take("spent", 1.0) is not None
 
 
-def test_without_a_full_one_the_bucket_that_misses_least_is_forgotten() -> None:
+def test_without_a_full_bucket_the_fullest_bucket_is_forgotten() -> None:
     rates = Rates[str](1, 3, keys=2)
     for _ in range(3):
         rates.take("greedy", 0.0)
@@ -125,7 +123,7 @@ def test_without_a_full_one_the_bucket_that_misses_least_is_forgotten() -> None:
     assert rates.take("greedy", 0.0) is not None
 
 
-def test_who_was_forgotten_has_a_full_bucket_and_no_more() -> None:
+def test_a_forgotten_key_has_a_full_bucket_again() -> None:
     rates = Rates[str](1, 3, keys=1)
     for _ in range(3):
         rates.take("a", 0.0)
@@ -143,7 +141,7 @@ def test_a_refusal_evicts_no_bucket() -> None:
     assert len(rates) == 2
 
 
-def test_newcomers_clear_away_more_than_they_bring() -> None:
+def test_new_keys_evict_more_buckets_than_they_add() -> None:
     rates = Rates[int](60, 1, keys=1000)
     for key in range(1000):
         rates.take(key, 0.0)
@@ -153,7 +151,7 @@ def test_newcomers_clear_away_more_than_they_bring() -> None:
 
 
 @given(takes=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), max_size=200), keys=st.integers(1, 6))
-def test_however_many_keys_come_the_table_is_bounded_and_a_refusal_is_always_deserved(
+def test_the_rate_table_is_bounded_and_every_refusal_is_correct_with_many_keys(
     takes: list[tuple[int, int]], keys: int
 ) -> None:
     rates = Rates[int](60, 3, keys=keys)

@@ -1,4 +1,4 @@
-"""An event goes to at most one binding, with an explanation."""
+"""An event matches at most one binding, with an explanation."""
 
 import string
 from typing import Any
@@ -63,12 +63,12 @@ def test_the_most_specific_scope_gets_the_event() -> None:
         assert RoutingTable(LADDER[:count]).find(event()) is LADDER[count - 1]
 
 
-def test_an_actor_alone_goes_before_everything_below_it() -> None:
+def test_a_binding_of_the_actor_outranks_every_lower_level() -> None:
     below = bound("below", conversation="room", thread="t1", channel="telegram", bot="bot1")
     assert resolve(event(), [below, bound("actor", actor="user:ada")], AGENTS).binding_id == "actor"
 
 
-def test_more_filters_go_before_fewer_and_priority_decides_between_the_rest() -> None:
+def test_more_filters_outrank_fewer_and_priority_decides_ties() -> None:
     plain = bound("plain", priority=5)
     one = bound("one", filters={"event_type": ["message.received"]})
     two = bound("two", filters={"event_type": ["message.received"], "surface": ["api"]}, priority=-1)
@@ -99,12 +99,12 @@ def test_every_field_can_be_filtered(field: str, value: str, more: Any) -> None:
 
 
 @for_each("value", [1, True, None, ["1"], {"k": "1"}])
-def test_only_a_text_of_the_data_is_compared(value: Any) -> None:
+def test_only_text_values_of_the_data_are_compared(value: Any) -> None:
     bindings = [bound("b", filters={"data.kind": ["1", "True", "None"]})]
     assert resolve(event(data={"kind": value}), bindings, AGENTS).binding is None
 
 
-def test_an_actor_cannot_pass_for_another_by_a_colon_in_its_type() -> None:
+def test_a_colon_in_the_actor_type_does_not_match_another_actor() -> None:
     bindings = [bound("b", actor="user:a:b")]
     assert resolve(event(actor_type="user", actor_id="a:b"), bindings, AGENTS).binding_id == "b"
     assert resolve(event(actor_type="user:a", actor_id="b"), bindings, AGENTS).binding is None
@@ -125,7 +125,7 @@ def test_an_event_without_a_level_does_not_match_a_scope_that_names_it() -> None
     ]
 
 
-def test_every_binding_says_why_it_matched_or_not() -> None:
+def test_every_binding_has_a_reason_for_its_match() -> None:
     bindings = [
         bound("winner", "molly", conversation="room", filters={"surface": ["api"], "trigger": ["api"]}),
         bound("fewer", conversation="room", filters={"surface": ["api"]}, priority=1),
@@ -160,14 +160,14 @@ def test_every_binding_says_why_it_matched_or_not() -> None:
     assert "hall" in sentence(by_binding["elsewhere"].key, by_binding["elsewhere"].fields, "zh_Hans")
 
 
-def test_no_binding_is_an_answer_too() -> None:
+def test_an_event_without_a_binding_gets_a_resolution() -> None:
     found = resolve(event(), [bound("b", conversation="hall")], AGENTS)
     assert (found.binding_id, found.binding, found.agent) == (None, None, None)
     assert [step.key for step in found.steps] == ["scope_differs", "no_binding"]
     assert RoutingTable([]).resolve(event(), AGENTS) == Resolution()
 
 
-def test_no_other_agent_gets_the_event_when_the_bound_one_is_gone() -> None:
+def test_an_event_of_a_missing_bound_agent_is_not_routed_to_another_agent() -> None:
     bindings = [bound("wide"), bound("narrow", "gone", conversation="room")]
     for found in (resolve(event(), bindings, AGENTS), RoutingTable(bindings).resolve(event(), AGENTS)):
         assert found.binding_id == "narrow"
@@ -175,7 +175,7 @@ def test_no_other_agent_gets_the_event_when_the_bound_one_is_gone() -> None:
         assert found.steps[-1] == RoutingStep(key="no_agent", fields={"agent": "gone"})
 
 
-def test_an_event_that_names_its_agent_goes_there_without_a_binding() -> None:
+def test_an_event_with_an_agent_needs_no_binding() -> None:
     book = AgentRegistry()
     book.put(AGENTS["molly"])
     for found in (
@@ -205,7 +205,7 @@ class Counted:
         return getattr(self._of, name)
 
 
-def test_bindings_of_other_scopes_are_not_looked_at() -> None:
+def test_bindings_of_other_scopes_are_skipped() -> None:
     many = [bound(f"b{index}", conversation=f"room{index}", filters={"data.k": ["x"]}) for index in range(1000)]
     counted = Counted(event(conversation="room7", data={"k": "x"}))
     routed: RoutedEvent = counted  # type: ignore[assignment]
@@ -213,7 +213,7 @@ def test_bindings_of_other_scopes_are_not_looked_at() -> None:
     assert counted.looks == 1
 
 
-def test_even_bindings_that_should_not_be_together_get_one_answer() -> None:
+def test_clashing_bindings_still_give_one_resolution() -> None:
     pair = [bound("b"), bound("a")]
     for order in (pair, pair[::-1]):
         found = resolve(event(), order, AGENTS)
@@ -225,7 +225,7 @@ def test_even_bindings_that_should_not_be_together_get_one_answer() -> None:
 # --- the book ---
 
 
-def test_a_book_refuses_a_clash_and_stays_as_it_was() -> None:
+def test_a_registry_refuses_a_clash_and_stays_unchanged() -> None:
     book = BindingRegistry()
     book.put(bound("old", bot="x"))
     table = book.table()
@@ -237,7 +237,7 @@ def test_a_book_refuses_a_clash_and_stays_as_it_was() -> None:
     assert book.table() is table
 
 
-def test_a_book_makes_its_table_once_for_each_change() -> None:
+def test_a_registry_builds_its_table_once_per_change() -> None:
     book = BindingRegistry()
     book.put(bound("a", "molly"))
     first = book.table()
@@ -262,7 +262,7 @@ def test_a_removed_or_moved_binding_causes_no_conflict() -> None:
     assert [found.binding_id for found in book.all()] == ["b", "c"]
 
 
-def test_a_book_keeps_workspaces_apart() -> None:
+def test_a_registry_separates_workspaces() -> None:
     book = BindingRegistry()
     book.put(bound("a"), "north")
     book.put(bound("a", "molly"), "south")

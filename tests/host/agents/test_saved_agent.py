@@ -53,7 +53,7 @@ def joined(agent: SavedAgent, revision: int = 1) -> Agent:
     return agent_on(agent_without_runner(saved), agent_of(runner()))
 
 
-def test_the_agent_a_runner_gets_by_itself_spells_out_its_manifest() -> None:
+def test_the_own_agent_of_a_runner_has_the_values_of_its_manifest() -> None:
     own = agent_of(runner(steering=True))
     assert own.agent_id == "parrot"
     assert own.permissions == {"models.invoke", "models.stream", "history.page"}
@@ -68,7 +68,7 @@ def test_the_agent_a_runner_gets_by_itself_spells_out_its_manifest() -> None:
     assert own.revision == 0
 
 
-def test_a_saved_agent_has_what_its_body_and_its_runner_say() -> None:
+def test_a_saved_agent_has_the_values_of_its_body_and_its_runner() -> None:
     given = body(
         label={"zh_Hans": "波莉"}, policy={"budget": {"runs_at_once": 2}}, deadline_s=60, idle_s=1.5, repeatable=True
     )
@@ -86,7 +86,7 @@ def test_a_saved_agent_has_what_its_body_and_its_runner_say() -> None:
     assert agent.permissions == agent_of(runner()).permissions
 
 
-def test_a_saved_agent_without_a_policy_is_granted_nothing() -> None:
+def test_a_saved_agent_without_a_policy_has_no_permissions() -> None:
     agent = save(body())
     assert agent.policy.access.permissions == {}
     assert agent.label == {"en_US": "Parrot", "zh_Hans": "鹦鹉"}
@@ -133,7 +133,7 @@ def test_an_agent_without_a_concurrency_mode_gets_the_mode_of_its_runner() -> No
         ({"policy": {"access": {"resources": {"moons": {"add": ["io"]}}}}}, "policy.access.resources.moons"),
     ],
 )
-def test_what_cannot_work_is_refused_by_its_field(more: Any, field: str) -> None:
+def test_an_invalid_agent_field_is_refused_by_name(more: Any, field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         save(body(**more))
     assert caught.value.details["field"] == field
@@ -159,7 +159,7 @@ def test_an_unknown_runner_is_refused_and_the_known_ones_are_named() -> None:
     assert "no plugin offers a runner" in caught.value.hint
 
 
-def test_what_is_shown_can_be_saved_again_and_shows_no_secret() -> None:
+def test_a_shown_agent_can_be_saved_again_and_shows_no_secret() -> None:
     agent = save(body(config={"model": "m", "key": "hunter2"}, description={"en_US": "Talks."}))
     shown = agent_to_wire(joined(agent))
     assert (shown["config"], shown["revision"]) == ({"model": "m", "key": KEPT, "turns": 8}, 1)
@@ -173,14 +173,14 @@ def test_a_new_agent_has_no_secret_to_keep() -> None:
         save(body(config={"model": "m", "key": KEPT}))
 
 
-def test_a_secret_does_not_go_to_another_plugin() -> None:
+def test_a_secret_does_not_move_to_another_plugin() -> None:
     agent = save(body(config={"model": "m", "key": "hunter2"}))
     moved = body(runner_id="plugin:acme/thief/default", config={"model": "m", "key": KEPT})
     with pytest.raises(InvalidRequest, match="has no secret to keep"):
         save(moved, runner("thief"), before=agent)
 
 
-def test_a_stored_agent_comes_back_without_its_runner_and_may_be_granted_nothing_yet() -> None:
+def test_a_stored_agent_reads_back_without_its_runner_and_without_permissions() -> None:
     agent = save(
         body(config={"model": "m", "key": "hunter2"}, policy={"access": {"permissions": {"history": ["page"]}}})
     )
@@ -194,7 +194,7 @@ def test_a_stored_agent_comes_back_without_its_runner_and_may_be_granted_nothing
     assert "hunter2" not in str(agent_to_wire(stored))
 
 
-def test_an_agent_that_was_saved_with_everyone_keeps_it() -> None:
+def test_a_saved_agent_with_everyone_keeps_everyone() -> None:
     stored = save(body(policy={"audience": {"see": {"who": "everyone"}}})).to_wire()
     assert read_stored(stored).policy.audience.see.who == "everyone"
     assert save(body()).policy.audience.see.who == "participants"

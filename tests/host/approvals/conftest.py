@@ -40,7 +40,7 @@ def capability(name: str = "send", **more: Any) -> Capability:
 
 
 class ApprovalHost:
-    """One incarnation of a host: its runs, its questions, and what was done for them."""
+    """One incarnation of a host: its runs, its approvals, and its executed calls."""
 
     def __init__(self, stage: Any, done: list[tuple[str, str, str]]) -> None:
         self.stage = stage
@@ -140,7 +140,7 @@ class ApprovalHost:
                 await asyncio.to_thread(self.stage.store.revision)
 
     async def crash(self, run: LiveRun) -> None:
-        """The worker goes away under the run."""
+        """The worker of the run dies."""
         for slot in self.stage.pool.slots:
             slot.worker.end.close("it died")
         self.stage.pool.slots.clear()
@@ -180,8 +180,8 @@ class ApprovalHost:
 
 @pytest.fixture
 async def hosts(stages: Any) -> AsyncIterator[Callable[..., Awaitable[ApprovalHost]]]:
-    """Hosts: `await hosts(store)`; a second one on the same store comes after the first. Ask for the store before this:
-    it is closed after them."""
+    """Hosts: `await hosts(store)`; a second one on the same store follows the first. Request the store before this: it
+    is closed after them."""
     opened: list[ApprovalHost] = []
     done: list[tuple[str, str, str]] = []
 
@@ -203,7 +203,7 @@ async def host(store: Store, hosts: Any) -> ApprovalHost:
 
 @pytest.fixture
 async def fast_host(memory_store: Store, hosts: Any) -> ApprovalHost:
-    """For what does not depend on the store."""
+    """For tests that do not depend on the store."""
     return await hosts(memory_store)
 
 

@@ -1,4 +1,4 @@
-"""F40 as a state machine: whatever happens in whatever order, nothing is done that nobody allowed, nothing twice."""
+"""F40 as a state machine: in any sequence, no call is made without an approval, and none twice."""
 
 import asyncio
 import collections
@@ -38,7 +38,7 @@ DECISIONS = st.sampled_from(["allow_once", "allow_run", "deny", "deny_stop"])
 
 @dataclass
 class Question:
-    """What the test knows of one: told by what it did, not by what the host says."""
+    """The test's knowledge of one approval: from its own actions, not from the host."""
 
     approval: Approval
     run: LiveRun
@@ -102,7 +102,7 @@ class Approvals(RuleBasedStateMachine):
 
     async def _ask(self, run: LiveRun, to: str, call_id: str) -> None:
         if any(made[:2] == (run.facts.run_id, call_id) for made in self.done):
-            return  # the executor gives a call that was made its recorded outcome, and asks nobody
+            return  # the executor returns the recorded outcome of a completed call, without an approval
         if self.host.open(run, call_id) is not None:
             return  # nor does it ask twice about a call that waits
         proposal = self.host.proposal(run, call_id=call_id, arguments={"to": to})
@@ -116,7 +116,7 @@ class Approvals(RuleBasedStateMachine):
     @precondition(lambda self: self.questions)
     @rule(data=st.data(), decision=DECISIONS, honest=st.booleans())
     def decide(self, data: st.DataObject, decision: Any, honest: bool) -> None:
-        """Any question of any time: decided before, expired, of a run that is over; also by what another one showed."""
+        """Any approval at any time: decided before, expired, of an ended run; also with the digest of another one."""
         question = data.draw(st.sampled_from(self.questions))
         other = data.draw(st.sampled_from(self.questions))
         digest = question.approval.digest if honest else other.approval.digest
@@ -183,7 +183,7 @@ class Approvals(RuleBasedStateMachine):
 
     @rule(how=st.sampled_from(["crash", "restart"]), decision=DECISIONS, wait=st.sampled_from([0, 901]))
     def lose(self, how: str, decision: Any, wait: int) -> None:
-        """The way that is easily missed: a run is lost while a call of it is parked, and somebody answers."""
+        """The easily missed case: a run is lost while a call of it is parked, and then the call is decided."""
         self.play(self._lose(how, decision, wait))
 
     async def _lose(self, how: str, decision: Any, wait: int) -> None:
@@ -199,7 +199,7 @@ class Approvals(RuleBasedStateMachine):
     @precondition(lambda self: len(self.hosts) < 4)
     @rule()
     def restart(self) -> None:
-        """As after `kill -9`: nothing that was under way goes on, and another incarnation takes over."""
+        """As after `kill -9`: no active work continues, and another incarnation takes over."""
         self.play(self._restart())
 
     async def _restart(self) -> None:
@@ -211,7 +211,7 @@ class Approvals(RuleBasedStateMachine):
         await self._rest()
 
     async def _rest(self) -> None:
-        """Until what was begun has come to its end: every yes for a run that is over was carried out."""
+        """Until all started work has ended: every approval for an ended run was executed."""
         await self.host.settled(lambda: not any(one.detached for one in self.host.approvals.registry))
         for _ in range(3):
             await asyncio.to_thread(self.store.revision)
@@ -239,7 +239,7 @@ class Approvals(RuleBasedStateMachine):
         self._check_log()
 
     def _check_log(self) -> None:
-        """One decision for each question, whatever was clicked."""
+        """One decision for each approval, after any clicks."""
         said = collections.defaultdict[str, list[str]](list)
         for question in self.questions:
             row = self.store.approval("default", question.approval.approval_id)
@@ -251,8 +251,8 @@ class Approvals(RuleBasedStateMachine):
         assert [each for each, times in collections.Counter(said["decided"]).items() if times > 1] == []
 
 
-def test_nothing_is_done_without_a_yes_or_twice_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Runs of an incarnation that was killed never end there: nobody waits for their last words.
+def test_no_call_runs_without_an_approval_or_twice_in_any_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Runs of a killed incarnation never end there, so no waiter needs their last results.
     monkeypatch.setattr(dispatcher, "LAST_WORDS_S", 0.05)
     run_state_machine_as_test(
         Approvals,

@@ -1,4 +1,5 @@
-"""One decision, by whoever saw exactly this question, while it is open; everything else decides nothing and says so."""
+"""One decision, by a user who saw exactly this call, while it is open; every other attempt decides nothing and gets an
+error."""
 
 import asyncio
 from typing import Any
@@ -28,7 +29,7 @@ async def test_the_first_of_two_decisions_counts_and_the_second_gets_a_conflict(
     assert (await host.refused(approval, "allow_once")).details["status"] == "used"
 
 
-async def test_an_answer_to_another_question_decides_nothing(fast_host: ApprovalHost) -> None:
+async def test_a_decision_with_the_digest_of_another_approval_is_a_conflict(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     _, other = await fast_host.parked(run, arguments={"to": "eve"})
@@ -38,7 +39,7 @@ async def test_an_answer_to_another_question_decides_nothing(fast_host: Approval
     assert fast_host.done == []
 
 
-async def test_what_belongs_to_another_workspace_is_not_there(fast_host: ApprovalHost) -> None:
+async def test_an_approval_of_another_workspace_is_not_found(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     _, approval = await fast_host.parked(run)
     verdict = Verdict(decision="allow_once", digest=approval.digest, by="user:eve")
@@ -81,7 +82,7 @@ async def test_unopened_attachments_can_be_allowed_explicitly_and_denied_freely(
         await task
 
 
-async def test_a_run_that_is_stopped_takes_its_questions_with_it(host: ApprovalHost) -> None:
+async def test_a_stopped_run_withdraws_its_approvals(host: ApprovalHost) -> None:
     run = await host.run()
     task, approval = await host.parked(run)
     run.cancel("cancelled")
@@ -96,7 +97,7 @@ async def test_a_run_that_is_stopped_takes_its_questions_with_it(host: ApprovalH
 
 
 @pytest.mark.parametrize("first", ["approve", "cancel"])
-async def test_a_yes_and_a_stop_at_once_have_one_outcome(fast_host: ApprovalHost, first: str) -> None:
+async def test_an_approval_and_a_stop_at_the_same_time_have_one_outcome(fast_host: ApprovalHost, first: str) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     deciding: Any
@@ -119,7 +120,7 @@ async def test_a_yes_and_a_stop_at_once_have_one_outcome(fast_host: ApprovalHost
     task.cancel()
 
 
-async def test_a_decision_that_cannot_be_written_in_time_is_said_not_to_be(
+async def test_a_decision_that_is_not_written_in_time_fails_with_audit_unavailable(
     hosts: Any, gate: Any, monkeypatch: Any
 ) -> None:
     host = await hosts(gate.store)

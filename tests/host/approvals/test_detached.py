@@ -1,4 +1,4 @@
-"""An approval outlives the run that was lost: a yes is carried out once, whatever dies in between, and told."""
+"""An approval outlives a lost run: the call is executed once, through any crash, and reported."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ async def lost(host: ApprovalHost) -> tuple[LiveRun, Approval]:
     run = await host.run()
     task, approval = await host.parked(run, flow=Flow.of_bits(3))
     await host.crash(run)
-    with pytest.raises(ApprovalDenied):  # nobody waits for it any more
+    with pytest.raises(ApprovalDenied):  # its waiter is gone
         await task
     return run, approval
 
@@ -76,7 +76,7 @@ async def test_an_approval_of_a_lost_run_still_expires(host: ApprovalHost) -> No
 
 
 @pytest.mark.parametrize("status", ["requested", "granted"])
-async def test_a_question_survives_the_host(store: Any, hosts: Any, status: str) -> None:
+async def test_an_open_approval_survives_a_restart_of_the_host(store: Any, hosts: Any, status: str) -> None:
     first: ApprovalHost = await hosts(store)
     run = await first.run()
     _, approval = await first.parked(run)
@@ -105,9 +105,7 @@ async def test_a_question_survives_the_host(store: Any, hosts: Any, status: str)
     assert len(third.done) == 1
 
 
-async def test_a_yes_that_was_carried_out_before_the_host_died_is_not_carried_out_again(
-    sqlite_store: Any, hosts: Any
-) -> None:
+async def test_an_approved_call_executed_before_a_crash_is_not_executed_again(sqlite_store: Any, hosts: Any) -> None:
     first: ApprovalHost = await hosts(sqlite_store)
     run, approval = await lost(first)
     stuck, reached = asyncio.Event(), asyncio.Event()
@@ -153,7 +151,7 @@ async def test_a_call_revoked_before_the_run_was_lost_is_not_executed(fast_host:
     assert fast_host.raised[0].data["code"] == "capability_denied"
 
 
-async def test_an_agent_that_is_gone_does_nothing_any_more(fast_host: ApprovalHost) -> None:
+async def test_an_approved_call_of_a_withdrawn_agent_is_not_executed(fast_host: ApprovalHost) -> None:
     _, approval = await lost(fast_host)
     fast_host.stage.agents.withdraw("plugin:acme/parrot/default")
     await fast_host.decide(approval, "allow_once")
@@ -163,7 +161,7 @@ async def test_an_agent_that_is_gone_does_nothing_any_more(fast_host: ApprovalHo
     assert fast_host.done == []
 
 
-async def test_the_log_alone_gives_the_same_rows(host: ApprovalHost) -> None:
+async def test_a_rebuild_from_the_log_gives_the_same_approvals(host: ApprovalHost) -> None:
     _, approval = await lost(host)
     await host.decide(approval, "allow_once")
     await host.settled(lambda: host.status(approval) == "used")

@@ -1,4 +1,4 @@
-"""What a person sees is what would be executed: complete, and with nothing hidden in it (F41)."""
+"""The display is exactly the call: complete, and with nothing hidden in it (F41)."""
 
 import html
 import json
@@ -74,7 +74,7 @@ def texts(shown: Display, part: str = "arguments") -> list[str]:
 
 
 @for_each("name", list(ATTACKS))
-def test_an_attack_on_the_display_is_shown_as_what_it_is(name: str) -> None:
+def test_each_attack_on_the_display_matches_its_snapshot(name: str) -> None:
     shown = display(approval(ATTACKS[name]))
     found = {"lines": texts(shown), "attached": [each.to_wire() for each in shown.attached]}
     kept = json.loads(SNAPSHOTS.read_text())
@@ -82,7 +82,7 @@ def test_an_attack_on_the_display_is_shown_as_what_it_is(name: str) -> None:
 
 
 def hidden_in(text: str) -> list[str]:
-    """What a reader would not see, by Unicode's own word; a plain space is seen."""
+    """Characters invisible to a reader, by Unicode's own definition; a plain space is visible."""
     return [f"U+{ord(each):04X}" for each in text if each != " " and unicodedata.category(each)[0] in "CZ"]
 
 
@@ -100,7 +100,7 @@ def test_no_displayed_line_contains_invisible_characters(name: str, locale: Any)
 
 
 @given(st.text())
-def test_whatever_the_text_nothing_in_it_stays_hidden(text: str) -> None:
+def test_a_displayed_text_contains_no_hidden_characters(text: str) -> None:
     assert hidden_in(visible(text)) == []
     assert hidden_in(quoted(text)) == []
 
@@ -121,7 +121,7 @@ def test_arguments_that_differ_are_shown_differently(arguments: dict[str, Any]) 
     assert texts(display(approval(changed))) != shown
 
 
-def test_no_place_of_an_argument_can_be_mistaken_for_another() -> None:
+def test_each_argument_path_is_displayed_unambiguously() -> None:
     nested, flat = display(approval({"a": {"b": 1}})), display(approval({"a.b": 1}))
     assert texts(nested) == ["arguments.a.b: 1"]
     assert texts(flat) == ['arguments."a.b": 1']
@@ -142,7 +142,7 @@ def test_long_values_are_attached_whole_and_never_cut() -> None:
 
 
 @given(st.text(max_size=50), st.integers(0, 60))
-def test_attached_lines_put_together_are_the_content(text: str, times: int) -> None:
+def test_the_attached_lines_join_to_the_whole_content(text: str, times: int) -> None:
     content = text * times
     assert "".join(lines_of(content)) == visible(content)
     assert all(line.count(MARK_START) == line.count(MARK_END) for line in lines_of(content))
@@ -156,13 +156,13 @@ def test_the_agents_explanation_is_separate_and_outside_the_digest() -> None:
     assert "admin" not in "".join(texts(shown))
 
 
-def test_markup_is_text_wherever_a_surface_escapes_it() -> None:
+def test_markup_is_displayed_as_text() -> None:
     (line,) = [line for line in display(approval(ATTACKS["markup"])).lines if line.part == "arguments"]
     assert "<b" in line.text  # complete, as it would be executed
     assert "<" not in html.escape(line.text)
 
 
-def test_a_question_about_flow_says_what_comes_together() -> None:
+def test_a_flow_approval_names_the_combined_flow() -> None:
     shown = display(approval({}, why=("risk", "flow"), flow=7))
     about = {(line.place, line.text) for line in shown.lines if line.part == "about"}
     assert ("why", WORDS["en_US"]["why.flow"]) in about

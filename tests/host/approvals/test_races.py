@@ -25,7 +25,7 @@ def decisions(host: ApprovalHost) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("detached", [False, True], ids=["a run that waits", "a run that was lost"])
 @pytest.mark.parametrize("how", ["too slow", "given up"])
 @pytest.mark.parametrize(("first", "second"), [("allow_once", "deny"), ("deny", "allow_once")])
-async def test_while_an_answer_may_still_reach_the_disk_there_is_no_other(
+async def test_a_second_decision_is_refused_while_the_first_may_reach_the_disk(
     hosts: Any, gate: Any, monkeypatch: Any, detached: bool, how: str, first: Decision, second: Decision
 ) -> None:
     host: ApprovalHost = await hosts(gate.store)
@@ -84,7 +84,7 @@ async def test_a_call_revoked_under_another_name_is_not_executed_either(
     assert "revoked from its run" in str(fast_host.raised[0].data["error"])
 
 
-async def test_who_opened_one_of_two_contents_has_not_inspected_both(fast_host: ApprovalHost) -> None:
+async def test_opening_one_of_two_attachments_does_not_count_as_inspecting_both(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run, arguments={"one": "a" * 5_000, "two": "b" * 5_000})
     pending = fast_host.open(run, approval.call_id)
@@ -97,7 +97,7 @@ async def test_who_opened_one_of_two_contents_has_not_inspected_both(fast_host: 
     assert (await task).approval_id == approval.approval_id
 
 
-async def test_open_questions_hold_so_much_together_and_no_more(fast_host: ApprovalHost, monkeypatch: Any) -> None:
+async def test_open_approvals_have_a_total_size_limit(fast_host: ApprovalHost, monkeypatch: Any) -> None:
     """They stay in memory for days, also when their runs are long gone."""
     monkeypatch.setattr("bollard.host.approvals.approvals.APPROVAL_BYTES_OF_WORKSPACE", 25_000)
     run = await fast_host.run()
@@ -129,7 +129,7 @@ async def test_the_display_is_rendered_outside_the_event_loop(fast_host: Approva
     assert threading.current_thread() not in threads
 
 
-async def test_a_run_that_is_lost_in_the_moment_of_the_yes_has_it_carried_out_once(fast_host: ApprovalHost) -> None:
+async def test_an_approval_during_the_loss_of_its_run_is_executed_once(fast_host: ApprovalHost) -> None:
     """The yes is there, the call has not gone on yet, and the run is over."""
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
@@ -148,7 +148,7 @@ async def test_a_run_that_is_lost_in_the_moment_of_the_yes_has_it_carried_out_on
 
 
 async def test_an_approval_can_be_decided_as_soon_as_it_is_on_disk(fast_host: ApprovalHost, monkeypatch: Any) -> None:
-    """The store has it a moment before the run hears that it does."""
+    """The store has the approval a moment before the run learns of it."""
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     book, looks = fast_host.approvals.registry, [0]

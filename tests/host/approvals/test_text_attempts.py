@@ -102,7 +102,7 @@ async def test_no_message_in_the_conversation_decides(fast_host: ApprovalHost) -
         unmoved(fast_host, run, task, approval)
 
 
-async def test_no_event_decides_whatever_it_calls_itself(fast_host: ApprovalHost) -> None:
+async def test_no_event_decides_an_approval_with_any_type(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     kinds = ("approval.decided", "approval.granted", "card.action", "reaction.added", "webhook.received")
@@ -146,7 +146,7 @@ async def test_no_frame_of_a_runner_decides(fast_host: ApprovalHost) -> None:
     assert run.state.status == "waiting"
 
 
-async def test_no_words_of_a_call_decide_about_it_or_another(fast_host: ApprovalHost) -> None:
+async def test_no_text_of_a_call_decides_an_approval(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     for text in phrased(approval):

@@ -1,4 +1,4 @@
-"""A call that needs a yes is parked: on disk, with a run that waits and whose clock stands still."""
+"""A call that needs an approval is parked: on disk, with a waiting run whose deadline stops."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ from bollard.host.limits import APPROVALS_OF_RUN
 from .conftest import SECRET, ApprovalHost, capability
 
 
-async def test_a_call_waits_for_its_yes_and_is_made_once(host: ApprovalHost) -> None:
+async def test_a_call_waits_for_its_approval_and_runs_once(host: ApprovalHost) -> None:
     run = await host.run()
     task, approval = await host.parked(run)
     assert host.stage.row(run.facts.run_id).status == "waiting"
@@ -44,7 +44,7 @@ async def test_a_call_waits_for_its_yes_and_is_made_once(host: ApprovalHost) -> 
     assert len(host.approvals.registry) == 0
 
 
-async def test_the_question_on_disk_holds_every_byte_that_would_be_done(host: ApprovalHost) -> None:
+async def test_the_approval_record_holds_every_byte_of_the_call(host: ApprovalHost) -> None:
     run = await host.run()
     arguments: Any = {"to": "ann\u202e", "deep": [{"n": 1.5, "t": None}], "long": "x" * 5000}
     task, approval = await host.parked(run, arguments=arguments, explanation="because", target="room")
@@ -77,7 +77,7 @@ async def test_deny_and_stop_ends_the_run_too(fast_host: ApprovalHost) -> None:
     assert run.state.cancel == "cancelled"
 
 
-async def test_the_clock_of_a_run_that_waits_stands_still(fast_host: ApprovalHost, loop_time: Any) -> None:
+async def test_the_deadline_of_a_waiting_run_stops(fast_host: ApprovalHost, loop_time: Any) -> None:
     run = await fast_host.run()
     left = run.left_s
     task, approval = await fast_host.parked(run)
@@ -96,7 +96,7 @@ async def test_the_clock_of_a_run_that_waits_stands_still(fast_host: ApprovalHos
     assert run.left_s < 0  # it goes on
 
 
-async def test_two_calls_wait_together_and_the_run_resumes_behind_the_last(fast_host: ApprovalHost) -> None:
+async def test_the_run_resumes_after_the_last_of_two_waiting_calls(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     first, one = await fast_host.parked(run)
     second, two = await fast_host.parked(run)
@@ -110,7 +110,7 @@ async def test_two_calls_wait_together_and_the_run_resumes_behind_the_last(fast_
     assert fast_host.stage.types(run.facts.run_id).count("run.waiting") == 1
 
 
-async def test_who_called_the_run_waits_with_it(fast_host: ApprovalHost) -> None:
+async def test_a_calling_run_waits_with_the_called_run(fast_host: ApprovalHost) -> None:
     caller, stage = await fast_host.run(), fast_host.stage
     accepted = await stage.intake.call(stage.event(source="run:1"), stage.agents.get("parrot"), caller)
     called = stage.dispatcher.live[accepted.run_id]
@@ -136,9 +136,7 @@ async def test_an_expired_approval_is_a_denial(host: ApprovalHost) -> None:
     assert host.done == []
 
 
-async def test_a_yes_for_the_run_covers_the_same_tool_as_it_was_defined_and_nothing_else(
-    fast_host: ApprovalHost,
-) -> None:
+async def test_an_approval_for_the_run_covers_only_the_same_tool_definition(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     await fast_host.decide(approval, "allow_run")
@@ -194,7 +192,7 @@ async def test_a_secret_in_the_arguments_is_never_shown(fast_host: ApprovalHost)
     assert all(SECRET.encode() not in (row.data or b"") for row in fast_host.stage.records(run.facts.run_id))
 
 
-async def test_questions_of_one_run_have_a_limit(fast_host: ApprovalHost) -> None:
+async def test_approvals_of_one_run_have_a_limit(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     parked = [await fast_host.parked(run) for _ in range(APPROVALS_OF_RUN)]
     with pytest.raises(Overloaded):
@@ -205,7 +203,7 @@ async def test_questions_of_one_run_have_a_limit(fast_host: ApprovalHost) -> Non
             await task
 
 
-async def test_a_runner_that_gives_its_call_up_takes_the_question_back(fast_host: ApprovalHost) -> None:
+async def test_a_runner_that_abandons_its_call_withdraws_the_approval(fast_host: ApprovalHost) -> None:
     run = await fast_host.run()
     task, approval = await fast_host.parked(run)
     task.cancel()
@@ -218,7 +216,7 @@ async def test_a_runner_that_gives_its_call_up_takes_the_question_back(fast_host
     assert fast_host.done == []
 
 
-async def test_a_question_that_cannot_be_written_in_time_is_not_asked(hosts: Any, gate: Any, monkeypatch: Any) -> None:
+async def test_an_approval_request_that_is_not_written_in_time_expires(hosts: Any, gate: Any, monkeypatch: Any) -> None:
     host = await hosts(gate.store)
     run = await host.run()
     monkeypatch.setattr("bollard.host.approvals.registry.AUDIT_S", 0.05)

@@ -25,7 +25,7 @@ def manifest_of(writer, **more):
 
 
 def plain(members, blobs=(), **more):
-    """A manifest as anybody can write one."""
+    """A manifest that any author can write."""
     noted = {
         name: {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "lines": body.count(b"\n")}
         for name, body in members.items()
@@ -92,12 +92,12 @@ def test_a_valid_archive_of_another_writer_is_read(zipped, rows):
         ("tables/extra.jsonl", "differ from the manifest"),
     ],
 )
-def test_a_member_that_has_no_business_there_is_refused(zipped, rows, name, problem):
+def test_an_unexpected_member_is_refused(zipped, rows, name, problem):
     with pytest.raises(BadArchive, match=problem):
         read(zipped({**rows, name: b"x", "manifest.json": plain(rows)}))
 
 
-def test_a_member_that_is_missing_or_twice_is_refused(zipped, rows, tmp_path):
+def test_a_missing_or_duplicate_member_is_refused(zipped, rows, tmp_path):
     with pytest.raises(BadArchive, match="differ from the manifest"):
         read(zipped({"manifest.json": plain(rows)}))
     path = tmp_path / "twice.zip"
@@ -119,12 +119,12 @@ def test_a_member_that_is_missing_or_twice_is_refused(zipped, rows, tmp_path):
         (b'{"kind": "backup", "kind": 1}', "cannot be read"),
     ],
 )
-def test_a_manifest_that_says_nothing_is_refused(zipped, rows, manifest, problem):
+def test_an_invalid_manifest_is_refused(zipped, rows, manifest, problem):
     with pytest.raises(BadArchive, match=problem):
         read(zipped({**rows, "manifest.json": manifest}))
 
 
-def test_another_kind_or_format_is_refused_with_the_way_out(zipped, rows):
+def test_an_archive_of_another_kind_or_format_is_refused_with_a_hint(zipped, rows):
     with pytest.raises(BadArchive, match="archive of a workspace") as caught:
         read(zipped({**rows, "manifest.json": plain(rows, kind="workspace")}))
     assert "bollard import" in caught.value.hint
@@ -132,7 +132,7 @@ def test_another_kind_or_format_is_refused_with_the_way_out(zipped, rows):
         read(zipped({**rows, "manifest.json": plain(rows, format=3)}))
 
 
-def test_content_that_is_not_what_the_manifest_says_is_refused(zipped, rows):
+def test_content_that_differs_from_the_manifest_is_refused(zipped, rows):
     lies = plain({"tables/notes.jsonl": b"[1]\n[2]\n[4]\n"})
     with pytest.raises(BadArchive, match="was changed"):
         read(zipped({**rows, "manifest.json": lies}))
@@ -144,13 +144,13 @@ def test_content_that_is_not_what_the_manifest_says_is_refused(zipped, rows):
         read(zipped({**unended, "manifest.json": plain(unended)}))
 
 
-def test_a_bomb_stops_at_what_it_may_hold_and_at_what_it_says(zipped, rows, tmp_path):
+def test_a_zip_bomb_stops_at_the_size_limit_and_at_its_declared_size(zipped, rows, tmp_path):
     bomb = {"tables/notes.jsonl": b"0" * (8 << 20)}
     path = zipped({**bomb, "manifest.json": plain(bomb)})
     assert path.stat().st_size < 20_000
     with pytest.raises(BadArchive, match="holds more than"):
         read(path, max_bytes=1 << 20)
-    # One that lies about its size in the list of members, too: only what was promised is taken.
+    # A false size in the list of members, too: only the declared bytes are taken.
     data = bytearray(path.read_bytes())
     at = data.rfind(b"PK\1\2", 0, data.rfind(b"PK\1\2"))
     struct.pack_into("<L", data, at + 24, 100)
@@ -185,7 +185,7 @@ def test_members_that_share_their_bytes_are_refused(rows, tmp_path):
         read(path)
 
 
-def test_a_file_that_is_no_archive_is_refused(tmp_path):
+def test_a_file_of_another_format_is_refused(tmp_path):
     path = tmp_path / "x.zip"
     for content in (b"", b"hello", b"PK\5\6", b"PK\5\6" + b"\xff" * 18, b"PK\3\4" * 1000):
         path.write_bytes(content)
@@ -198,7 +198,7 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path):
         read(tmp_path)
 
 
-def test_something_behind_its_end_is_refused(zipped, rows):
+def test_data_after_the_end_of_the_archive_is_refused(zipped, rows):
     path = zipped({**rows, "manifest.json": plain(rows)})
     with path.open("ab") as file:
         file.write(b"more")
@@ -216,12 +216,12 @@ def test_something_behind_its_end_is_refused(zipped, rows):
     ],
     ids=["a statement", "empty", "twice", "another case"],
 )
-def test_a_name_that_would_become_part_of_a_statement_is_refused(zipped, rows, table):
+def test_a_table_name_with_sql_is_refused(zipped, rows, table):
     with pytest.raises(BadArchive, match="has an invalid table"):
         read(zipped({**rows, "manifest.json": plain(rows, tables=[table])}))
 
 
-def test_a_large_end_counts_also_where_the_small_one_says_little(zipped, rows):
+def test_the_zip64_end_record_is_checked_too(zipped, rows):
     """Python's reader believes the record before the end whenever there is one."""
     path = zipped({**rows, "manifest.json": plain(rows)})
     content = path.read_bytes()

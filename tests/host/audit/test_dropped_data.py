@@ -1,4 +1,4 @@
-"""Data that is gone is accounted for by the log itself: by retention, or by an import. Nobody hides behind either."""
+"""Missing data is accounted for in the log itself: by retention, or by an import. Neither hides an edit."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ KEYS: Final = {KEY.verify_key.key_id: KEY.verify_key}
 
 
 def report_of(records: list[tuple[str, str, Any]], gone: set[int]) -> LogReport:
-    """What a verification says of these records (workspace, type, data) when the data of some of them is gone."""
+    """The verification report of these records (workspace, type, data) when the data of some of them is missing."""
     chains = Chains("start-1", KEY, ManualClock(), every_records=1000, every_s=1e9)
     new = [
         NewRecord(workspace=workspace, type=kind, data=msgspec.json.encode(data), created_ms=number)
@@ -44,7 +44,7 @@ OF_OTHER: Final = ("other", "message.completed", {"said": 2})
     [([SAID, PURGED_ONE], {0}), ([SAID, PURGED_ONE, PURGED_PURGE], {0, 1}), ([OF_OTHER, IMPORTED], {0})],
     ids=["dropped by retention", "and what said so too", "withheld by an export"],
 )
-def test_what_the_log_accounts_for_is_no_problem(records: list[tuple[str, str, Any]], gone: set[int]) -> None:
+def test_dropped_data_with_a_record_causes_no_problem(records: list[tuple[str, str, Any]], gone: set[int]) -> None:
     report = report_of(records, gone)
     assert report.problems == ()
     assert report.dropped == len(gone)
@@ -65,7 +65,7 @@ def test_what_the_log_accounts_for_is_no_problem(records: list[tuple[str, str, A
         "behind the import",
     ],
 )
-def test_what_the_log_does_not_account_for_is_found(
+def test_missing_data_without_a_record_is_found(
     records: list[tuple[str, str, Any]], gone: set[int], told: tuple[str, int]
 ) -> None:
     problems = report_of(records, gone).problems

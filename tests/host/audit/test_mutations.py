@@ -1,7 +1,7 @@
-"""F17: whatever is changed in a log afterwards is found, and its place is named.
+"""F17: every later change of a log is found, and its place is named.
 
-Somebody who can write the database and not the signing key changes one thing; what the witness was told is out of their
-reach. A slice of the mutations runs here; `make chaos` runs all 10 000 (CHAOS_MUTATIONS, CHAOS_SEED).
+An attacker with write access to the database and without the signing key changes one thing; the heads of the witness
+are out of reach. A slice of the mutations runs here; `make chaos` runs all 10 000 (CHAOS_MUTATIONS, CHAOS_SEED).
 """
 
 import os
@@ -41,7 +41,7 @@ STRANGER = SigningKey(b"s" * 32)
 KEYS = {KEY.verify_key.key_id: KEY.verify_key}
 COLUMNS = RecordRow.__struct_fields__
 APART = 10
-"""Between two ids: room for what somebody puts in."""
+"""Between two ids: space for inserted records."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def written() -> Written:
 
 
 class Database(Protocol):
-    """A database that holds the log, and can be brought back to what it was."""
+    """A database that holds the log, and can be reset."""
 
     def run(self, statement: str, *values: object) -> None: ...
 
@@ -192,7 +192,7 @@ def change(database: Database, row: RecordRow, **fields: object) -> None:
 
 
 def relinked(rows: Sequence[RecordRow], previous: str) -> list[RecordRow]:
-    """The rows with hashes that fit, as anybody can make them."""
+    """The rows with matching hashes, which need no key."""
     found: list[RecordRow] = []
     for row in rows:
         fields = {name: getattr(row, name) for name in Header.__struct_fields__}
@@ -287,7 +287,7 @@ def append(database: Database, log: Written, dice: random.Random) -> Place:
 
 
 def found_chain(database: Database, log: Written, dice: random.Random) -> Place:
-    """A whole chain of somebody's own."""
+    """A whole forged chain."""
     rows = dice.choice(list(log.chains.values()))[: dice.randrange(1, 5)]
     first = log.rows[-1].id + 1
     moved = [msgspec.structs.replace(row, chain="start-0", id=first + place) for place, row in enumerate(rows)]
@@ -323,7 +323,7 @@ def swap_contents(database: Database, log: Written, dice: random.Random) -> Plac
 
 
 def rewrite(database: Database, log: Written, dice: random.Random) -> Place:
-    """Change a record and every hash behind it, which needs no key; the next signed head tells."""
+    """Change a record and every hash behind it, which needs no key; the next signed head reveals it."""
     row = dice.choice(log.rows)
     rest = log.chains[row.workspace, row.chain][row.position - 1 :]
     forged = [msgspec.structs.replace(row, data=b'{"forged":true}'), *rest[1:]]
@@ -337,7 +337,7 @@ def rewrite(database: Database, log: Written, dice: random.Random) -> Place:
 
 
 def sign_anew(database: Database, log: Written, dice: random.Random) -> Place:
-    """Put another head into the database, signed with a key of one's own, under the host's name or not."""
+    """Put another head into the database, signed with a foreign key, under the host's name or not."""
     head = dice.choice(log.heads)
     signed = sign_head(signed_head(msgspec.structs.replace(head, hash=sha256_of(b"else"))).head, STRANGER)
     key_id = dice.choice((head.key_id, signed.key_id))

@@ -49,7 +49,7 @@ async def run_in(journal: Journal, scribe: Any, run_id: str = "run_1") -> Any:
     return facts
 
 
-async def test_a_stranger_with_the_public_key_alone_sees_that_a_run_is_proved(
+async def test_a_public_key_alone_verifies_the_proof_of_a_run(
     store: Store, open_journal: Open, scribe: Any, signing_key: SigningKey, keys: dict[str, str]
 ) -> None:
     journal = open_journal(store)
@@ -95,7 +95,7 @@ async def test_a_run_that_two_hosts_carried_is_proved_by_the_heads_of_both(
     assert report.records == 4
 
 
-async def test_what_no_head_vouches_for_yet_is_not_proved(
+async def test_records_without_a_signed_head_are_not_proved(
     memory_store: Any,
     open_journal: Open,
     scribe: Any,
@@ -168,7 +168,7 @@ CHANGES: dict[str, Changed] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_a_proof_that_was_changed_proves_nothing(
+async def test_a_changed_proof_proves_nothing(
     name: str, memory_store: Any, open_journal: Open, scribe: Any, signing_key: SigningKey, keys: dict[str, str]
 ) -> None:
     journal = open_journal(memory_store)
@@ -183,7 +183,7 @@ async def test_a_proof_that_was_changed_proves_nothing(
 
 
 @pytest.mark.parametrize("numbers", [(3, 4, 5), (3, 9, 20)], ids=["every number", "with deltas between"])
-async def test_a_section_that_was_left_out_is_missed(
+async def test_a_missing_section_is_found(
     numbers: tuple[int, ...],
     memory_store: Any,
     open_journal: Open,
@@ -213,7 +213,7 @@ async def test_a_section_that_was_left_out_is_missed(
         assert any("left out" in problem for problem in report.problems)
 
 
-async def test_the_key_of_the_file_is_not_believed_where_another_is_given(
+async def test_the_key_in_the_file_is_ignored_if_the_caller_trusts_another(
     memory_store: Any, open_journal: Open, scribe: Any, keys: dict[str, str]
 ) -> None:
     journal = open_journal(memory_store)
@@ -225,7 +225,7 @@ async def test_the_key_of_the_file_is_not_believed_where_another_is_given(
     assert all("not the one you trust" in problem for problem in report.problems)
 
 
-async def test_a_run_that_is_not_there_or_too_large_is_refused(
+async def test_a_proof_of_a_missing_or_too_large_run_is_refused(
     memory_store: Any, open_journal: Open, scribe: Any, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = open_journal(memory_store)
@@ -238,6 +238,6 @@ async def test_a_run_that_is_not_there_or_too_large_is_refused(
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"kind":"else"}'])
-def test_a_file_that_is_no_proof_is_refused_with_a_reason(text: bytes) -> None:
+def test_a_file_without_a_proof_is_refused_with_a_reason(text: bytes) -> None:
     with pytest.raises(ValueError, match="it is"):
         read_proof(text)

@@ -1,4 +1,4 @@
-"""The log as auditors read it: pages that end, exports that hold everything, and what is shown of a record."""
+"""The log as auditors read it: pages that end, complete exports, and the displayed fields of a record."""
 
 from collections.abc import Callable
 from typing import Any
@@ -81,7 +81,7 @@ def test_messages_are_not_shown_and_dropped_data_is_marked() -> None:
     assert audited(row("message.completed", None))["data_dropped"] is True
 
 
-def test_who_did_it_is_whom_the_record_names_before_whom_the_run_is_for() -> None:
+def test_the_actor_of_a_record_precedes_the_actor_of_its_run() -> None:
     run = RunContext(actor="chat:1")
     assert actor_of(row("grant.revoked", {"by": "user:ann"}), run) == "user:ann"
     assert actor_of(row("login.failed", {"user_id": "bob"})) == "bob"
@@ -91,7 +91,7 @@ def test_who_did_it_is_whom_the_record_names_before_whom_the_run_is_for() -> Non
     ] == ("agent/polly saved")
 
 
-async def test_pages_meet_every_record_once_however_few_are_looked_at_for_one(
+async def test_pages_return_every_record_once_with_small_windows(
     store: Store, open_journal: Open, scribe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queries, "AUDIT_WINDOW", 4)
@@ -123,7 +123,7 @@ async def test_pages_meet_every_record_once_however_few_are_looked_at_for_one(
         assert exported == sorted(found)
 
 
-async def test_what_cannot_be_written_down_in_time_is_refused(
+async def test_a_request_without_its_audit_record_in_time_is_refused(
     gate: Any, open_journal: Open, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = open_journal(gate.store)

@@ -39,7 +39,7 @@ def archiver_of(store: Store, journal: Journal, clock: ManualClock, folder: Path
     return Archiver(store=store, journal=journal, clock=clock, folder=folder, days=days)
 
 
-async def test_what_a_head_covered_so_many_days_ago_is_archived_once_and_the_log_says_so(
+async def test_old_records_under_a_signed_head_are_archived_once_with_a_record(
     store: Store, open_journal: Open, clock: ManualClock, scribe: Any, tmp_path: Path
 ) -> None:
     journal = open_journal(store)
@@ -78,7 +78,7 @@ async def test_a_large_chain_is_archived_in_segments_that_follow_each_other(
 async def archived(
     sqlite_store: Store, sqlite_path: Path, open_journal: Open, clock: ManualClock, scribe: Any, signing_key: SigningKey
 ) -> Callable[[], CheckedLog]:
-    """A store with an archive beside it, whose old data retention has dropped; and what verifies both."""
+    """A store with an archive beside it, whose old data retention has dropped; and the verifier of both."""
     journal, archive = open_journal(sqlite_store), sqlite_path.parent / "archive"
     await old_log(sqlite_store, journal, clock, scribe)
     await archiver_of(sqlite_store, journal, clock, archive).run()
@@ -109,7 +109,7 @@ async def test_store_and_archive_verify_together_and_the_archive_has_dropped_dat
     assert b'"data":null' not in gzip.decompress(first.read_bytes())
 
 
-async def test_an_archive_that_was_changed_cut_or_taken_apart_is_found(
+async def test_a_changed_truncated_or_incomplete_archive_is_found(
     archived: Callable[[], CheckedLog], tmp_path: Path
 ) -> None:
     archived()
@@ -141,7 +141,7 @@ async def test_an_archive_that_was_changed_cut_or_taken_apart_is_found(
     assert archived().report.problems[0].kind == "archive"
 
 
-async def test_a_store_that_was_cut_back_is_found_by_its_archive_alone(
+async def test_the_archive_alone_reveals_a_truncated_store(
     archived: Callable[[], CheckedLog], sqlite_store: Store
 ) -> None:
     sqlite_store._database.run("DELETE FROM records WHERE workspace = 'other' AND position >= 3")  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ async def test_a_store_that_was_cut_back_is_found_by_its_archive_alone(
     assert (problem.kind, problem.workspace, problem.position) == ("truncated", "other", 3)
 
 
-async def test_a_chain_that_is_broken_is_not_archived(
+async def test_a_broken_chain_is_not_archived(
     sqlite_store: Store, open_journal: Open, clock: ManualClock, scribe: Any, tmp_path: Path
 ) -> None:
     journal = open_journal(sqlite_store)
@@ -161,7 +161,7 @@ async def test_a_chain_that_is_broken_is_not_archived(
     assert len(list(find_segments(tmp_path / "archive"))) == 1
 
 
-def test_retention_may_not_come_before_the_archive() -> None:
+def test_retention_before_the_archive_is_refused() -> None:
     with pytest.raises(SettingsError, match="before it is archived"):
         Settings(archive_days=30, retention=(("message.completed", 7.0),))
     assert Settings(archive_days=3, retention=(("message.completed", 7.0),)).archive_days == 3

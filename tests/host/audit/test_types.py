@@ -58,7 +58,7 @@ WRITTEN_IN = {
 
 
 def texts_passed(tree: ast.AST) -> Iterator[str]:
-    """Every text that stands where a call, or a pair that is given to one, can take it; `*` for what is put in."""
+    """Every text in a place where a call, or a pair given to one, can take it; `*` for inserted values."""
     for node in ast.walk(tree):
         parts: list[ast.expr] = []
         if isinstance(node, ast.Call):
@@ -73,7 +73,7 @@ def texts_passed(tree: ast.AST) -> Iterator[str]:
 
 
 @for_each("kind", WRITTEN_IN)
-def test_a_type_of_record_is_written_where_this_table_says(kind: str) -> None:
+def test_each_record_type_is_written_in_the_module_of_the_table(kind: str) -> None:
     path = HOST / WRITTEN_IN[kind]
     found = set(texts_passed(ast.parse(path.read_text(encoding="utf-8"))))
     family = f"{kind.partition('.')[0]}.*"
@@ -82,7 +82,7 @@ def test_a_type_of_record_is_written_where_this_table_says(kind: str) -> None:
 
 RECORDING = {"NewRecord", "Judged", "_insist", "_kept", "_note", "_record", "_write", "_written", "beside", "into_run"}
 RECORDING |= {"note", "observe", "record", "settle", "write", "write_down", "write_first"}
-"""What is called to have a record written."""
+"""Functions that write a record."""
 CHOSEN_BEFORE = {"action.completed", "action.failed", "approval.denied", "approval.granted"}
 """Kinds that are put together, or chosen, before the call."""
 CALLS = {"agents.call", "platform.request", "tools.detail"}
@@ -90,7 +90,7 @@ CALLS = {"agents.call", "platform.request", "tools.detail"}
 
 
 def kinds_recorded(tree: ast.AST) -> Iterator[str]:
-    """Every kind of record that stands in a call which writes one, or in a pair that is written beside a change."""
+    """Every record type in a call that writes one, or in a pair that is written beside a change."""
     for node in ast.walk(tree):
         parts: list[ast.expr] = []
         if isinstance(node, ast.Call):
@@ -106,7 +106,7 @@ def kinds_recorded(tree: ast.AST) -> Iterator[str]:
                     yield text
 
 
-def test_every_kind_of_record_that_the_code_writes_is_in_the_list_of_kinds() -> None:
+def test_every_record_type_in_the_code_is_in_the_list_of_types() -> None:
     found: set[str] = set()
     for path in HOST.rglob("*.py"):
         found |= set(kinds_recorded(ast.parse(path.read_text(encoding="utf-8"))))
@@ -115,7 +115,7 @@ def test_every_kind_of_record_that_the_code_writes_is_in_the_list_of_kinds() -> 
     assert WRITTEN_IN.keys() <= KINDS
 
 
-def test_nothing_that_the_table_says_is_still_to_come_is_there() -> None:
+def test_no_future_record_type_of_the_table_is_written_yet() -> None:
     sources = [path.read_text(encoding="utf-8") for path in HOST.rglob("*.py") if path.name != "severity.py"]
     there = {kind for kind in OUTPOSTS for text in sources if f'"{kind}"' in text}
     assert not there, f"{there} are written now: give them a line in WRITTEN_IN"

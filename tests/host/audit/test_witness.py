@@ -1,4 +1,4 @@
-"""F16: the second sink. What it is told, and what the host does while it is down."""
+"""F16: the second sink: its heads, and the behaviour of the host while it is down."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ Open = Callable[..., Journal]
 
 
 class HeldSink:
-    """A sink in memory that answers when it is told to."""
+    """A sink in memory that answers on demand."""
 
     def __init__(self) -> None:
         self.lines: list[HeadLine] = []
@@ -102,7 +102,7 @@ async def test_a_witness_gets_each_head_and_the_closed_one_at_the_end(
     assert path.stat().st_mode & 0o077 == 0
 
 
-async def test_a_witness_that_fails_or_hangs_does_not_stop_the_log_and_leaves_a_gap_record_when_it_is_back(
+async def test_a_failing_witness_does_not_stop_the_log_and_gets_a_gap_record_later(
     memory_store: MemoryStore, open_journal: Open, clock: ManualClock, scribe: Any
 ) -> None:
     sink, journal = HeldSink(), open_journal(memory_store)
@@ -206,7 +206,7 @@ async def test_heads_are_sent_even_if_the_clock_was_set_back_since(
     await witness.close()
 
 
-def test_a_line_that_is_no_head_is_named_and_a_line_that_was_cut_off_is_left_out() -> None:
+def test_an_invalid_line_is_named_and_a_truncated_line_is_skipped() -> None:
     row = HeadRow(
         workspace="w", chain="c", position=3, hash="0" * 64, created_ms=1, key_id="k" * 16, signature=b"\0" * 64
     )

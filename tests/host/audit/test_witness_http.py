@@ -28,7 +28,7 @@ WITHIN_S = 0.3
 
 
 class Served:
-    """The receiver of the examples on a free port, and what it wrote."""
+    """The receiver of the examples on a free port, and its file."""
 
     def __init__(self, path: Path) -> None:
         spec = importlib.util.spec_from_file_location("receiver", EXAMPLE)
@@ -59,7 +59,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def answering() -> Iterator[Callable[..., str]]:
-    """A server that answers one request with these bytes, and what it has not: silence."""
+    """A server that answers one request with these bytes, or with silence."""
     opened: list[socket.socket] = []
 
     def serve(answer: bytes | None) -> str:
@@ -103,7 +103,9 @@ def test_many_heads_leave_in_requests_of_a_limited_size(served: Served) -> None:
     assert served.path.read_bytes() == line * count
 
 
-def test_a_witness_that_does_not_take_lines_says_why(served: Served, answering: Callable[..., str]) -> None:
+def test_a_witness_that_refuses_lines_is_reported_with_its_reason(
+    served: Served, answering: Callable[..., str]
+) -> None:
     with pytest.raises(OSError, match="answered POST with 401"):
         WitnessHttp(served.url, "other").append(b"{}\n")
     with pytest.raises(OSError, match="answered GET with 401"):
@@ -127,7 +129,7 @@ def test_a_witness_that_does_not_take_lines_says_why(served: Served, answering: 
         list(WitnessHttp(answering(cut), within_s=WITHIN_S).lines())
 
 
-def test_a_line_that_a_full_disk_cut_off_does_not_spoil_the_next_one(served: Served, tmp_path: Path) -> None:
+def test_a_line_truncated_by_a_full_disk_does_not_spoil_the_next_one(served: Served, tmp_path: Path) -> None:
     head = b'{"n":1}\n'
     served.path.write_bytes(head + b'{"n":')
     WitnessHttp(served.url, TOKEN).append(head)
@@ -148,7 +150,7 @@ def test_a_line_that_a_full_disk_cut_off_does_not_spoil_the_next_one(served: Ser
 
 @pytest.fixture
 def told(signing_key: SigningKey, clock: ManualClock, scribe: Any, store: Store) -> list[bytes]:
-    """What a witness was told of two starts, whose records are in the store."""
+    """The heads of two starts at a witness, whose records are in the store."""
     lines: list[bytes] = []
     first_id = 1
     for incarnation in ("i1", "i2"):

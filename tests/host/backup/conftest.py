@@ -1,4 +1,4 @@
-"""Stores with a past: what a host of the previous revision left when it was killed, on either database."""
+"""Stores with a past: the data that a killed host of the previous revision left, on either database."""
 
 import base64
 import hashlib
@@ -31,7 +31,7 @@ _NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Past:
-    """A database of an earlier revision and what the code of that time read of it."""
+    """A database of an earlier revision and its content as read by the code of that time."""
 
     kind: str
     revision: str
@@ -70,7 +70,7 @@ FIRST_WITH_SKILLS = "0003"
 
 
 def laid_down(folder: Path, kind: str, revision: str, new_database: Callable[[], str]) -> Past:
-    """What the old host left, as it was."""
+    """The data of the old host, unchanged."""
     told = json.loads((FIXTURES / f"v{revision}.{kind}.json").read_text(encoding="utf-8"))
     script = (FIXTURES / f"v{revision}.{kind}.sql").read_text(encoding="utf-8")
     data = folder / f"past-{kind}"
@@ -104,7 +104,7 @@ def new_database(postgres_database: str) -> Iterator[Callable[[], str]]:
 
 @pytest.fixture
 def make_past(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Past]:
-    """Lays down what an old host left."""
+    """Creates the data of an old host."""
 
     def database() -> str:
         made: str = request.getfixturevalue("new_database")()
@@ -134,7 +134,7 @@ def clock() -> ManualClock:
 
 
 def believing(path: Path) -> ArchiveTrust:
-    """Believes this archive, whoever signed it, and one without a signature: for tests of what comes behind that."""
+    """Trusts this archive with any signer, and without a signature: for tests of the later steps."""
     with zipfile.ZipFile(path) as archive:
         if "signature.json" not in archive.namelist():
             return ArchiveTrust(unsigned=True)
@@ -143,7 +143,7 @@ def believing(path: Path) -> ArchiveTrust:
 
 
 def rewritten(path: Path, other: Path, change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> Path:
-    """Writes an archive again with other members, without a signature: as anybody can who knows the format."""
+    """Writes an archive again with other members, without a signature: anyone who knows the format can do that."""
     with zipfile.ZipFile(path) as old:
         members = {name: old.read(name) for name in old.namelist()}
     members.pop("signature.json", None)
@@ -156,7 +156,7 @@ def rewritten(path: Path, other: Path, change: Callable[[dict[str, bytes]], dict
 
 @pytest.fixture
 def with_lines() -> Callable[..., Path]:
-    """Writes an archive again with other rows, and with the digest of those: as somebody would who knows the format."""
+    """Writes an archive again with other rows and their digest: anyone who knows the format can do that."""
     return _with_lines
 
 

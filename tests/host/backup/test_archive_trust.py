@@ -1,5 +1,5 @@
-"""An archive is believed for the key that signed it, and only if that key is known from elsewhere. Whatever a forger
-does to one, nothing of it is written."""
+"""An archive is trusted for the key that signed it, and only if that key is already known. No forged archive writes
+anything."""
 
 import hashlib
 import json
@@ -68,7 +68,7 @@ def with_row(members, table, change):
 
 
 def forged(members):
-    """A delta of a run says something else: no chain covers it, only the manifest does."""
+    """A delta of a run is changed: no chain covers it, only the manifest does."""
     assert members["tables/deltas.jsonl"]
     return with_row(members, "deltas", lambda rows: rows[1:])
 
@@ -84,11 +84,11 @@ def kept_signature(path, other, change):
 
 
 def signed_again(members):
-    """Signed by the key of whoever forged it."""
+    """Signed by the key of the forger."""
     return {**members, "signature.json": sign_manifest(members["manifest.json"], FORGER)}
 
 
-def test_an_archive_that_was_changed_under_its_signature_is_refused_and_nothing_is_written(source, archives, tmp_path):
+def test_an_archive_changed_under_its_signature_is_refused_and_writes_nothing(source, archives, tmp_path):
     trust = ArchiveTrust(fingerprints=own_fingerprints([source.data]), unsigned=True)
     for path, bring in archives:
         target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
@@ -98,7 +98,7 @@ def test_an_archive_that_was_changed_under_its_signature_is_refused_and_nothing_
         assert not target.data.exists()
 
 
-def test_an_archive_of_an_unknown_signer_is_refused_and_its_own_key_proves_nothing(source, archives, tmp_path):
+def test_an_archive_of_an_unknown_signer_is_refused_despite_its_own_key(source, archives, tmp_path):
     trust = ArchiveTrust(fingerprints=own_fingerprints([source.data]), unsigned=True)
     for path, bring in archives:
         target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
@@ -110,7 +110,7 @@ def test_an_archive_of_an_unknown_signer_is_refused_and_its_own_key_proves_nothi
         assert not target.data.exists()
 
 
-def test_an_archive_whose_signature_was_taken_away_is_refused_unless_that_was_chosen(source, archives, tmp_path):
+def test_an_archive_with_a_removed_signature_needs_an_explicit_choice(source, archives, tmp_path):
     known = own_fingerprints([source.data])
     for path, bring in archives:
         target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
@@ -130,7 +130,7 @@ def without_signature(members):
     return {name: content for name, content in members.items() if name != "signature.json"}
 
 
-def test_an_archive_of_a_known_key_comes_back_and_by_default_no_key_is_known(source, archives, tmp_path):
+def test_an_archive_of_a_trusted_key_is_restored_and_no_key_is_trusted_by_default(source, archives, tmp_path):
     for path, bring in archives:
         target = BackupSource(database="", data=tmp_path / f"new-{bring.__name__}")
         with pytest.raises(BadArchive, match="not known here"):
@@ -140,7 +140,7 @@ def test_an_archive_of_a_known_key_comes_back_and_by_default_no_key_is_known(sou
         assert target.data.exists()
 
 
-def test_a_public_key_that_an_archive_brought_along_makes_no_other_archive_believed(source, archives, tmp_path):
+def test_a_public_key_from_an_archive_makes_no_other_archive_trusted(source, archives, tmp_path):
     """An import keeps the public halves that an archive names, so that old heads can be verified."""
     path, bring = archives[1]
     target = BackupSource(database="", data=tmp_path / "there")
@@ -149,12 +149,12 @@ def test_a_public_key_that_an_archive_brought_along_makes_no_other_archive_belie
     assert not own_fingerprints([target.data]) & own_fingerprints([source.data])
 
 
-def test_a_key_that_cannot_be_looked_for_is_not_known(source, tmp_path):
+def test_an_unreadable_key_folder_adds_no_trusted_key(source, tmp_path):
     """As in a data directory of another user. Root may look everywhere, but at no name of this length."""
     assert own_fingerprints([tmp_path / ("x" * 300), source.data]) == own_fingerprints([source.data])
 
 
-def test_an_archive_with_an_invalid_time_is_refused_before_any_question(archives):
+def test_an_archive_with_an_invalid_time_is_refused_first(archives):
     for path, bring in archives:
         kind = {restored: "backup", imported: "workspace"}[bring]
         for moment in (-1, 253_402_300_800_000):
@@ -169,7 +169,7 @@ def made_at(members, moment):
     return {**members, "manifest.json": json.dumps(manifest).encode()}
 
 
-def test_projections_come_from_the_log_whatever_the_archive_says_of_them(tmp_path):
+def test_projections_are_rebuilt_from_the_log_and_not_from_the_archive(tmp_path):
     """In an archive of before, which has rows of projections: a forged user is not there after the restore."""
 
     def forged_user(members):
@@ -191,7 +191,7 @@ def test_a_new_backup_has_no_rows_of_projections(archives):
     assert {table["name"] for table in manifest["tables"]} == {"records", "deltas", "heads", "kept", "meta"}
 
 
-def test_a_replay_of_the_log_loses_nothing_that_stands_also_after_retention(source, tmp_path):
+def test_a_replay_of_the_log_keeps_all_projections_also_after_retention(source, tmp_path):
     """All projections that a restore does not settle are those of the host, row by row."""
     with opened(source) as store:
         with store.write() as transaction:

@@ -1,4 +1,4 @@
-"""Backups and restores: taken while somebody writes, brought back on either database, of the past ever after."""
+"""Backups and restores: taken during writes, restored on either database, from any revision."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from bollard.host.store.selection import choose_store
 from bollard.trust.keys import SigningKey, load_or_make_signing_key
 
 NOT_COMPARED = {"runs", "events", "transcript", "outbox", "conversations"}
-"""What settling the past changes."""
+"""The changes of a settlement."""
 
 
 def taken(past, path, clock, **options):
@@ -46,7 +46,7 @@ def opened(source):
 
 
 @pytest.mark.smoke
-def test_a_backup_comes_back_whole_on_either_database(past, target, clock, tmp_path):
+def test_a_backup_is_restored_completely_on_either_database(past, target, clock, tmp_path):
     path = tmp_path / "all.zip"
     with closing(past.open()) as store:
         before, projected = list(all_records(store)), store.dump_projections()
@@ -101,7 +101,7 @@ def test_an_epoch_after_a_restore_is_beyond_every_owner_and_fits_a_cursor():
     assert len(f"{epoch_after(1, now_ms)}.99999999") <= 16
 
 
-def test_a_session_dies_and_a_password_stays_with_a_restore(make_past, clock, tmp_path):
+def test_a_restore_ends_sessions_and_keeps_passwords(make_past, clock, tmp_path):
     past = make_past("sqlite")
     with closing(past.open()) as store:
         rows = [
@@ -119,7 +119,7 @@ def test_a_session_dies_and_a_password_stays_with_a_restore(make_past, clock, tm
             assert [row.id for row in store.all_kept("password")] == ["ann"]
 
 
-def test_keys_come_back_only_if_they_were_asked_for_and_the_cursor_secret_never(make_past, clock, tmp_path):
+def test_keys_are_restored_only_on_request_and_the_cursor_secret_never(make_past, clock, tmp_path):
     past = make_past("sqlite")
     for name in ("cursors.secret", "admin-token.sha256"):
         (past.source.data / "keys" / name).write_text("00" * 32)
@@ -137,7 +137,7 @@ def test_keys_come_back_only_if_they_were_asked_for_and_the_cursor_secret_never(
     assert not (tmp_path / "b/keys/admin-token.sha256").exists()
 
 
-def test_installed_plugins_come_back_as_they_were_and_no_file_comes_to_another_place(make_past, clock, tmp_path):
+def test_plugins_are_restored_unchanged_and_no_file_leaves_its_folder(make_past, clock, tmp_path):
     past = make_past("sqlite")
     folder = past.source.data / "plugins" / "digest"
     folder.mkdir(parents=True)
@@ -165,7 +165,7 @@ def test_installed_plugins_come_back_as_they_were_and_no_file_comes_to_another_p
     assert not (tmp_path / "evil").exists()
 
 
-def test_what_an_earlier_key_signed_can_be_verified_after_a_restore_without_keys(make_past, clock, tmp_path):
+def test_heads_of_an_earlier_key_verify_after_a_restore_without_keys(make_past, clock, tmp_path):
     past = make_past("sqlite")
     with closing(past.open()) as store:
         _write_some(store, past.source.data, clock, load_or_make_signing_key(past.source.data / "keys/heads.ed25519"))
@@ -206,7 +206,7 @@ def test_a_backup_is_one_snapshot_during_writes(past, target, clock, tmp_path):
         assert notes == list(range(len(notes)))
 
 
-def test_a_restore_into_something_that_is_there_is_refused_and_changes_nothing(past, target, clock, tmp_path):
+def test_a_restore_into_an_existing_directory_is_refused_and_changes_nothing(past, target, clock, tmp_path):
     path = tmp_path / "all.zip"
     taken(past, path, clock)
     target.data.mkdir()
@@ -218,7 +218,7 @@ def test_a_restore_into_something_that_is_there_is_refused_and_changes_nothing(p
         brought_back(path, BackupSource(database=past.source.database, data=past.source.data), clock)
 
 
-def test_a_database_that_is_not_empty_is_not_restored_into(make_past, new_database, clock, tmp_path):
+def test_a_restore_into_a_database_with_rows_is_refused(make_past, new_database, clock, tmp_path):
     past = make_past("postgres")
     taken(past, tmp_path / "all.zip", clock)
     with pytest.raises(Conflict, match="not empty") as caught:
@@ -228,9 +228,7 @@ def test_a_database_that_is_not_empty_is_not_restored_into(make_past, new_databa
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_restore_into_a_database_where_another_was_cut_off_before_its_rows_is_done(
-    make_past, new_database, clock, tmp_path
-):
+def test_a_restore_completes_in_a_database_of_an_interrupted_restore(make_past, new_database, clock, tmp_path):
     taken(make_past("sqlite"), tmp_path / "all.zip", clock)
     database = new_database()
     filling = PostgresLoader(database)
@@ -245,7 +243,7 @@ def test_a_restore_into_a_database_where_another_was_cut_off_before_its_rows_is_
         brought_back(tmp_path / "all.zip", BackupSource(database=database, data=tmp_path / "again"), clock)
 
 
-def test_what_a_killed_backup_left_goes_with_the_next(make_past, clock, tmp_path):
+def test_a_backup_removes_the_partial_file_of_a_killed_backup(make_past, clock, tmp_path):
     left, another = tmp_path / ".all.zip.999999999.partial", tmp_path / f".all.zip.{os.getppid()}.partial"
     for path in (left, another):
         path.write_text("half")
@@ -254,7 +252,7 @@ def test_what_a_killed_backup_left_goes_with_the_next(make_past, clock, tmp_path
     assert another.exists(), "its process is at work"
 
 
-def test_a_backup_of_a_version_to_come_is_refused(make_past, clock, tmp_path):
+def test_a_backup_of_a_later_version_is_refused(make_past, clock, tmp_path):
     past = make_past("sqlite")
     path = tmp_path / "all.zip"
     taken(past, path, clock)
@@ -264,7 +262,7 @@ def test_a_backup_of_a_version_to_come_is_refused(make_past, clock, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_backup_does_not_overwrite_and_leaves_nothing_half_done(make_past, clock, tmp_path):
+def test_a_backup_does_not_overwrite_and_leaves_no_partial_file(make_past, clock, tmp_path):
     past = make_past("sqlite")
     path = tmp_path / "all.zip"
     path.write_text("mine")
@@ -285,7 +283,7 @@ def test_a_directory_without_a_database_has_no_backup(clock, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_change_of_one_byte_is_noticed(make_past, clock, tmp_path):
+def test_every_change_of_one_byte_is_found(make_past, clock, tmp_path):
     past = make_past("sqlite")
     path = tmp_path / "all.zip"
     taken(past, path, clock)
@@ -299,12 +297,12 @@ def test_every_change_of_one_byte_is_noticed(make_past, clock, tmp_path):
                 same = reader.manifest
         except BadArchive:
             continue
-        # A byte that says nothing: a time or an attribute of a member. What it holds is the same.
+        # An insignificant byte: a time or an attribute of a member. The content is the same.
         with ArchiveReader(path, "backup") as reader:
             assert same == reader.manifest
 
 
-def test_a_log_that_was_changed_and_hashed_again_breaks_its_chain(make_past, with_lines, clock, tmp_path):
+def test_a_changed_and_rehashed_log_breaks_its_chain(make_past, with_lines, clock, tmp_path):
     past = make_past("sqlite")
     taken(past, tmp_path / "all.zip", clock)
 

@@ -1,4 +1,4 @@
-"""Contents go along with what names them: into a backup, into an export, and back. A copy without one is refused."""
+"""Contents are copied with their references: into a backup, into an export, and back. An incomplete copy is refused."""
 
 import json
 import tarfile
@@ -81,7 +81,7 @@ def contents_of(source):
     return {**{each: blobs.read(each) for each in digests}, **{e: files.read("default", e) for e in skill.contents}}
 
 
-def test_every_content_that_the_log_names_goes_along_and_comes_back(source, tmp_path):
+def test_every_content_named_in_the_log_is_copied_and_restored(source, tmp_path):
     before = contents_of(source)
     assert LETTER in before.values()
     assert len(before) == 4
@@ -98,7 +98,7 @@ def lost_files(source):
     return [path for folder in (blobs, source.data / "skills") for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
-def test_a_copy_without_a_content_that_the_log_names_is_refused_and_names_it(source, tmp_path):
+def test_a_copy_that_misses_a_content_of_the_log_is_refused_by_its_name(source, tmp_path):
     for path in lost_files(source):
         content, path_there = path.read_bytes(), tmp_path / "copy.zip"
         path.unlink()
@@ -128,7 +128,7 @@ def without_letter(members):
     return {**kept, "manifest.json": json.dumps({**manifest, "blobs": manifest["blobs"] - 1}).encode()}
 
 
-def test_an_archive_that_lost_a_content_is_refused_before_anything_is_written(source, there, tmp_path):
+def test_an_archive_without_one_of_its_contents_is_refused_before_any_write(source, there, tmp_path):
     for copied, brought in COPIES:
         whole, broken = tmp_path / f"{copied.__name__}.zip", tmp_path / f"{copied.__name__}-broken.zip"
         copied(source, whole)
@@ -138,8 +138,8 @@ def test_an_archive_that_lost_a_content_is_refused_before_anything_is_written(so
         assert not there.data.exists()
 
 
-def test_a_content_that_is_deleted_or_has_expired_stays_behind(source, tmp_path):
-    """What the log names is what stands at its end, however often the same content was there before."""
+def test_a_deleted_or_expired_content_is_not_copied(source, tmp_path):
+    """The references at the end of the log count, however often the same content was there before."""
     with opened(source) as store:
         letter = store.artifact("default", HELD["event_artifact"])
         key = load_or_make_signing_key(source.data / "keys/heads.ed25519")
@@ -156,7 +156,7 @@ def test_a_content_that_is_deleted_or_has_expired_stays_behind(source, tmp_path)
 
 
 def test_every_row_that_has_a_digest_of_a_content_is_followed():
-    """Whoever adds a row with a `sha256` finds it here: it is a reference to a content."""
+    """A new row with a `sha256` fails here: it is a reference to a content."""
     rows = {each: get_type_hints(each).get("row") for each in get_args(Change)}
     named = {put for put, row in rows.items() if row is not None and "sha256" in row.__struct_fields__}
     assert {each.__name__ for each in named} == {"PutArtifact", "PutStorage"}

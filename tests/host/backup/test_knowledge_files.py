@@ -87,7 +87,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualCl
 
 
 async def taken_in(source: BackupSource, open_journal: Callable[..., Journal], clock: ManualClock) -> MemoryEngine:
-    """What an engine has after the start of a host on this store."""
+    """The documents of an engine after the start of a host on this store."""
     store = choose_store(source.database, source.data, SystemClock())
     store.open()
     engine, incoming = MemoryEngine(clock), UploadFolder(source.data)
@@ -133,7 +133,7 @@ async def test_an_export_has_the_documents_of_its_workspace_alone(
     assert await engine.content("other", "handbook", "leave") == LEAVE.content
 
 
-async def test_an_import_whose_documents_are_there_from_a_try_before_is_repeated(
+async def test_an_import_repeats_over_the_documents_of_an_interrupted_try(
     source: BackupSource, tmp_path: Path, clock: ManualClock
 ) -> None:
     file, target = tmp_path / "other.zip", BackupSource(database="", data=tmp_path / "there")
@@ -168,9 +168,7 @@ async def test_an_export_that_brings_documents_of_another_workspace_is_refused(
     assert not (fresh.data / "knowledge").exists()
 
 
-async def test_a_database_that_has_knowledge_in_it_is_not_empty(
-    source: BackupSource, tmp_path: Path, clock: ManualClock
-) -> None:
+async def test_a_database_with_knowledge_is_not_empty(source: BackupSource, tmp_path: Path, clock: ManualClock) -> None:
     if not source.database:
         return
     file = tmp_path / "all.zip"

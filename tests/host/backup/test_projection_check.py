@@ -24,7 +24,7 @@ def checked(past, now_ms=None):
 
 
 def execute(past, *statements):
-    """Write to the database as nobody should."""
+    """Write to the database directly, which is forbidden."""
     if past.source.database:
         with psycopg.connect(past.source.database) as connection:
             return [connection.execute(each).rowcount for each in statements]
@@ -34,7 +34,7 @@ def execute(past, *statements):
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])
-def test_a_database_of_each_revision_is_what_its_log_says_before_and_after_the_upgrade(make_past, kind, revision):
+def test_a_database_of_each_revision_matches_its_log_before_and_after_the_upgrade(make_past, kind, revision):
     past = make_past(kind, revision)
     before = checked(past)
     assert (before.mismatches, before.kept) == ((), None)
@@ -109,7 +109,7 @@ def test_a_content_that_was_edited_or_removed_is_named(make_past):
     assert found == {("content_edited", first.name), ("content_missing", second.name)}
 
 
-def test_what_retention_dropped_and_what_has_expired_is_no_difference(make_past):
+def test_dropped_and_expired_data_are_no_mismatch(make_past):
     past = make_past("sqlite", "0004")
     clock, key = SystemClock(), load_or_make_signing_key(past.source.data / "keys" / "heads.ed25519")
     with closing(past.open()) as store:

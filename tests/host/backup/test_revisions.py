@@ -62,7 +62,7 @@ def opened(source):
 
 
 class Started:
-    """A host on a data directory, in a process of its own."""
+    """A host on a data directory, in a separate process."""
 
     def __init__(self, data, token):
         self._token = token
@@ -140,9 +140,7 @@ def test_a_backup_of_an_earlier_revision_restores_when_it_is_trusted(target, pas
     assert BlobStore(target.data / "blobs").read(letter.sha256) == LETTER
 
 
-def test_an_export_of_an_earlier_revision_is_imported_when_it_is_trusted_and_may_be_incomplete(
-    tmp_path, past, held, revision
-):
+def test_a_trusted_export_of_an_earlier_revision_is_imported_even_if_incomplete(tmp_path, past, held, revision):
     archive, target = past / "export.zip", BackupSource(database="", data=tmp_path / "there")
     missing, trust = MISSING_FROM_EXPORT[revision], believing(archive)
     with pytest.raises(BadArchive, match=DISTRUST[revision]):

@@ -1,4 +1,4 @@
-"""Approvals and questions that were open in an archive expire when it comes back: nothing that was asked then acts."""
+"""Open approvals and questions of an archive expire on its return: no old request acts."""
 
 import json
 import sqlite3
@@ -90,7 +90,7 @@ def test_an_open_approval_and_an_open_question_expire_each_with_a_record(source,
             assert run_problems(store) == []
 
 
-def test_a_yes_that_was_not_used_expires_and_one_that_was_used_stays(source, tmp_path):
+def test_an_unused_approval_expires_and_a_used_one_stays(source, tmp_path):
     write(source, "approval.granted", {"approval_id": HELD["approval_id"], "by": "ann", "decision": "allow_once"})
     for way, _ in WAYS:
         target = BackupSource(database="", data=tmp_path / way.__name__)
@@ -106,7 +106,7 @@ def test_a_yes_that_was_not_used_expires_and_one_that_was_used_stays(source, tmp
             assert store.approval("default", HELD["approval_id"]).status == "used"
 
 
-def test_a_question_that_was_answered_does_not_expire(source, tmp_path):
+def test_an_answered_question_does_not_expire(source, tmp_path):
     """The answer is a record of the run, as the desk writes it."""
     with opened(source) as store:
         (asked,) = [record for record in all_records(store) if record.type == "question.asked"]
@@ -129,7 +129,7 @@ class CutOff(BaseException):
 
 
 class CutClock(SystemClock):
-    """Ends whoever asks for the time once the rows of a copy are committed and not settled."""
+    """Ends its caller once the rows of a copy are committed and not settled."""
 
     def __init__(self, target):
         self._file = target.data / "bollard.db"
@@ -142,7 +142,7 @@ class CutClock(SystemClock):
         return super().now_ms()
 
 
-def test_no_host_starts_on_an_import_that_was_cut_off_and_the_same_import_completes_it(source, tmp_path):
+def test_no_host_starts_on_an_interrupted_import_until_the_same_import_completes(source, tmp_path):
     target = BackupSource(database="", data=tmp_path / "elsewhere")
     file = tmp_path / "w.zip"
     export_workspace(source, "default", file, version="0.1.0", clock=SystemClock())
@@ -160,7 +160,7 @@ def test_no_host_starts_on_an_import_that_was_cut_off_and_the_same_import_comple
         import_workspace(file, target, trust=believing(file), clock=SystemClock())
 
 
-def test_another_import_does_not_hide_one_that_was_cut_off(source, tmp_path):
+def test_another_import_does_not_hide_an_interrupted_one(source, tmp_path):
     target = BackupSource(database="", data=tmp_path / "elsewhere")
     write(source, "note", {}, workspace="other")
     for workspace in ("default", "other"):
@@ -176,7 +176,7 @@ def test_another_import_does_not_hide_one_that_was_cut_off(source, tmp_path):
             check_settled(store)
 
 
-def test_an_import_that_is_repeated_writes_a_file_again_that_was_cut_off(source, tmp_path):
+def test_a_repeated_import_rewrites_a_truncated_file(source, tmp_path):
     target = BackupSource(database="", data=tmp_path / "elsewhere")
     file = tmp_path / "w.zip"
     export_workspace(source, "default", file, version="0.1.0", clock=SystemClock())
@@ -189,7 +189,7 @@ def test_an_import_that_is_repeated_writes_a_file_again_that_was_cut_off(source,
     assert skill.read_bytes() == whole
 
 
-def test_a_restore_leaves_a_store_that_a_host_starts_on(source, tmp_path):
+def test_a_host_starts_on_a_restored_store(source, tmp_path):
     target = BackupSource(database="", data=tmp_path / "elsewhere")
     restored(source, target, tmp_path)
     with opened(target) as store:

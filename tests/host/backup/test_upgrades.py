@@ -13,7 +13,7 @@ from bollard.segments import clauses
 from bollard.trust.keys import load_or_make_signing_key
 
 LATER = {"flow": 0, "usage": None}
-"""Columns that came since, and what they hold of a row from before."""
+"""Later columns, and their values in an old row."""
 
 LEASE = ("owner", "lease_until_ms")
 
@@ -47,7 +47,7 @@ def past(request, postgres_database, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def upgraded(past):
-    """One store for all tests of a revision: what they do to it leaves it as it was."""
+    """One store for all tests of a revision: the tests leave it unchanged."""
     store = past.open()
     yield store
     store.close()
@@ -77,7 +77,7 @@ def test_the_projections_of_the_previous_revision_are_those_of_a_rebuild(past, u
 
 
 def _projections(store):
-    """Without leases: earlier versions left that of a run that had ended, and told of none."""
+    """Without leases: earlier versions kept that of an ended run."""
     dump = store.dump_projections()
     return {**dump, "runs": [_without_lease(row) for row in dump["runs"]]}
 
@@ -86,15 +86,15 @@ def _without_lease(row):
     return tuple(value for name, value in zip(RunRow.__struct_fields__, row, strict=True) if name not in LEASE)
 
 
-def test_what_people_saved_before_the_upgrade_passes_the_check_of_a_start(past, upgraded):
+def test_saved_resources_from_before_the_upgrade_pass_the_startup_check(past, upgraded):
     check_saved(upgraded, load_or_make_signing_key(past.source.data / "keys" / "heads.ed25519"))
     assert len(upgraded.newest_saved()) >= 2
     if past.revision >= "0003":
         assert upgraded.all_kept("secret"), "what was kept before carries an HMAC now"
 
 
-def test_every_earlier_revision_has_its_databases_here():
-    """Whoever adds a revision adds what the one before it left, by `fixtures/make_previous.py`."""
+def test_every_earlier_revision_has_stored_databases():
+    """A new revision needs a database of the one before it, by `fixtures/make_previous.py`."""
     assert (*REVISIONS, schema.REVISION) == tuple(f"{number:04}" for number in range(1, len(REVISIONS) + 2))
 
 

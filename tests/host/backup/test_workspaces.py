@@ -1,4 +1,4 @@
-"""One workspace leaves a host and comes to another: verified, whole, and without what is nobody else's business."""
+"""One workspace moves from one host to another: verified, complete, and without secrets."""
 
 import json
 import sqlite3
@@ -37,7 +37,7 @@ def opened(source):
 
 
 def written(source, clock, *records, keeps=()):
-    """Some records behind what is there, by an incarnation of its own."""
+    """Some records after the existing ones, by a new incarnation."""
     with opened(source) as store:
         key = load_or_make_signing_key(source.data / "keys/heads.ed25519")
         writer = Writer(store, BlobStore(source.data / "blobs"), clock, incarnation="later", key=key)
@@ -47,7 +47,7 @@ def written(source, clock, *records, keeps=()):
 
 
 def echo_fields(runner_id):
-    """What the runner of the saved agent says about its configuration: no field of it is a secret."""
+    """The configuration fields of the runner of the saved agent: none is a secret."""
     return frozenset({"greeting"}) if runner_id.endswith("/echo/default") else frozenset()
 
 
@@ -61,14 +61,14 @@ def imported(path, target, clock):
 
 @pytest.fixture
 def elsewhere(target, clock):
-    """Another host's store, with a workspace of its own."""
+    """Another host's store, with its own workspace."""
     with opened(target):
         pass
     written(target, clock, ("other", "note", {"n": 1}))
     return target
 
 
-def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_chain(past, elsewhere, clock, tmp_path):
+def test_a_workspace_is_imported_with_its_runs_messages_contents_and_chain(past, elsewhere, clock, tmp_path):
     report = exported(past.source, tmp_path / "w.zip", clock)
     assert (report.missing, report.withheld) == ((), 0)
     came = imported(tmp_path / "w.zip", elsewhere, clock)
@@ -80,7 +80,7 @@ def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_
         hashes = [record.hash for record in all_records(store)]
         newest = store.last_record()
     with opened(elsewhere) as store:
-        # Versions of state are ids: none that somebody remembers from there is that of a later value here.
+        # Versions of state are ids: no remembered version of the other store is that of a later value here.
         assert all(record.id > newest for record in all_records(store) if record.workspace == "default")
         found = {run.run_id: run for run in store.runs(RunQuery(workspace="default", limit=100))}
         assert found.keys() == runs.keys()
@@ -102,7 +102,7 @@ def test_a_workspace_comes_to_another_store_with_its_runs_messages_contents_and_
     assert again.verified.unknown_heads == 0  # also what the other host's key signed
 
 
-def test_the_content_of_an_artifact_that_is_gone_does_not_leave(make_past, clock, tmp_path):
+def test_the_content_of_a_deleted_or_expired_artifact_is_not_exported(make_past, clock, tmp_path):
     past = make_past("sqlite")
     blobs = BlobStore(past.source.data / "blobs")
     kept, brief, deleted, shared = (blobs.put(each) for each in (b"kept", b"brief", b"deleted", b"shared"))
@@ -131,7 +131,7 @@ def test_the_content_of_an_artifact_that_is_gone_does_not_leave(make_past, clock
     assert report.missing == ()
 
 
-def test_a_workspace_that_is_there_is_not_merged_into(past, clock, tmp_path):
+def test_an_existing_workspace_is_not_merged_into(past, clock, tmp_path):
     exported(past.source, tmp_path / "w.zip", clock)
     with closing(past.open()) as store:
         before = store.dump_projections()
@@ -142,7 +142,7 @@ def test_a_workspace_that_is_there_is_not_merged_into(past, clock, tmp_path):
         assert store.dump_projections() == before
 
 
-def test_only_the_named_workspace_leaves_and_no_key_password_or_session_does(make_past, clock, tmp_path):
+def test_only_the_named_workspace_is_exported_without_keys_passwords_and_sessions(make_past, clock, tmp_path):
     past = make_past("sqlite")
     key = {"kind": "key", "id": "k1", "action": "saved", "revision": 1, "body": {"sha256": SECRET}, "by": "admin-token"}
     user = {"kind": "user", "id": "ann", "action": "saved", "revision": 1, "body": {"role": "admin"}, "by": "x"}
@@ -175,7 +175,7 @@ def test_only_the_named_workspace_leaves_and_no_key_password_or_session_does(mak
         assert store.policies("key", "default") == []
 
 
-def test_an_agent_goes_along_without_what_may_be_a_secret(make_past, clock, tmp_path):
+def test_an_agent_is_exported_without_possible_secrets(make_past, clock, tmp_path):
     past = make_past("sqlite")
     with closing(past.open()) as store:
         (saved,) = store.policies("agent", "default")
@@ -250,7 +250,7 @@ def test_a_forged_archive_cannot_reach_another_workspace(make_past, clock, tmp_p
         assert store.dump_projections() == before
 
 
-def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_lines, clock, tmp_path):
+def test_deltas_of_a_run_outside_the_archive_are_refused(make_past, with_lines, clock, tmp_path):
     past = make_past("sqlite")
     exported(past.source, tmp_path / "w.zip", clock)
 
@@ -265,7 +265,7 @@ def test_deltas_of_a_run_that_is_not_in_the_archive_are_refused(make_past, with_
         assert list(all_records(store)) == []
 
 
-def test_nothing_is_imported_behind_an_end_of_the_log_that_was_changed(make_past, clock, tmp_path):
+def test_an_import_behind_a_changed_end_of_the_log_is_refused(make_past, clock, tmp_path):
     exported(make_past("sqlite").source, tmp_path / "w.zip", clock)
     target = BackupSource(database="", data=tmp_path / "there")
     imported(tmp_path / "w.zip", target, clock)
@@ -313,7 +313,7 @@ def test_an_export_is_not_restored_and_a_changed_one_is_not_imported(make_past, 
         assert reader.manifest.workspace == "default"
 
 
-def test_files_of_a_workspace_come_along_and_those_that_were_deleted_do_not(past, elsewhere, clock, tmp_path):
+def test_files_of_a_workspace_are_exported_and_deleted_files_are_not(past, elsewhere, clock, tmp_path):
     blobs = BlobStore(past.source.data / "blobs")
     kept, gone = (
         {

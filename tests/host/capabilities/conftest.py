@@ -8,7 +8,7 @@ from bollard.host.capabilities.capability import Capability
 
 
 def make(capability_id: str = "tool:builtin/now", **more: Any) -> Capability:
-    """One whose name and source are those that its id says."""
+    """A capability with the name and the source of its id."""
     path = capability_id.partition(":")[2].split("/")
     kind = capability_id.partition(":")[0]
     source = {"mcp": f"mcp:{path[0]}", "tool": path[0] if len(path) == 2 else f"plugin:{'/'.join(path[:-1])}"}

@@ -1,4 +1,4 @@
-"""The graph: one frozen object for what is shown and what is called."""
+"""The graph: one frozen object for the display and the calls."""
 
 import json
 from dataclasses import FrozenInstanceError
@@ -28,7 +28,7 @@ def nodes(capability: Any) -> list[Node]:
     ]
 
 
-def test_what_the_planner_shows_can_be_called_and_nothing_else_can(nodes: list[Node]) -> None:
+def test_the_planner_shows_exactly_the_callable_capabilities(nodes: list[Node]) -> None:
     graph = build_graph(nodes)
     shown = {str(entry["name"]) for entry in graph.for_planner()}
     callable_ids = set[str]()
@@ -41,13 +41,13 @@ def test_what_the_planner_shows_can_be_called_and_nothing_else_can(nodes: list[N
     assert {graph.name_of(each) for each in callable_ids} == shown == {"now", "create_issue"}
 
 
-def test_what_the_planner_shows_is_the_very_schema_that_calls_are_checked_with(nodes: list[Node]) -> None:
+def test_the_planner_shows_the_schema_that_validates_calls(nodes: list[Node]) -> None:
     graph = build_graph(nodes)
     for entry in graph.for_planner():
         assert entry["input_schema"] is graph.require(str(entry["name"]), CALL).input_schema
 
 
-def test_a_tool_goes_by_its_id_and_by_its_name(nodes: list[Node]) -> None:
+def test_a_tool_is_found_by_its_id_and_its_name(nodes: list[Node]) -> None:
     graph = build_graph(nodes)
     assert graph.get("now") is graph.get("tool:builtin/now") is nodes[0].capability
     assert graph.name_of("mcp:github/create_issue") == "create_issue"
@@ -65,7 +65,7 @@ def test_an_absent_capability_is_not_found_and_a_forbidden_operation_is_denied(n
     assert (graph.get("ghost"), graph.name_of("ghost")) == (None, None)
 
 
-def test_the_order_in_which_they_come_changes_nothing(nodes: list[Node]) -> None:
+def test_the_order_of_the_nodes_does_not_change_the_graph(nodes: list[Node]) -> None:
     graph, other = build_graph(nodes), build_graph(reversed(nodes))
     assert graph.json == other.json
     assert graph.for_planner() == other.for_planner()
@@ -91,21 +91,19 @@ def test_the_bytes_are_canonical_and_their_digest_is_the_graphs(nodes: list[Node
         {"limits": CapabilityLimits(timeout_s=1)},
     ],
 )
-def test_whatever_changes_about_a_capability_changes_the_digest(
-    nodes: list[Node], capability: Any, change: Any
-) -> None:
+def test_every_change_of_a_capability_changes_the_digest(nodes: list[Node], capability: Any, change: Any) -> None:
     issue = replace(nodes[1], capability=capability("mcp:github/create_issue", **change))
     assert build_graph([nodes[0], issue]).sha256 != build_graph(nodes[:2]).sha256
 
 
-def test_the_definition_is_what_the_source_says_and_not_what_people_say_about_it(capability: Any) -> None:
+def test_the_definition_covers_the_source_and_not_the_settings_of_operators(capability: Any) -> None:
     plain = capability("tool:builtin/now")
     assert capability("tool:builtin/now", risk="low", approval="always").definition_sha256 == plain.definition_sha256
     for said in ({"name": "then"}, {"source": "mcp:x"}, {"output_schema": {}}, {"version": "2"}, {"description": ""}):
         assert capability("tool:builtin/now", **said).definition_sha256 != plain.definition_sha256
 
 
-def test_a_graph_is_read_back_as_it_was_and_nothing_else_passes_for_it(nodes: list[Node]) -> None:
+def test_a_graph_reads_back_the_same_and_other_bytes_are_refused(nodes: list[Node]) -> None:
     graph = build_graph(nodes)
     again = CapabilityGraph.from_json(graph.json, graph.sha256)
     assert again == graph
@@ -124,7 +122,7 @@ def test_a_graph_is_read_back_as_it_was_and_nothing_else_passes_for_it(nodes: li
         assert refused.value.hint
 
 
-def test_a_graph_says_why_something_is_there_and_why_not(nodes: list[Node]) -> None:
+def test_a_graph_explains_present_and_missing_capabilities(nodes: list[Node]) -> None:
     missing: Any = {"mcp:github/delete": ("workspace", "not connected"), "tool:builtin/http_fetch": ("policy", None)}
     graph = build_graph(nodes, missing)
     assert graph.sha256 == build_graph(nodes).sha256
@@ -136,7 +134,7 @@ def test_a_graph_says_why_something_is_there_and_why_not(nodes: list[Node]) -> N
     assert graph.explain("tool:builtin/unheard").why == "not_asked"
 
 
-def test_nothing_of_a_graph_can_be_changed(nodes: list[Node]) -> None:
+def test_a_graph_is_immutable(nodes: list[Node]) -> None:
     graph = build_graph(nodes, {"a": ("policy", None)})
     with pytest.raises(FrozenInstanceError):
         graph.nodes = ()  # type: ignore[misc]
@@ -146,6 +144,6 @@ def test_nothing_of_a_graph_can_be_changed(nodes: list[Node]) -> None:
     assert len(graph.for_planner()) == 2
 
 
-def test_an_empty_graph_has_nothing() -> None:
+def test_an_empty_graph_has_no_nodes() -> None:
     assert (len(EMPTY_GRAPH), EMPTY_GRAPH.for_planner()) == (0, [])
     assert CapabilityGraph.from_json(EMPTY_GRAPH.json, EMPTY_GRAPH.sha256) == EMPTY_GRAPH

@@ -17,7 +17,7 @@ def test_a_unique_name_stays_short(capability: Any) -> None:
     assert names == {"tool:builtin/now": "now", "mcp:github/create_issue": "create_issue"}
 
 
-def test_two_equal_names_both_get_their_source_and_none_stays(capability: Any) -> None:
+def test_two_equal_names_both_get_the_name_of_their_source(capability: Any) -> None:
     found = [capability("tool:builtin/search"), capability("mcp:web/search"), capability("tool:acme/docs/search")]
     assert short_names(found) == {
         "tool:builtin/search": "builtin__search",
@@ -31,7 +31,7 @@ def test_names_that_differ_only_in_case_are_equal(capability: Any) -> None:
     assert names == {"tool:builtin/now": "builtin__now", "mcp:clock/NOW": "clock__NOW"}
 
 
-def test_a_tool_that_names_itself_as_another_would_be_named_gains_nothing(capability: Any) -> None:
+def test_a_tool_cannot_take_the_generated_name_of_another(capability: Any) -> None:
     found = [capability("tool:builtin/x"), capability("mcp:web/x"), capability("mcp:evil/builtin__x")]
     names = short_names(found)
     assert names["mcp:evil/builtin__x"] == "evil__builtin__x"
@@ -61,7 +61,7 @@ def _named(capability_id: str, server: str, name: str) -> Capability:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ids, max_size=12, unique_by=lambda each: each[0]), st.randoms(use_true_random=False))
-def test_every_name_is_safe_and_its_own_whatever_the_names_and_their_order(found: Any, chance: Any) -> None:
+def test_every_name_is_safe_and_unique_in_any_order(found: Any, chance: Any) -> None:
     capabilities = [_named(*each) for each in found]
     names = short_names(capabilities)
     assert names.keys() == {each.id for each in capabilities}

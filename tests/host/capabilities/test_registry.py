@@ -7,7 +7,7 @@ from tests.doubles.memory_source import MemorySource
 from bollard.host.capabilities.sources import Sources, why_absent
 
 
-def test_what_the_sources_have_is_offered_by_id_and_carried_out_by_its_own(capability: Any) -> None:
+def test_capabilities_are_offered_by_id_and_executed_by_their_own_source(capability: Any) -> None:
     builtin, server = MemorySource([capability("tool:builtin/now")]), MemorySource([capability("mcp:github/find")])
     sources = Sources([builtin])
     sources.add(server)
@@ -17,7 +17,7 @@ def test_what_the_sources_have_is_offered_by_id_and_carried_out_by_its_own(capab
     assert sources.adapter("w", "tool:builtin/then") is None
 
 
-def test_what_comes_changes_and_goes_is_seen_at_once(capability: Any) -> None:
+def test_added_changed_and_lost_capabilities_are_seen_at_once(capability: Any) -> None:
     server = MemorySource()
     sources = Sources([MemorySource(), server])
     assert sources.capabilities("w") == ()
@@ -41,7 +41,7 @@ def test_a_source_of_one_workspace_offers_nothing_to_another(capability: Any) ->
     assert sources.adapter("other", "mcp:github/find") is None
 
 
-def test_of_two_with_one_id_neither_is_offered_and_it_is_said(capability: Any) -> None:
+def test_two_capabilities_with_one_id_are_both_withheld_with_a_reason(capability: Any) -> None:
     first = capability("tool:builtin/now")
     sources = Sources([MemorySource([first]), MemorySource([capability("tool:builtin/now", description="Mine.")])])
     assert sources.capabilities("w") == ()
@@ -49,7 +49,7 @@ def test_of_two_with_one_id_neither_is_offered_and_it_is_said(capability: Any) -
     assert "2 sources" in (sources.why_absent("w", "tool:builtin/now") or "")
 
 
-def test_the_longest_prefix_knows_best_why_something_is_not_there() -> None:
+def test_the_longest_prefix_gives_the_reason_for_an_absent_capability() -> None:
     absent = {"tool:acme/": "no such author", "tool:acme/docs/": "the plugin is off", "tool:acme/docs/find": "changed"}
     assert why_absent(absent, "tool:acme/docs/find") == "changed"
     assert why_absent(absent, "tool:acme/docs/other") == "the plugin is off"

@@ -1,4 +1,4 @@
-"""A program behind a channel: a real server on loopback that remembers what came, and answers as it is told."""
+"""A program behind a channel: a real server on loopback that remembers requests, and answers on demand."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ class Came:
 
 @dataclass
 class Program:
-    """Answers 200 with an id for each message, unless it was told otherwise: a status, bytes, or nothing at all."""
+    """Answers 200 with an id for each message, unless planned otherwise: a status, bytes, or nothing at all."""
 
     came: list[Came] = field(default_factory=list[Came])
     plan: deque[Any] = field(default_factory=deque[Any])

@@ -37,7 +37,7 @@ def channel_to(url: str, clock: ManualClock) -> tuple[HttpChannel, bytes]:
     return HttpChannel(config, "default", clock, egress), secret_bytes(config.secret)
 
 
-async def test_a_program_inside_is_not_reached_unless_an_operator_opened_it(program: Any, clock: ManualClock) -> None:
+async def test_an_internal_program_is_reached_only_if_an_operator_allows_it(program: Any, clock: ManualClock) -> None:
     config = SavedChannel.read({"channel_id": "chat", "url": program.url}).checked(None)
     outcome = await HttpChannel(config, "default", clock, EgressClient()).send(outgoing())
     assert isinstance(outcome, NotDelivered)
@@ -89,7 +89,7 @@ async def test_a_channel_sends_through_its_own_proxy_and_reads_the_login_once(pr
     assert refused.value.details["reason"] == "channel_proxy_unused"
 
 
-async def test_a_name_without_an_address_is_tried_again(clock: ManualClock) -> None:
+async def test_a_name_without_an_address_is_retried(clock: ManualClock) -> None:
     config = SavedChannel.read({"channel_id": "chat", "url": "https://chat.example/in"}).checked(None)
     outcome = await HttpChannel(config, "default", clock, EgressClient(resolver=FixedResolver({}))).send(outgoing())
     assert isinstance(outcome, NotDelivered)
@@ -139,7 +139,7 @@ async def test_a_failed_run_is_reported_with_its_code(program: Any, clock: Manua
     ("status", "retryable"),
     [(400, False), (404, False), (410, False), (302, False), (408, True), (429, True), (503, True)],
 )
-async def test_every_status_means_one_thing(program: Any, clock: ManualClock, status: int, retryable: bool) -> None:
+async def test_every_status_has_one_outcome(program: Any, clock: ManualClock, status: int, retryable: bool) -> None:
     program.plan.append(status)
     channel, _ = channel_to(program.url, clock)
     outcome = await channel.send(outgoing())
@@ -151,14 +151,16 @@ async def test_every_status_means_one_thing(program: Any, clock: ManualClock, st
 @pytest.mark.parametrize(
     "answer", [b"", b"HTTP/1.1 ", b"this is no HTTP\r\n\r\n"], ids=["nothing", "a cut head", "something else"]
 )
-async def test_what_left_and_was_not_answered_is_unknown(program: Any, clock: ManualClock, answer: bytes) -> None:
+async def test_a_message_without_an_answer_has_an_unknown_outcome(
+    program: Any, clock: ManualClock, answer: bytes
+) -> None:
     program.plan.append(answer)
     channel, _ = channel_to(program.url, clock)
     assert isinstance(await channel.send(outgoing()), DeliveryUnknown)
     assert len(program.came) == 1
 
 
-async def test_what_never_left_is_not_unknown(program: Any, clock: ManualClock) -> None:
+async def test_a_message_that_was_never_sent_is_not_delivered(program: Any, clock: ManualClock) -> None:
     channel, _ = channel_to("http://127.0.0.1:1/", clock)
     outcome = await channel.send(outgoing())
     assert isinstance(outcome, NotDelivered)
@@ -166,13 +168,13 @@ async def test_what_never_left_is_not_unknown(program: Any, clock: ManualClock) 
 
 
 @pytest.mark.parametrize("body", [b"", b"ok", b"[]", b'{"message": 5}', b'{"message": ""}'])
-async def test_a_program_need_not_name_its_message(program: Any, clock: ManualClock, body: bytes) -> None:
+async def test_a_program_may_omit_the_message_id(program: Any, clock: ManualClock, body: bytes) -> None:
     program.plan.append(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
     channel, _ = channel_to(program.url, clock)
     assert await channel.send(outgoing()) == Delivered(None)
 
 
-async def test_an_interim_answer_is_not_the_answer(program: Any, clock: ManualClock) -> None:
+async def test_an_interim_response_is_not_the_answer(program: Any, clock: ManualClock) -> None:
     program.plan.append(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n")
     channel, _ = channel_to(program.url, clock)
     assert await channel.send(outgoing()) == Delivered(None)
@@ -186,7 +188,7 @@ async def test_a_body_without_an_end_is_not_waited_for(program: Any, clock: Manu
         assert await channel.send(outgoing()) == Delivered(None)
 
 
-async def test_a_head_without_an_end_is_given_up_before_it_fills_the_memory(program: Any, clock: ManualClock) -> None:
+async def test_a_head_without_an_end_is_abandoned_within_its_limit(program: Any, clock: ManualClock) -> None:
     program.plan.append(b"HTTP/1.1 200 OK\r\n" + b"x-more: %b\r\n" % (b"y" * 8000) * 100)
     program.stays = True
     channel, _ = channel_to(program.url, clock)
@@ -196,7 +198,7 @@ async def test_a_head_without_an_end_is_given_up_before_it_fills_the_memory(prog
     assert "head" in outcome.reason
 
 
-async def test_a_program_that_reads_nothing_delays_no_other_channel(
+async def test_a_program_that_does_not_read_delays_no_other_channel(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "CHANNEL_ANSWER_S", 0.1)

@@ -22,7 +22,7 @@ def test_a_channel_gets_a_secret_that_is_never_shown_again() -> None:
     assert SavedChannel.read(shown).checked(channel) == channel
 
 
-def test_a_secret_of_ones_own_is_taken_and_replaced_only_by_another() -> None:
+def test_a_given_secret_is_used_until_another_one_replaces_it() -> None:
     first, own = saved(), "whsec_" + "QUJD" * 10
     changed = SavedChannel.read({"channel_id": "chat", "secret": own}).checked(first)
     assert (changed.secret, SavedChannel.read({"channel_id": "chat"}).checked(changed).secret) == (own, own)
@@ -37,7 +37,7 @@ def test_a_channel_is_read_back_from_the_store_without_its_secret() -> None:
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:9/x", "http://localhost/x", "http://[::1]:80/", "https://a.example/"]
 )
-def test_urls_that_are_taken(url: str) -> None:
+def test_a_valid_url_is_accepted(url: str) -> None:
     assert saved(url=url).url == url
 
 
@@ -63,7 +63,7 @@ def test_urls_that_are_taken(url: str) -> None:
         ({"channel_id": "api"}, "channel_id"),
     ],
 )
-def test_a_channel_that_cannot_work_is_refused_by_its_field(body: Any, field: str) -> None:
+def test_an_invalid_channel_is_refused_by_its_field(body: Any, field: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         saved(**body)
     assert (refused.value.details["field"], bool(refused.value.hint)) == (f"channel.{field}", True)

@@ -23,7 +23,7 @@ def judged(headers: dict[str, str], body: bytes = BODY, *, key: bytes = KEY, now
     return seal.fits(digest)
 
 
-def test_the_example_of_the_specification_is_signed_as_it_says() -> None:
+def test_the_example_of_the_specification_has_the_published_signature() -> None:
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     body = b'{"test": 2432232314}'
     made = sign(secret_bytes(secret), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
@@ -39,7 +39,7 @@ def test_a_signature_verifies_and_one_changed_byte_breaks_it() -> None:
     assert judged(headers, key=b"other" * 8) is False
 
 
-def test_one_of_several_signatures_is_enough_while_a_secret_changes() -> None:
+def test_one_of_several_signatures_is_enough_during_a_secret_rotation() -> None:
     old, new = sign(b"old" * 11, "m", NOW, BODY), sign(KEY, "m", NOW, BODY)
     both = f"{old['webhook-signature']} v2,future {new['webhook-signature']}"
     assert judged({**new, "webhook-signature": both}) is True
@@ -67,11 +67,11 @@ def test_old_and_future_signatures_are_refused(skew: float) -> None:
         ({"webhook-signature": "v2,AAAA"}, "malformed"),
     ],
 )
-def test_faults_of_signature_headers_are_distinguished(changed: dict[str, str], fault: str) -> None:
+def test_faulty_signature_headers_have_different_reasons(changed: dict[str, str], fault: str) -> None:
     assert judged({**sign(KEY, "m", NOW, BODY), **changed}) == fault
 
 
-def test_secrets_are_made_and_checked() -> None:
+def test_secrets_are_generated_and_checked() -> None:
     assert len(secret_bytes(new_secret())) == 32
     assert new_secret() != new_secret()
     for wrong in ("", "secret", "whsec_", "whsec_!", "whsec_" + "A" * 8, "whsec_" + "A" * 400):

@@ -48,7 +48,7 @@ class Post:
         return ReplyRoute(channel="chat", target=target, **{**fields, **more})
 
     async def say(self, text: str = "hello", target: str = "room-1", **more: Any) -> str:
-        """An event that came through the channel; its run."""
+        """An event of the channel; returns its run."""
         return await self.stage.say(text, **{"trigger": "platform", "reply": self.route(target), **more})
 
     def rows(self) -> list[OutboxRow]:
@@ -62,7 +62,7 @@ class Post:
     async def until(self, condition: Callable[[], Any]) -> None:
         """Until the delivery has come so far; it works in this loop and in threads."""
         async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110 -- what it waits for is on disk, and tells nobody
+            while not condition():  # noqa: ASYNC110 -- the condition is on disk, without a notification
                 await asyncio.sleep(0.002)
 
     async def close(self) -> None:

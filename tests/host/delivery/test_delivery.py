@@ -19,7 +19,7 @@ CENTURY_S = 100 * 365 * 24 * 3600
 
 
 async def answers(worker: Any, run: Any) -> None:
-    """Says back what it was told, as a whole message."""
+    """Repeats its input, as a whole message."""
     text = run.request["context"]["input"].get("text", "nothing")
     await run.emit("message.completed", {"message": {"role": "assistant", "content": f"re: {text}"}})
     await worker.complete(run)
@@ -34,7 +34,7 @@ def saying(*messages: Any) -> Any:
     return behave
 
 
-async def test_the_answer_to_an_event_of_a_channel_goes_back_through_it(store: Any, posts: Any) -> None:
+async def test_an_answer_to_a_channel_event_is_sent_through_that_channel(store: Any, posts: Any) -> None:
     post = await posts(store, answers)
     run_id = await post.say("hello")
     await post.until(lambda: post.statuses == ["sent"])
@@ -44,14 +44,14 @@ async def test_the_answer_to_an_event_of_a_channel_goes_back_through_it(store: A
     assert (row.messages, row.channel, row.reason) == (b'["m1"]', "chat", None)
 
 
-async def test_what_did_not_come_through_a_channel_goes_nowhere(memory_store: Any, posts: Any) -> None:
+async def test_an_answer_to_an_event_without_a_channel_is_not_delivered(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers)
     run_id = await post.stage.say("hello")
     await post.stage.ended(run_id)
     assert (post.rows(), post.channel.tried) == ([], [])
 
 
-async def test_an_event_without_a_reply_target_goes_where_the_agents_policy_says(memory_store: Any, posts: Any) -> None:
+async def test_an_event_without_a_reply_target_uses_the_target_of_the_policy(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers)
     post.stage.agent(policy=AgentPolicy(delivery=DeliveryPolicy(target="chat:ops")))
     await post.stage.say("alarm", trigger="webhook", event_type="alarm.raised")
@@ -63,14 +63,14 @@ async def test_an_event_without_a_reply_target_goes_where_the_agents_policy_says
     assert len(post.rows()) == 1
 
 
-async def test_an_agent_that_does_not_reply_sends_nothing(memory_store: Any, posts: Any) -> None:
+async def test_an_agent_without_replies_delivers_no_message(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers)
     post.stage.agent(policy=AgentPolicy(delivery=DeliveryPolicy(reply=False)))
     await post.stage.ended(await post.say())
     assert post.rows() == []
 
 
-async def test_only_what_the_agent_says_is_sent(memory_store: Any, posts: Any) -> None:
+async def test_only_texts_of_the_assistant_are_delivered(memory_store: Any, posts: Any) -> None:
     messages = [
         {"role": "tool", "content": "4", "tool_call_id": "c"},
         {"role": "assistant", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]},
@@ -83,7 +83,9 @@ async def test_only_what_the_agent_says_is_sent(memory_store: Any, posts: Any) -
     assert post.rows()[1].reason == "the message has no content that can be sent"
 
 
-async def test_messages_of_one_target_keep_their_order_and_others_do_not_wait(memory_store: Any, posts: Any) -> None:
+async def test_messages_of_one_target_keep_their_order_and_other_targets_do_not_wait(
+    memory_store: Any, posts: Any
+) -> None:
     post = await posts(memory_store, answers)
     post.channel.fail(NotDelivered("busy", retryable=True, retry_after_s=0.05))
     for number in range(5):
@@ -94,7 +96,7 @@ async def test_messages_of_one_target_keep_their_order_and_others_do_not_wait(me
     assert told == [f"re: {number}" for number in range(5)]
 
 
-async def test_a_long_message_goes_in_parts(memory_store: Any, posts: Any) -> None:
+async def test_a_long_message_is_sent_in_parts(memory_store: Any, posts: Any) -> None:
     text = "First sentence. Second sentence. Third sentence."
     abilities = Abilities(dedupe="native", max_message_size=20)
     post = await posts(memory_store, saying({"role": "assistant", "content": text}), abilities)
@@ -105,9 +107,7 @@ async def test_a_long_message_goes_in_parts(memory_store: Any, posts: Any) -> No
     assert post.rows()[0].messages == b'["m1","m2","m3"]'
 
 
-async def test_a_failure_that_may_pass_is_tried_again_with_the_same_key(
-    memory_store: Any, posts: Any, loop_time: Any
-) -> None:
+async def test_a_temporary_failure_is_retried_with_the_same_key(memory_store: Any, posts: Any, loop_time: Any) -> None:
     post = await posts(memory_store, answers)
     post.channel.fail(NotDelivered("busy", retryable=True), NotDelivered("busy", retryable=True))
     await post.stage.ended(await post.say())
@@ -116,7 +116,7 @@ async def test_a_failure_that_may_pass_is_tried_again_with_the_same_key(
     assert (len(post.channel.tried), post.delivery.counts.retried) == (3, 2)
 
 
-async def test_tries_are_bounded_and_then_it_has_failed(memory_store: Any, posts: Any, loop_time: Any) -> None:
+async def test_retries_are_bounded_and_then_the_delivery_fails(memory_store: Any, posts: Any, loop_time: Any) -> None:
     post = await posts(memory_store, answers)
     post.channel.fail(*[NotDelivered("busy", retryable=True)] * DELIVERY_ATTEMPTS)
     await post.stage.ended(await post.say("first"))
@@ -127,7 +127,7 @@ async def test_tries_are_bounded_and_then_it_has_failed(memory_store: Any, posts
     assert post.channel.texts == ["re: second"]
 
 
-async def test_a_failure_for_good_is_not_tried_again(memory_store: Any, posts: Any) -> None:
+async def test_a_permanent_failure_is_not_retried(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers)
     post.channel.fail(NotDelivered("no such room", retryable=False))
     await post.say()
@@ -146,9 +146,7 @@ async def test_an_unconfirmed_message_is_retried_only_with_native_dedupe(
     assert (len(post.channel.tried), post.channel.texts) == (tries, ["re: hello"])
 
 
-async def test_without_dedupe_the_start_of_a_delivery_is_on_disk_before_it_leaves(
-    memory_store: Any, posts: Any
-) -> None:
+async def test_without_dedupe_the_start_of_a_delivery_is_on_disk_before_the_send(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers, ONCE)
     post.channel.shut()
     await post.say()
@@ -158,7 +156,7 @@ async def test_without_dedupe_the_start_of_a_delivery_is_on_disk_before_it_leave
     await post.until(lambda: post.statuses == ["sent"])
 
 
-async def test_a_channel_that_is_gone_fails_what_waits_for_it(memory_store: Any, posts: Any) -> None:
+async def test_a_missing_channel_fails_its_deliveries(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers)
     run_id = await post.stage.say("x", trigger="platform", reply=post.route().__class__(channel="mail", target="t"))
     await post.stage.ended(run_id)
@@ -206,7 +204,7 @@ async def test_a_stopped_run_sends_no_notice(memory_store: Any, posts: Any) -> N
 # --- restarts ---
 
 
-async def test_what_waited_is_sent_after_a_restart(store: Any, posts: Any) -> None:
+async def test_a_queued_delivery_is_sent_after_a_restart(store: Any, posts: Any) -> None:
     first = await posts(store, answers, start=False)
     await first.stage.ended(await first.say("hello"))
     assert first.statuses == ["queued"]
@@ -216,7 +214,7 @@ async def test_what_waited_is_sent_after_a_restart(store: Any, posts: Any) -> No
     assert second.channel.texts == ["re: hello"]
 
 
-async def test_what_waited_for_its_next_try_is_not_held_back_by_a_clock_that_was_set_back(
+async def test_a_clock_set_back_does_not_delay_a_retry_after_a_restart(
     memory_store: Any, posts: Any, clock: ManualClock, loop_time: Any
 ) -> None:
     clock.jump(CENTURY_S)
@@ -232,7 +230,7 @@ async def test_what_waited_for_its_next_try_is_not_held_back_by_a_clock_that_was
 
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])
-async def test_messages_in_delivery_when_the_host_died(
+async def test_deliveries_in_flight_at_a_crash_follow_the_dedupe_of_the_channel(
     memory_store: Any, posts: Any, abilities: Abilities, status: str, tries: int
 ) -> None:
     channel = MemoryChannel(abilities)
@@ -240,7 +238,7 @@ async def test_messages_in_delivery_when_the_host_died(
     channel.shut()
     await first.say()
     await first.until(lambda: channel.tried)
-    await first.close()  # as if it died: nobody wrote down what became of it
+    await first.close()  # as after a crash: the outcome has no record
     channel.lift()
     second = await posts(memory_store, answers, channel=channel, incarnation="i2")
     await second.until(lambda: second.statuses == [status])
@@ -248,7 +246,7 @@ async def test_messages_in_delivery_when_the_host_died(
     assert len(channel.messages) <= 1
 
 
-async def test_parts_that_arrived_are_not_sent_again_after_a_restart(memory_store: Any, posts: Any) -> None:
+async def test_parts_already_sent_are_not_sent_again_after_a_restart(memory_store: Any, posts: Any) -> None:
     text = "First sentence. Second sentence."
     channel = MemoryChannel(Abilities(dedupe="native", max_message_size=20))
     channel.fail(NotDelivered("x", retryable=True))
@@ -264,7 +262,7 @@ async def test_parts_that_arrived_are_not_sent_again_after_a_restart(memory_stor
     assert channel.texts == ["First sentence.", "Second sentence."]
 
 
-async def test_an_outbox_that_is_rebuilt_is_the_same(memory_store: Any, posts: Any) -> None:
+async def test_a_rebuilt_outbox_is_the_same(memory_store: Any, posts: Any) -> None:
 
     post = await posts(memory_store, answers)
     post.channel.fail(NotDelivered("no", retryable=False))
@@ -302,7 +300,7 @@ async def test_an_unreachable_channel_fills_only_its_own_window(
     await post.until(lambda: post.delivery.waiting == 0)
 
 
-async def test_an_answer_of_yesterday_is_not_sent(memory_store: Any, posts: Any, clock: ManualClock) -> None:
+async def test_an_answer_older_than_a_day_is_not_sent(memory_store: Any, posts: Any, clock: ManualClock) -> None:
     post = await posts(memory_store, answers, start=False)
     await post.stage.ended(await post.say("old"))
     clock.advance(DELIVERY_AGE_S + 1)

@@ -13,12 +13,12 @@ from bollard.host.channels.channel import Abilities, DeliveryUnknown, NotDeliver
 PATIENCE_S = 120.0
 STREAMS = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
 STREAMS_RARELY = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1 / 60)
-"""For messages that must be whole before their time to be shown comes, however slow the machine is."""
+"""For messages that must be complete before their preview is due, on a machine of any speed."""
 STREAMS_ONCE = Abilities(dedupe="none", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
 
 
 class Writer:
-    """A runner that says what the test says, when the test says it."""
+    """A runner that sends the text of the test on demand."""
 
     def __init__(self) -> None:
         self.run: Any = None
@@ -38,7 +38,7 @@ class Writer:
 
 
 async def moment(loop_time: Any, post: Any, condition: Any) -> None:
-    """Let time pass until the condition holds: what is on its way to the disk sets its timers later."""
+    """Advance time until the condition holds: pending writes set their timers later."""
     give_up_at = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < give_up_at, (post.channel.tried, post.statuses)
@@ -63,7 +63,7 @@ async def test_a_message_is_shown_once_and_edited_at_the_channels_rate(store: An
     assert len({each.key for each in post.channel.tried}) == len(post.channel.tried)
 
 
-async def test_a_message_that_is_whole_at_once_is_sent_once(memory_store: Any, posts: Any) -> None:
+async def test_a_message_that_is_complete_at_once_is_sent_once(memory_store: Any, posts: Any) -> None:
     writer = Writer()
     post = await posts(memory_store, writer, STREAMS_RARELY)
     await post.say()
@@ -73,7 +73,7 @@ async def test_a_message_that_is_whole_at_once_is_sent_once(memory_store: Any, p
     assert [each.edit_of for each in post.channel.tried] == [None]
 
 
-async def test_a_message_that_outgrows_its_preview_goes_on_in_parts(
+async def test_a_message_that_outgrows_its_preview_continues_in_parts(
     memory_store: Any, posts: Any, loop_time: Any
 ) -> None:
     writer = Writer()
@@ -88,7 +88,7 @@ async def test_a_message_that_outgrows_its_preview_goes_on_in_parts(
     assert post.channel.texts == ["First sentence.", "Second sentence."]
 
 
-async def test_a_preview_that_fails_is_no_loss(memory_store: Any, posts: Any, loop_time: Any) -> None:
+async def test_a_failed_preview_does_not_lose_the_message(memory_store: Any, posts: Any, loop_time: Any) -> None:
     writer = Writer()
     post = await posts(memory_store, writer, STREAMS)
     post.channel.fail(NotDelivered("no", retryable=False))
@@ -103,7 +103,7 @@ async def test_a_preview_that_fails_is_no_loss(memory_store: Any, posts: Any, lo
 @pytest.mark.parametrize(
     ("abilities", "texts"), [(STREAMS, ["Hello world"]), (STREAMS_ONCE, ["Hello ", "Hello world"])]
 )
-async def test_a_preview_in_doubt_is_found_again_where_the_channel_can(
+async def test_an_unconfirmed_preview_is_found_again_if_the_channel_supports_it(
     memory_store: Any, posts: Any, loop_time: Any, abilities: Abilities, texts: list[str]
 ) -> None:
     writer = Writer()
@@ -118,7 +118,7 @@ async def test_a_preview_in_doubt_is_found_again_where_the_channel_can(
     assert post.channel.texts == texts
 
 
-async def test_after_a_crash_the_preview_becomes_the_message_that_was_kept(
+async def test_after_a_crash_the_preview_is_edited_to_the_recorded_message(
     memory_store: Any, posts: Any, loop_time: Any
 ) -> None:
     writer, channel = Writer(), MemoryChannel(STREAMS)
@@ -138,9 +138,7 @@ async def test_after_a_crash_the_preview_becomes_the_message_that_was_kept(
     assert channel.failures == ["host.lost"]
 
 
-async def test_nothing_is_shown_before_what_came_before_it_has_arrived(
-    memory_store: Any, posts: Any, loop_time: Any
-) -> None:
+async def test_a_preview_waits_for_earlier_messages_to_arrive(memory_store: Any, posts: Any, loop_time: Any) -> None:
     writer = Writer()
     post = await posts(memory_store, writer, STREAMS_RARELY)
     post.channel.shut()
@@ -162,7 +160,7 @@ async def test_nothing_is_shown_before_what_came_before_it_has_arrived(
     assert post.channel.texts == ["one", "two three"]
 
 
-async def test_an_agent_that_does_not_stream_shows_nothing_early(memory_store: Any, posts: Any, loop_time: Any) -> None:
+async def test_an_agent_without_streaming_shows_no_preview(memory_store: Any, posts: Any, loop_time: Any) -> None:
 
     writer = Writer()
     post = await posts(memory_store, writer, STREAMS)
@@ -177,7 +175,7 @@ async def test_an_agent_that_does_not_stream_shows_nothing_early(memory_store: A
 
 
 @pytest.mark.parametrize("planned", [[], [NotDelivered("slow down", retryable=True, retry_after_s=3600.0)]])
-async def test_a_whole_message_waits_for_no_pause_between_edits(
+async def test_a_complete_message_does_not_wait_for_the_edit_interval(
     memory_store: Any, posts: Any, loop_time: Any, planned: list[Any]
 ) -> None:
     """A channel of very few edits, or one that asked for an hour of silence, gets the whole message at once."""

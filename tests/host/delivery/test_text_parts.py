@@ -22,11 +22,11 @@ from bollard.host.delivery.previews import split
         ("x" * 25, 10, ["x" * 10, "x" * 10, "x" * 5]),
     ],
 )
-def test_a_text_is_cut_where_a_reader_pauses(text: str, size: int | None, parts: list[str]) -> None:
+def test_a_text_is_split_at_a_pause(text: str, size: int | None, parts: list[str]) -> None:
     assert split(text, size) == parts
 
 
-def test_no_character_is_cut_in_two() -> None:
+def test_no_character_is_split() -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
     for size in (16, 17, 18, 19, 20):
         for part in split("y" * 14 + family + "z" * 20, size):
@@ -37,7 +37,7 @@ def test_no_character_is_cut_in_two() -> None:
 
 
 @given(st.text(max_size=300), st.integers(min_value=1, max_value=60))
-def test_parts_are_never_too_long_or_empty_and_say_everything(text: str, size: int) -> None:
+def test_parts_are_never_too_long_or_empty_and_hold_the_whole_text(text: str, size: int) -> None:
     parts = split(text, size)
     assert all(0 < len(part) <= size for part in parts)
     assert "".join("".join(parts).split()) == "".join(text.split())

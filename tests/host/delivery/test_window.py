@@ -29,12 +29,12 @@ def row(record_id: int, channel: str = "a", *, preview: bool = False) -> OutboxR
 
 
 def page(window: OutboxWindow, *rows: OutboxRow) -> list[int]:
-    """What is held of a page that is read now."""
+    """The held rows of a page that is read now."""
     window.turn()
     return [each.record_id for each in rows if each.record_id > window.read_to and window.admits(each)]
 
 
-def test_a_full_channel_is_gone_past_and_gone_back_to() -> None:
+def test_a_full_channel_is_skipped_and_resumed_in_order() -> None:
     window = OutboxWindow(MOST)
     rows = [*(row(number) for number in range(1, 7)), row(7, "b"), row(8)]
     assert page(window, *rows) == [1, 2, 3, 4, 7]
@@ -60,7 +60,7 @@ def test_a_message_sent_during_a_read_is_not_queued_again() -> None:
     assert [each.record_id for each in rows[4:] if window.admits(each)] == [5]
 
 
-def test_room_that_comes_while_a_page_is_read_changes_no_order() -> None:
+def test_space_that_is_freed_during_a_read_does_not_change_the_order() -> None:
     window = OutboxWindow(MOST)
     assert page(window, *(row(number) for number in range(1, 6))) == [1, 2, 3, 4]
     window.turn()

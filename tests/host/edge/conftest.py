@@ -23,12 +23,12 @@ from bollard.host.settings import Settings
 
 PATIENCE_S = 120.0
 CALM = ConnectionTimeouts(head_s=30, body_window_s=30, idle_s=30, drain_s=30, linger_s=1)
-"""For tests that wait for no deadline: however slow the machine is, none comes in their way."""
+"""For tests without a deadline: none expires, on a machine of any speed."""
 QUICK = ConnectionTimeouts(head_s=1.0, body_window_s=1.0, idle_s=1.2, drain_s=0.6, linger_s=0.3)
 
 
 class Echo:
-    """Answers with what it saw. `/stream` never ends, `/flood` sends without end, `/early` does not read the body."""
+    """Answers with its request. `/stream` never ends, `/flood` sends without end, `/early` does not read the body."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
@@ -102,7 +102,7 @@ async def _gone(receive: Any) -> None:
 
 @dataclass
 class Answer:
-    """One answer, as it came."""
+    """One answer, unchanged."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -159,7 +159,7 @@ class Wire:
         return bool(data)
 
     def ended(self) -> bool:
-        """Waits for the other side to close, whatever it still says."""
+        """Waits for the other side to close, after any data."""
         while self._more():
             pass
         return True
@@ -169,7 +169,7 @@ class Wire:
 
 
 class _Saying(HttpServer):
-    """Says when it listens."""
+    """Reports when it listens."""
 
     def __init__(self, up: threading.Event, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -182,7 +182,7 @@ class _Saying(HttpServer):
 
 @dataclass
 class Server:
-    """A server in a thread of its own."""
+    """A server in a separate thread."""
 
     settings: Settings
     timeouts: ConnectionTimeouts = CALM
@@ -195,7 +195,7 @@ class Server:
         self._up, self._wires = threading.Event(), list[Wire]()
         self.http: HttpServer | None = None
         self.problems: list[Any] = []
-        """What the loop caught because nobody else did."""
+        """Exceptions that only the loop caught."""
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
         assert self._up.wait(PATIENCE_S)
@@ -246,7 +246,7 @@ class Server:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Any]:
-    """Servers with settings of their own."""
+    """Servers with separate settings."""
     started: list[Server] = []
 
     def begin(timeouts: ConnectionTimeouts = CALM, *, memory: ReaderMemory | None = None, **settings: Any) -> Server:

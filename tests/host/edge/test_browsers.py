@@ -39,7 +39,7 @@ _HANDSHAKE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Versio
         (b"\xff", None),
     ],
 )
-def test_a_host_header_has_one_reading(header: bytes, name: str | None) -> None:
+def test_a_host_header_has_one_interpretation(header: bytes, name: str | None) -> None:
     assert host_name(header) == name
 
 
@@ -61,14 +61,14 @@ def test_a_host_header_has_one_reading(header: bytes, name: str | None) -> None:
         (None, "malformed_request"),
     ],
 )
-def test_only_the_names_of_this_host_are_taken(header: bytes | None, code: str | None) -> None:
+def test_only_the_names_of_this_host_are_accepted(header: bytes | None, code: str | None) -> None:
     rules = HostRules(_SETTINGS)
     for _ in range(2):  # the second time from memory
         refusal = rules.check(header, "10.0.0.5")
         assert (refusal.code if refusal else None) == code
 
 
-def test_an_address_that_means_all_of_them_is_no_name() -> None:
+def test_a_wildcard_address_is_not_a_host_name() -> None:
     refusal = HostRules(Settings(host="0.0.0.0", origins=(_OURS,))).check(b"0.0.0.0:8420", "10.0.0.5")
     assert refusal is not None
 
@@ -80,7 +80,7 @@ _COOKIE = "Cookie: theme=dark; __Host-bollard=abc"
 @pytest.mark.parametrize(
     ("method", "lines", "status"),
     [
-        # Whoever is no browser says nothing, and needs a token anyway.
+        # A client other than a browser sends none of these headers, and needs a token anyway.
         ("GET", [], 200),
         ("POST", [], 200),
         # Our own page, and a listed one.
@@ -114,7 +114,7 @@ _COOKIE = "Cookie: theme=dark; __Host-bollard=abc"
         ("POST", ["Cookie: other=1"], 200),
     ],
 )
-def test_a_page_of_another_site_changes_nothing(start: Any, method: str, lines: list[str], status: int) -> None:
+def test_a_page_of_another_site_cannot_change_anything(start: Any, method: str, lines: list[str], status: int) -> None:
     server = start(origins=(_OURS,))
     wire = server.wire()
     head = [f"{method} /a HTTP/1.1", "Host: localhost", *lines, "Content-Length: 0", "", ""]
@@ -128,7 +128,7 @@ def test_a_page_of_another_site_changes_nothing(start: Any, method: str, lines: 
         assert answer.all("access-control-allow-origin") == []
 
 
-def test_a_name_that_was_made_to_lead_here_is_refused(server: Any) -> None:
+def test_a_rebound_name_is_refused(server: Any) -> None:
     wire = server.wire()
     wire.send(b"GET /a HTTP/1.1\r\nHost: evil.example:8420\r\n\r\n")
     answer = wire.answer()
@@ -137,7 +137,7 @@ def test_a_name_that_was_made_to_lead_here_is_refused(server: Any) -> None:
     assert server.app.seen == []
 
 
-def test_two_authorization_headers_are_refused_whatever_they_say(server: Any) -> None:
+def test_two_authorization_headers_are_always_refused(server: Any) -> None:
     same, other = "Authorization: Bearer one", "authorization: Basic two"
     for lines in ([same, same], [same, other], [other, same]):
         answer = server.wire().get("/a", *lines)
@@ -213,7 +213,7 @@ def test_the_header_that_names_the_host_is_checked_for_websockets_too(server: An
     assert (answer.status, answer.code) == (421, "forbidden_host")
 
 
-def test_every_answer_tells_a_browser_to_do_as_little_as_possible(server: Any) -> None:
+def test_every_response_has_the_strict_browser_headers(server: Any) -> None:
     refused = server.wire()
     refused.send(b"nonsense\r\n\r\n")
     answers = [server.wire().get("/a"), server.wire().get("/stream"), server.wire().get("/broken"), refused.answer()]

@@ -47,7 +47,7 @@ def test_when_all_connections_are_active_a_new_one_gets_a_retry_time(start: Any)
     assert server.wire().get("/again").status == 200
 
 
-def test_one_address_cannot_take_every_place(start: Any) -> None:
+def test_one_address_cannot_take_every_connection(start: Any) -> None:
     server = start(connections=100, connections_per_address=2)
     greedy = [server.wire(source="127.0.0.2") for _ in range(3)]
     answer = greedy[2].answer()
@@ -79,7 +79,7 @@ def test_the_connections_of_a_trusted_proxy_are_not_counted_as_one_client(start:
         (b"2001:db8::1", "2001:db8::1"),
     ],
 )
-def test_a_proxy_is_believed_about_the_last_address_before_it(header: bytes, client: str | None) -> None:
+def test_a_trusted_proxy_names_the_last_address_before_it(header: bytes, client: str | None) -> None:
     proxies = TrustedProxies(("10.0.0.0/8",))
     assert "10.1.2.3" in proxies
     assert "11.1.2.3" not in proxies
@@ -137,7 +137,7 @@ def test_the_rates_of_the_settings_let_a_burst_through() -> None:
     assert strangers.take("192.0.2.2") is None
 
 
-def test_an_identity_has_only_so_many_requests_open() -> None:
+def test_an_identity_has_a_limit_of_open_requests() -> None:
     open_now = ConcurrencyLimit(2)
     assert open_now.enter("a") is None
     assert open_now.enter("a") is None

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.full
 PATIENCE_S = 120.0
 
 
-def test_waits_are_over_in_the_order_in_which_they_began() -> None:
+def test_waits_expire_in_the_order_of_their_start() -> None:
     waits: Deadlines[str] = Deadlines(10.0)
     waits.begin("first", 100.0)
     waits.begin("second", 103.0)
@@ -34,7 +34,7 @@ def test_waits_are_over_in_the_order_in_which_they_began() -> None:
     assert waits.oldest() is None
 
 
-def test_a_head_that_trickles_is_answered_with_408(hasty: Any) -> None:
+def test_a_trickling_head_is_answered_with_408(hasty: Any) -> None:
     wire = hasty.wire()
     wire.send(b"GET / HTTP/1.1\r\nHost: loc")
     answer = wire.answer()
@@ -44,7 +44,7 @@ def test_a_head_that_trickles_is_answered_with_408(hasty: Any) -> None:
     assert hasty.app.seen == []
 
 
-def test_a_head_whose_every_byte_comes_in_time_is_still_late_as_a_whole(hasty: Any) -> None:
+def test_a_steadily_trickling_head_still_exceeds_its_deadline(hasty: Any) -> None:
     wire, late = hasty.wire(), threading.Event()
 
     def trickle() -> None:
@@ -65,7 +65,7 @@ def test_a_head_whose_every_byte_comes_in_time_is_still_late_as_a_whole(hasty: A
     assert answer.status == 408
 
 
-def test_a_connection_that_asks_for_nothing_is_closed_without_a_word(hasty: Any) -> None:
+def test_a_connection_without_a_request_is_closed_silently(hasty: Any) -> None:
     wire = hasty.wire()
     assert wire.answer() is None
     assert wire.received == b""
@@ -81,7 +81,7 @@ def test_a_trickling_body_gets_408_and_the_app_a_disconnect(hasty: Any) -> None:
     assert hasty.app.gone.wait(PATIENCE_S)
 
 
-def test_a_body_that_comes_fast_enough_is_taken(start: Any) -> None:
+def test_a_body_at_the_minimum_rate_is_accepted(start: Any) -> None:
     server = start(ConnectionTimeouts(head_s=5, body_window_s=2, idle_s=5, drain_s=5, linger_s=1))
     wire, pause = server.wire(), threading.Event()
     wire.send(b"POST /steady HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10240\r\n\r\n")
@@ -93,7 +93,7 @@ def test_a_body_that_comes_fast_enough_is_taken(start: Any) -> None:
     assert answer.json["body"] == 10_240
 
 
-def test_a_second_head_has_its_own_time(hasty: Any) -> None:
+def test_a_second_head_has_its_own_deadline(hasty: Any) -> None:
     wire = hasty.wire()
     assert wire.get("/first").status == 200
     wire.send(b"GET /second HTTP/1.1\r\nHo")
@@ -102,7 +102,7 @@ def test_a_second_head_has_its_own_time(hasty: Any) -> None:
     assert answer.status == 408
 
 
-def test_an_idle_connection_is_closed_after_its_time_and_not_before(hasty: Any) -> None:
+def test_an_idle_connection_is_closed_at_its_deadline(hasty: Any) -> None:
     wire = hasty.wire()
     assert wire.get("/first").status == 200
     begun = time.monotonic()
@@ -111,7 +111,7 @@ def test_an_idle_connection_is_closed_after_its_time_and_not_before(hasty: Any) 
     assert wire.received == b""
 
 
-def test_a_stream_that_says_nothing_stays(hasty: Any) -> None:
+def test_a_silent_stream_stays_open(hasty: Any) -> None:
     """Longer than every deadline of this server."""
     wire = hasty.wire()
     assert wire.get("/stream").status == 200
@@ -122,15 +122,15 @@ def test_a_stream_that_says_nothing_stays(hasty: Any) -> None:
     assert hasty.app.gone.wait(PATIENCE_S)
 
 
-def test_a_reader_that_takes_nothing_is_cut(hasty: Any) -> None:
+def test_a_reader_that_does_not_read_is_cut(hasty: Any) -> None:
     wire = hasty.wire(buffer=4096)
     wire.send(b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert hasty.app.gone.wait(PATIENCE_S)
     hasty.until(lambda: hasty.http.table.cut_readers == 1)
-    assert wire.ended()  # what was on its way can still be read
+    assert wire.ended()  # data in transit can still be read
 
 
-def test_readers_that_hold_too_much_together_are_cut_the_one_that_is_stuck_longest_first(start: Any) -> None:
+def test_of_readers_that_buffer_too_much_the_longest_stuck_one_is_cut_first(start: Any) -> None:
     memory = ReaderMemory(limit=300 * 1024)
     server = start(memory=memory)
     table, wires = server.http.table, list[Any]()
@@ -150,13 +150,13 @@ def test_readers_that_hold_too_much_together_are_cut_the_one_that_is_stuck_longe
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this system has no such limit")
-def test_the_kernel_takes_little_that_is_not_sent(start: Any) -> None:
+def test_the_kernel_buffers_little_unsent_data(start: Any) -> None:
     """Connections inherit it from their listener."""
     server = start()
     assert server.listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_BYTES
 
 
-def test_a_reader_that_takes_nothing_does_not_keep_a_closed_connection(start: Any) -> None:
+def test_a_reader_that_does_not_read_does_not_keep_a_closed_connection(start: Any) -> None:
     server = start(ConnectionTimeouts(head_s=5, body_window_s=5, idle_s=5, drain_s=0.5, linger_s=0.2))
     wire = server.wire(buffer=4096)
     wire.send(b"GET /flood HTTP/1.0\r\nHost: localhost\r\n\r\n")
@@ -164,7 +164,7 @@ def test_a_reader_that_takes_nothing_does_not_keep_a_closed_connection(start: An
     server.until(lambda: server.open == 0)
 
 
-def test_a_refused_client_that_goes_on_sending_reads_its_refusal_and_is_cut(hasty: Any) -> None:
+def test_a_refused_client_that_keeps_sending_reads_its_refusal_and_is_cut(hasty: Any) -> None:
     wire = hasty.wire()
     wire.send(b"POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n")
     answer = wire.answer()

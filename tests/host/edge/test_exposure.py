@@ -88,7 +88,7 @@ def test_a_public_address_needs_tls_or_the_origin_of_a_proxy(host: str) -> None:
         ({"requests_at_once": 0}, "requests_at_once"),
     ],
 )
-def test_a_setting_of_the_edge_that_cannot_work_is_refused_by_name(settings: dict[str, Any], field: str) -> None:
+def test_an_invalid_edge_setting_is_refused_by_name(settings: dict[str, Any], field: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         Settings(**settings)
     assert refusal.value.details["field"] == field
@@ -113,11 +113,11 @@ def test_the_lists_of_the_edge_are_read_from_the_environment_and_the_file(tmp_pa
         ("::1", False, "http://[::1]:8420"),
     ],
 )
-def test_this_machines_commands_know_where_to_go(host: str, tls: bool, address: str) -> None:
+def test_the_commands_of_this_machine_find_the_address_of_the_host(host: str, tls: bool, address: str) -> None:
     assert own_address(host, 8420, tls=tls) == address
 
 
-def test_tls_is_spoken_where_a_certificate_is_set(start: Any, certificate: tuple[str, str]) -> None:
+def test_a_host_with_a_certificate_serves_tls(start: Any, certificate: tuple[str, str]) -> None:
     server = start(_SOON, tls_cert=certificate[0], tls_key=certificate[1])
     context = ssl.create_default_context(cafile=certificate[0])
     wire = server.wire(tls=context)
@@ -134,7 +134,7 @@ def test_tls_is_spoken_where_a_certificate_is_set(start: Any, certificate: tuple
     assert wire.ended()
 
 
-def test_a_plain_request_to_a_tls_port_gets_no_answer(start: Any, certificate: tuple[str, str]) -> None:
+def test_a_plain_request_to_a_tls_port_gets_no_response(start: Any, certificate: tuple[str, str]) -> None:
     server = start(_SOON, tls_cert=certificate[0], tls_key=certificate[1])
     plain = server.wire()
     plain.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -148,9 +148,7 @@ def test_a_plain_request_to_a_tls_port_gets_no_answer(start: Any, certificate: t
     assert server.wire(tls=old).get("/a").status == 200
 
 
-def test_a_certificate_that_cannot_be_used_is_refused_with_a_sentence(
-    certificate: tuple[str, str], tmp_path: Path
-) -> None:
+def test_an_unusable_certificate_is_refused_with_a_message(certificate: tuple[str, str], tmp_path: Path) -> None:
     broken, locked = tmp_path / "broken.pem", tmp_path / "locked.pem"
     broken.write_text("-----BEGIN CERTIFICATE-----\nnope\n-----END CERTIFICATE-----\n", encoding="ascii")
     other = ec.generate_private_key(ec.SECP256R1())

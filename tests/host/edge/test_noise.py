@@ -50,7 +50,7 @@ def _mutated(dice: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_noise_is_answered_or_hung_up_on_and_breaks_nothing(server: Any, seed: int) -> None:
+def test_random_input_is_refused_or_closed_and_breaks_nothing(server: Any, seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(40):
         wire, data = server.wire(), _mutated(dice)

@@ -81,7 +81,7 @@ AMBIGUOUS = {
 
 @for_each("name", AMBIGUOUS)
 @for_each("split", [False, True], ids=["at once", "byte by byte"])
-def test_what_two_readers_could_read_differently_is_refused(shared: Any, name: str, split: bool) -> None:
+def test_an_ambiguous_request_is_refused(shared: Any, name: str, split: bool) -> None:
     wire = shared.wire()
     data = AMBIGUOUS[name] + _SMUGGLED
     try:
@@ -151,7 +151,7 @@ def test_an_unknown_upgrade_is_ignored(server: Any) -> None:
     [b"3\r\nabc\r\n0\r\nX: ", b"3\r\nabc\r\n0\r\n", b"3;a=", b""],
     ids=["a trailer", "many trailers", "a chunk extension", "zeros before a size"],
 )
-def test_what_stands_beside_the_content_of_a_body_is_bounded(server: Any, begun: bytes) -> None:
+def test_trailers_and_chunk_extensions_are_limited(server: Any, begun: bytes) -> None:
     wire = server.wire()
     wire.send(_CHUNKED + begun)
     part = {b"": b"0", b"3\r\nabc\r\n0\r\n": b"X: a\r\n"}.get(begun, b"a")
@@ -162,7 +162,7 @@ def test_what_stands_beside_the_content_of_a_body_is_bounded(server: Any, begun:
     assert answer is not None
     assert (answer.status, answer.code, answer.all("connection")) == (431, "head_too_large", ["close"])
     assert "trailers and chunk extensions" in answer.json["error"]["message"]
-    assert server.app.gone.wait(PATIENCE_S)  # whoever waited for the rest of the body is told
+    assert server.app.gone.wait(PATIENCE_S)  # the reader of the rest of the body is notified
 
 
 def test_a_body_in_small_chunks_with_a_short_trailer_is_read_whole(server: Any) -> None:
@@ -223,7 +223,7 @@ def test_an_unknown_expectation_is_refused(server: Any, line: bytes) -> None:
 
 
 @pytest.mark.parametrize("packed", [b"gzip", b"identity, gzip", b"br", b"identity\r\nContent-Encoding: gzip", b""])
-def test_a_body_that_would_have_to_be_unpacked_is_refused(server: Any, packed: bytes) -> None:
+def test_a_compressed_body_is_refused(server: Any, packed: bytes) -> None:
     wire = server.wire()
     wire.send(_POST + b"Content-Length: 3\r\nContent-Encoding: " + packed + b"\r\n\r\nabc")
     answer = wire.answer()
@@ -241,7 +241,7 @@ def test_a_body_with_identity_encoding_is_read(server: Any) -> None:
     assert (answer.status, answer.json["body"]) == (200, 3)
 
 
-def test_an_old_client_gets_its_answer_and_the_end(server: Any) -> None:
+def test_an_http_1_0_client_gets_its_response_and_the_end(server: Any) -> None:
     wire = server.wire()
     wire.send(b"GET /old HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n")
     answer = wire.answer()
@@ -251,7 +251,7 @@ def test_an_old_client_gets_its_answer_and_the_end(server: Any) -> None:
 
 
 @pytest.mark.parametrize("path", ["/broken", "/injected", "/silent"])
-def test_a_mistake_of_the_app_is_a_typed_answer_or_an_end(server: Any, path: str) -> None:
+def test_an_error_of_the_app_gives_a_typed_response_or_the_end(server: Any, path: str) -> None:
     wire = server.wire()
     wire.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     answer = wire.answer()
@@ -299,7 +299,7 @@ class _Line:
     def answered(self) -> None: ...
 
 
-async def test_a_part_of_a_body_that_fills_the_connection_is_waited_for_before_the_next_is_made() -> None:
+async def test_a_body_part_that_fills_the_connection_delays_the_next_part() -> None:
     line = _Line()
     exchange = Exchange(line, {"method": "GET", "http_version": "1.1", "path": "/"}, keeps=True, continues=False)
     await exchange.send({"type": "http.response.start", "status": 200, "headers": []})

@@ -50,7 +50,7 @@ def test_a_message_that_is_too_large_ends_its_websocket(server: Any) -> None:
     server.until(lambda: server.open == 0)
 
 
-def test_a_reader_that_takes_nothing_is_cut(hasty: Any) -> None:
+def test_a_reader_that_does_not_read_is_cut(hasty: Any) -> None:
     wire = _open(hasty, buffer=4096)
     wire.send(_frame(b"flood"))
     assert hasty.app.gone.wait(PATIENCE_S)
@@ -58,7 +58,7 @@ def test_a_reader_that_takes_nothing_is_cut(hasty: Any) -> None:
     hasty.until(lambda: hasty.open == 0)
 
 
-def test_what_comes_before_the_handshake_is_answered_is_refused(server: Any) -> None:
+def test_data_before_the_handshake_response_is_refused(server: Any) -> None:
     wire = server.wire()
     wire.send(_HANDSHAKE + b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n")
     answer = wire.answer()
@@ -68,7 +68,7 @@ def test_what_comes_before_the_handshake_is_answered_is_refused(server: Any) -> 
     assert server.app.seen == []
 
 
-def test_a_handshake_that_is_no_get_is_a_plain_request(server: Any) -> None:
+def test_a_handshake_with_another_method_is_a_plain_request(server: Any) -> None:
     wire = server.wire()
     wire.send(_HANDSHAKE.replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\nContent-Length: 2\r\n\r\nhi"))
     answer = wire.answer()
@@ -76,7 +76,7 @@ def test_a_handshake_that_is_no_get_is_a_plain_request(server: Any) -> None:
     assert (answer.json["method"], answer.json["body"]) == ("POST", 2)
 
 
-def test_a_broken_handshake_is_refused_and_leaves_nothing(server: Any) -> None:
+def test_a_broken_handshake_is_refused_and_closed(server: Any) -> None:
     wire = server.wire()
     wire.send(_HANDSHAKE.replace(b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", b""))
     answer = wire.answer()

@@ -68,7 +68,7 @@ def test_globally_routable_addresses_are_outside(text: str) -> None:
 
 
 @for_each("text", INSIDE)
-def test_everything_else_is_inside_in_every_spelling(text: str) -> None:
+def test_every_other_address_is_inside_in_every_spelling(text: str) -> None:
     assert address_problem(ipaddress.ip_address(text)) is not None
 
 
@@ -92,16 +92,16 @@ def test_inside_addresses_are_inside_in_every_form(first: int) -> None:
         *("a." * 130, "", "é"),
     ],
 )
-def test_a_host_that_two_programs_would_read_differently_is_refused(host: str) -> None:
+def test_an_ambiguous_host_is_refused(host: str) -> None:
     assert host_problem(host) is not None
 
 
 @for_each("host", ["example.org", "EXAMPLE.org.", "a_b.example", "xn--bcher-kva.example", "1.1.1.1", "::1"])
-def test_a_usual_name_or_address_is_looked_up(host: str) -> None:
+def test_a_common_name_or_address_is_looked_up(host: str) -> None:
     assert host_problem(host) is None
 
 
-def test_an_operator_opens_names_addresses_and_networks_and_nothing_beside_them() -> None:
+def test_an_operator_allows_only_the_listed_names_addresses_and_networks() -> None:
     allow = parse_allow(["chat.internal:8443", "Wiki.Internal", "127.0.0.1:9000", "[::1]:9000", "10.1.0.0/16"])
     assert allow.names_host("chat.internal", 8443)
     assert allow.names_host("CHAT.internal.", 8443)
@@ -122,6 +122,6 @@ def test_an_operator_opens_names_addresses_and_networks_and_nothing_beside_them(
 
 
 @for_each("entry", ["127.0.0.1:x", "host:0", "host:70000", "10.0.0.1/8", "[::1", "[::1]x", "a b", "0x7f.1"])
-def test_what_opens_nothing_in_particular_is_refused(entry: str) -> None:
+def test_an_unspecific_allow_entry_is_refused(entry: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 -- each has a sentence of its own
         parse_allow([entry])

@@ -1,5 +1,5 @@
-"""The way out, against real servers and a resolver that lies (F44): what is judged is what is connected to, at every
-hop; and what it sends and takes is bounded."""
+"""Egress against real servers and a lying resolver (F44): the checked address is the connected one, at every hop; and
+requests and responses are limited."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ def client(web: Web | None = None, names: dict[str, list[list[str]]] | None = No
     return EgressClient(allow, FixedResolver(names) if names is not None else None)
 
 
-async def test_a_name_is_looked_up_once_and_its_very_address_is_asked(start: Start) -> None:
+async def test_a_name_is_resolved_once_and_the_request_uses_that_address(start: Start) -> None:
     web = await start()
     resolver = FixedResolver({"page.example": [["127.0.0.1"], ["10.0.0.1"]]})
     egress = EgressClient(parse_allow([f"127.0.0.1:{web.port}"]), resolver)
@@ -145,7 +145,7 @@ async def test_credentials_are_not_sent_to_another_origin(start: Start) -> None:
         ("Cookie", "a=b"),
     ],
 )
-async def test_a_header_that_changes_what_a_request_means_is_not_sent(start: Start, name: str, value: str) -> None:
+async def test_a_header_that_controls_the_connection_is_not_sent(start: Start, name: str, value: str) -> None:
     web = await start()
     with pytest.raises(EgressDenied):
         await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", headers=((name, value),)))
@@ -160,7 +160,7 @@ async def test_a_method_that_is_not_listed_is_not_sent(start: Start, method: str
     assert web.came == []
 
 
-async def test_an_answer_is_cut_at_its_limit_and_says_so(start: Start) -> None:
+async def test_a_response_is_truncated_at_its_limit_and_marked(start: Start) -> None:
     web = await start()
     web.answers += [b"HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n" + b"x" * 5000] * 2
     cut = await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", max_bytes=1000))
@@ -172,21 +172,21 @@ async def test_an_answer_is_cut_at_its_limit_and_says_so(start: Start) -> None:
         await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
 
 
-async def test_a_body_that_ends_too_early_is_as_long_as_it_came(start: Start) -> None:
+async def test_a_short_body_is_returned_as_received(start: Start) -> None:
     web = await start()
     web.answers.append(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart")
     answer = await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
     assert (answer.body, answer.truncated) == (b"part", False)
 
 
-async def test_an_answer_that_changes_the_protocol_is_none(start: Start) -> None:
+async def test_a_protocol_upgrade_response_is_refused(start: Start) -> None:
     web = await start()
     web.answers.append(b"HTTP/1.1 101 Other\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
     with pytest.raises(ToolFailed):
         await client(web).fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/"))
 
 
-async def test_what_never_left_failed_and_what_may_have_arrived_is_unknown(start: Start) -> None:
+async def test_an_unsent_request_fails_and_a_sent_request_has_an_unknown_outcome(start: Start) -> None:
     web = await start()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -202,7 +202,7 @@ async def test_what_never_left_failed_and_what_may_have_arrived_is_unknown(start
             await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{web.port}/", method="POST", body=b"x"))
 
 
-async def test_a_name_that_is_inside_and_one_that_is_unknown_get_the_same_answer(start: Start) -> None:
+async def test_an_internal_name_and_an_unknown_name_get_the_same_answer(start: Start) -> None:
     web = await start()
     names = {"wiki.example": [["10.0.0.7"]], "page.example": [["127.0.0.1"]]}
     egress = client(web, names)
@@ -225,7 +225,7 @@ async def test_a_name_that_is_inside_and_one_that_is_unknown_get_the_same_answer
     assert "10.0.0.7" not in str(answers)
 
 
-async def test_a_server_that_says_nothing_is_left_in_time() -> None:
+async def test_a_silent_server_times_out() -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
@@ -234,7 +234,7 @@ async def test_a_server_that_says_nothing_is_left_in_time() -> None:
             await egress.fetch(EgressRequest(url=f"http://127.0.0.1:{deaf.getsockname()[1]}/", timeout_s=0.2))
 
 
-async def test_an_answer_that_goes_on_behind_its_body_is_left(start: Start) -> None:
+async def test_a_response_with_endless_trailers_is_abandoned(start: Start) -> None:
     web = await start()
     head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-more\r\n\r\n2\r\nhi\r\n0\r\n"
     web.answers.append(head + b"x-more: 1\r\n\r\n")
@@ -284,7 +284,7 @@ async def test_unanswered_name_lookups_delay_no_other_work() -> None:
         await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def test_tls_is_for_the_name_and_not_for_the_address(start: Start, identity: Path) -> None:
+async def test_tls_verifies_the_name_and_not_the_address(start: Start, identity: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(identity)
     web = await start(context)
@@ -306,7 +306,7 @@ async def test_tls_is_for_the_name_and_not_for_the_address(start: Start, identit
         await egress.fetch(EgressRequest(url=f"https://page.example:{web.port}/"))
 
 
-async def test_no_proxy_of_the_environment_sees_a_request(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_proxy_of_the_environment_gets_no_request(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     web, proxy = await start(), await start()
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
@@ -314,7 +314,7 @@ async def test_no_proxy_of_the_environment_sees_a_request(start: Start, monkeypa
     assert proxy.came == []
 
 
-def test_a_setting_that_opens_nothing_is_refused_at_start() -> None:
+def test_an_invalid_allow_setting_is_refused_at_startup() -> None:
     with pytest.raises(SettingsError) as refused:
         EgressClient.of_setting(["10.0.0.1/8"])
     assert (refused.value.details["field"], bool(refused.value.hint)) == ("egress_allow", True)

@@ -1,4 +1,4 @@
-"""Connections through real proxies on loopback: what a proxy is handed, what it may refuse, and what still holds."""
+"""Connections through real proxies on loopback: the data for a proxy, its refusals, and the remaining rules."""
 
 import contextlib
 import socket
@@ -97,7 +97,7 @@ def tls_web(identity: Path) -> Iterator[_TlsServer]:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_tls_goes_through_the_tunnel_to_the_name(tls_web: _TlsServer, identity: Path, scheme: str) -> None:
+async def test_tls_passes_through_the_tunnel_to_the_name(tls_web: _TlsServer, identity: Path, scheme: str) -> None:
     def trusting() -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(identity))
 
@@ -111,9 +111,7 @@ async def test_tls_goes_through_the_tunnel_to_the_name(tls_web: _TlsServer, iden
     assert tls_web.came == ["/"]
 
 
-async def test_bytes_that_a_proxy_sends_too_early_are_not_an_answer_of_the_server(
-    tls_web: _TlsServer, identity: Path
-) -> None:
+async def test_early_bytes_of_a_proxy_are_not_a_response_of_the_server(tls_web: _TlsServer, identity: Path) -> None:
     with proxy_server(tls_web.server_address[1]) as proxy:
         proxy.after = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfake"
         egress = client(rules(proxy.url("http")), tls=lambda: ssl.create_default_context(cafile=str(identity)))
@@ -123,7 +121,7 @@ async def test_bytes_that_a_proxy_sends_too_early_are_not_an_answer_of_the_serve
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_a_proxy_gets_its_login_and_says_where_it_is_missing_or_wrong(web: Web, scheme: str) -> None:
+async def test_a_proxy_gets_its_login_and_a_missing_or_wrong_login_is_reported(web: Web, scheme: str) -> None:
     with proxy_server(web.port, "ann:p:w 1") as proxy:
         request = EgressRequest(url="http://page.example/")
         url = proxy.url(scheme)
@@ -158,7 +156,7 @@ def _raw(scheme: str, raw: bytes, told: str) -> tuple[str, bytes | None, int, st
         _raw("socks5", b"\x05", "the proxy closed the connection|reset"),
     ],
 )
-async def test_a_proxy_that_refuses_or_speaks_another_protocol_is_a_request_that_failed(
+async def test_a_proxy_that_refuses_or_speaks_another_protocol_fails_the_request(
     scheme: str, raw: bytes | None, refusal: int, told: str
 ) -> None:
     with proxy_server() as proxy:
@@ -169,7 +167,7 @@ async def test_a_proxy_that_refuses_or_speaks_another_protocol_is_a_request_that
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_a_proxy_that_never_answers_costs_no_more_than_the_time_of_the_request(scheme: str) -> None:
+async def test_a_silent_proxy_costs_no_more_than_the_timeout_of_the_request(scheme: str) -> None:
     with proxy_server() as proxy:
         proxy.raw = b""
         request = EgressRequest(url="http://page.example/", timeout_s=0.2)
@@ -177,7 +175,7 @@ async def test_a_proxy_that_never_answers_costs_no_more_than_the_time_of_the_req
             await client(rules(proxy.url(scheme))).fetch(request)
 
 
-async def test_a_proxy_that_is_not_there_is_named_as_the_problem() -> None:
+async def test_an_unreachable_proxy_is_named_in_the_error() -> None:
     with proxy_server() as proxy:
         url = proxy.url("http")
     with pytest.raises(ToolFailed, match="through the proxy: Connection refused"):
@@ -186,7 +184,7 @@ async def test_a_proxy_that_is_not_there_is_named_as_the_problem() -> None:
         await client(rules("socks5://nowhere.example")).fetch(EgressRequest(url="http://page.example/"))
 
 
-async def test_the_address_rules_hold_behind_a_proxy(web: Web) -> None:
+async def test_the_address_rules_apply_behind_a_proxy(web: Web) -> None:
     web.send_on("http://10.0.0.1/")
     with proxy_server(web.port) as proxy:
         egress = client(rules(proxy.url("http")))
@@ -249,7 +247,7 @@ async def test_a_proxy_that_resolves_gets_the_name_and_addresses_are_still_check
         assert len(proxy.targets) == 1
 
 
-async def test_an_own_proxy_comes_first_and_obeys_the_address_rules(web: Web) -> None:
+async def test_the_proxy_of_a_request_has_precedence_and_obeys_the_address_rules(web: Web) -> None:
     with proxy_server(web.port) as own, proxy_server(web.port) as other:
         request = EgressRequest(url="http://page.example/")
         wanted = Proxy.of(own.url("socks5"))
@@ -278,15 +276,13 @@ async def test_an_own_proxy_comes_first_and_obeys_the_address_rules(web: Web) ->
         ("http://proxy.example", "", "10.0.0.0/99", "no_proxy_invalid"),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused_without_its_login(
-    proxy: str, login: str, no_proxy: str, reason: str
-) -> None:
+def test_an_invalid_setting_is_refused_without_its_login(proxy: str, login: str, no_proxy: str, reason: str) -> None:
     with pytest.raises(SettingsError) as refused:
         rules(proxy, login, *([no_proxy] if no_proxy else []))
     assert refused.value.details["reason"] == reason
     assert "canary" not in f"{refused.value.message} {refused.value.hint} {refused.value.details}"
 
 
-def test_a_login_is_in_no_representation() -> None:
+def test_no_representation_contains_the_login() -> None:
     proxy = Proxy.of("socks5://proxy.example", "ann:canary")
     assert (proxy.port, "canary" in repr(proxy)) == (1080, False)

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes, however they are cut."""
+"""Server-sent events out of bytes, at any cut."""
 
 import pytest
 from tests.tables import for_each
@@ -26,13 +26,13 @@ EVENTS = [
 
 
 @for_each("size", [1, 2, 3, 5, 7, 64, 1000])
-def test_however_a_stream_is_cut_its_events_are_the_same(size: int) -> None:
+def test_a_stream_gives_the_same_events_in_pieces_of_any_size(size: int) -> None:
     decoder = SseDecoder(EVENT_BYTES)
     found = [event for at in range(0, len(STREAM), size) for event in decoder.feed(STREAM[at : at + size])]
     assert [*found, *decoder.end()] == EVENTS
 
 
-def test_an_event_comes_with_the_byte_that_ends_it() -> None:
+def test_an_event_is_complete_at_its_last_byte() -> None:
     decoder = SseDecoder(EVENT_BYTES)
     assert decoder.feed(b"data: a\n") == []
     assert decoder.feed(b"\n") == [SseEvent("", b"a")]
@@ -40,7 +40,7 @@ def test_an_event_comes_with_the_byte_that_ends_it() -> None:
     assert decoder.feed(b"\ndata: c\n\n") == [SseEvent("", b"c")]
 
 
-def test_the_rest_at_the_end_is_an_event_too() -> None:
+def test_the_rest_of_the_stream_at_the_end_is_an_event() -> None:
     decoder = SseDecoder(EVENT_BYTES)
     assert decoder.feed(b"data: a\n\ndata: [DO") == [SseEvent("", b"a")]
     assert decoder.feed(b"NE]") == []
@@ -53,23 +53,23 @@ def feed_bytewise(decoder: SseDecoder, stream: bytes) -> None:
         decoder.feed(stream[at : at + 1])
 
 
-def test_an_event_has_a_size_whatever_it_is_made_of() -> None:
+def test_an_event_has_a_maximum_size_including_comments() -> None:
     for stream in (b"data: " + b"x" * 100, b"data: x\n" * 50, b": " + b"comment" * 20):
         with pytest.raises(NotAnswered, match="larger than 64") as told:
             feed_bytewise(SseDecoder(event_bytes=64), stream)
         assert told.value.reason == "invalid"
 
 
-def test_comments_one_after_the_other_are_no_large_event() -> None:
+def test_consecutive_comments_do_not_count_as_one_event() -> None:
     decoder = SseDecoder(event_bytes=64)
     for _ in range(100):
         assert decoder.feed(b": still here\n\n") == []
     assert decoder.feed(b"data: x\n\n") == [SseEvent("", b"x")]
 
 
-def test_an_event_without_data_is_none_and_its_fields_do_not_reach_the_next() -> None:
+def test_an_event_without_data_is_skipped_and_its_fields_do_not_reach_the_next() -> None:
     assert SseDecoder(EVENT_BYTES).feed(b"id: 7\nevent: x\n\ndata: y\n\n") == [SseEvent("", b"y")]
 
 
-def test_an_id_that_no_header_can_carry_is_none() -> None:
+def test_an_id_with_a_null_character_is_ignored() -> None:
     assert SseDecoder(EVENT_BYTES).feed(b"id: a\0b\ndata: y\n\n") == [SseEvent("", b"y")]

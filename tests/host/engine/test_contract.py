@@ -1,4 +1,4 @@
-"""What every engine keeps. A cluster's engine is added to `ENGINES` and must pass the same tests."""
+"""The contract of every engine. A cluster's engine is added to `ENGINES` and must pass the same tests."""
 
 import asyncio
 from collections.abc import Callable
@@ -52,7 +52,9 @@ async def test_a_claim_gives_the_run_its_epoch_and_writes_its_records(engines: M
     assert store.last_seq("run_1") == 3
 
 
-async def test_of_two_claimers_one_wins_and_the_other_writes_nothing(engines: Make, store: Store, scribe: Any) -> None:
+async def test_of_two_claimers_one_wins_and_the_other_writes_no_record(
+    engines: Make, store: Store, scribe: Any
+) -> None:
     (one, journal), (two, _) = engines("i1"), engines("i2")
     for number in range(10):
         facts = scribe.facts(f"run_{number}")
@@ -81,7 +83,7 @@ async def test_a_claim_of_the_wrong_epoch_is_lost(engines: Make, store: Store, s
     assert await engine.claim("run_1", 2, [scribe.record(facts, "run.claimed", {}, 3, epoch=2)])
 
 
-async def test_nothing_claims_a_run_that_has_ended_or_never_was(engines: Make, store: Store, scribe: Any) -> None:
+async def test_an_ended_or_unknown_run_cannot_be_claimed(engines: Make, store: Store, scribe: Any) -> None:
     engine, journal = engines("i1")
     facts = scribe.facts()
     await journal.commit(scribe.first(facts, epoch=0))
@@ -120,7 +122,7 @@ async def test_a_signal_reaches_only_the_owner(engines: Make) -> None:
     assert heard == [("run_1", "cancelled")]
 
 
-async def test_a_host_is_among_those_that_are_present(engines: Make, scribe: Any, clock: ManualClock) -> None:
+async def test_a_host_is_in_the_list_of_present_hosts(engines: Make, scribe: Any, clock: ManualClock) -> None:
     engine, journal = engines("i1")
     await journal.commit(scribe.first(scribe.facts(), epoch=0))
     await engine.claim("run_1", 1, [])
@@ -150,7 +152,7 @@ def let_last(store: Store, owner: str, left_ms: int) -> None:
 
 
 def note(scribe: Any, seq: int, epoch: int) -> Entry:
-    """What an owner writes about the run."""
+    """A record of an owner about the run."""
     record = scribe.record(scribe.facts(), "note", {"epoch": epoch}, seq, epoch=epoch)
     return Entry(records=[record], fence=("run_1", epoch))
 
@@ -163,7 +165,7 @@ async def claimed(engine: Engine, journal: Journal, scribe: Any) -> None:
 
 @pytest.mark.parametrize("left_ms", [VALID, RUN_OUT])
 @pytest.mark.parametrize("epoch", [0, 1])
-async def test_a_claim_whose_epoch_is_not_newer_is_refused_however_old_the_lease_is(
+async def test_a_claim_without_a_newer_epoch_is_refused_at_any_age_of_the_lease(
     engines: Make, store: Store, scribe: Any, epoch: int, left_ms: int
 ) -> None:
     (owner, journal), (other, _) = engines("i1"), engines("i2")
@@ -178,10 +180,10 @@ async def test_a_claim_whose_epoch_is_not_newer_is_refused_however_old_the_lease
 
 
 @pytest.mark.parametrize("left_ms", [VALID, RUN_OUT])
-async def test_the_next_epoch_takes_the_run_and_its_old_owner_writes_nothing_after_that(
+async def test_a_claim_of_the_next_epoch_fences_off_the_old_owner(
     engines: Make, store: Store, scribe: Any, left_ms: int
 ) -> None:
-    """Of a valid lease too: the next start of a host takes what the last one held, and waits for nothing to run out."""
+    """Also of a valid lease: the next start of a host takes the runs of the last one without a wait."""
     (old, old_journal), (new, new_journal) = engines("i1"), engines("i2")
     await claimed(old, old_journal, scribe)
     let_last(store, "i1", left_ms)
@@ -199,10 +201,10 @@ async def test_the_next_epoch_takes_the_run_and_its_old_owner_writes_nothing_aft
 
 
 @pytest.mark.parametrize("left_ms", [VALID, RUN_OUT])
-async def test_a_renewal_moves_the_end_of_a_lease_and_leaves_the_rest_of_the_run_alone(
+async def test_a_renewal_extends_the_lease_and_changes_nothing_else_of_the_run(
     engines: Make, store: Store, scribe: Any, left_ms: int
 ) -> None:
-    """Of one that has run out too: whoever was blocked for longer goes on where nobody took the run meanwhile."""
+    """Also of an expired lease: a blocked owner continues if no other host took the run."""
     engine, journal = engines("i1")
     await claimed(engine, journal, scribe)
     let_last(store, "i1", left_ms)
@@ -227,7 +229,7 @@ async def test_renewing_does_not_keep_ended_or_foreign_runs(engines: Make, store
     assert await owner.renew(["run_1"]) == {"run_1"}
 
 
-async def test_what_an_owner_writes_while_it_is_replaced_is_there_at_the_claim_or_never(
+async def test_writes_of_a_replaced_owner_are_visible_at_the_claim_or_refused(
     engines: Make, store: Store, scribe: Any
 ) -> None:
     (old, journal), (new, _) = engines("i1"), engines("i2")

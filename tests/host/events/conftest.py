@@ -94,7 +94,7 @@ class Room:
         return await self.accept(self.event(text, actor, **more))
 
     def saying(self, text: str, actor: str | None = "ann", **more: Any) -> "asyncio.Task[Accepted]":
-        """Somebody who waits for the answer."""
+        """A client that waits for the answer."""
         return asyncio.create_task(self.say(text, actor, **more))
 
     async def begin(self, text: str = "begin", actor: str | None = "ann") -> WorkerRun:
@@ -140,7 +140,8 @@ class Room:
         await self.until(lambda: self.stage.dispatcher.live[run.run_id].state.terminal is not None)
 
     async def answer_all(self, after: int = 0) -> list[str]:
-        """Answer whatever comes to the worker behind its first runs, until nothing is left; their texts, in order."""
+        """Answer everything that reaches the worker after its first runs, until nothing is left; returns their texts,
+        in order."""
         texts: list[str] = []
         while after < len(self.worker.runs) or self._something_is_open():
             run = await self.nth_run(after + 1)
@@ -159,11 +160,11 @@ class Room:
     async def until(self, condition: Callable[[], Any]) -> None:
         """Until something that another turn of the loop does is done."""
         async with asyncio.timeout(PATIENCE_S):
-            while not condition():  # noqa: ASYNC110 -- whatever it is about tells nobody
+            while not condition():  # noqa: ASYNC110 -- the condition has no notification
                 await asyncio.sleep(0)
 
     async def die(self) -> None:
-        """It begins nothing more and has nothing left to write: what it has in memory is what a dead host had."""
+        """The host starts nothing more and has nothing left to write: its memory is that of a dead host."""
         self.stage.dispatcher.closing = True
         live = self.stage.dispatcher.live.values()
         await self.until(lambda: not self.stage.journal.waiting and not any(run.uncommitted() for run in live))
@@ -174,7 +175,7 @@ class Room:
         return row
 
     def steering(self, run_id: str) -> list[tuple[str, JsonObject]]:
-        """What a run's log says of the messages that it was given, in order."""
+        """The records of a run about its steering messages, in order."""
         rows = self.stage.records(run_id)
         return [(row.type, data_of(row)) for row in rows if row.type.startswith("steering.")]
 

@@ -16,7 +16,7 @@ SPARE_TURNS = 3
 
 
 def open_pull(run: WorkerRun) -> OutgoingCall:
-    """A pull that is left when the test says so."""
+    """A pull that the test abandons on demand."""
     body: JsonObject = {"run_id": run.run_id, "action": "steering.pull", "params": {"mode": "all"}}
     return run._peer.open_call("api/call", body, run._give_up)  # as `call` does it, without waiting
 
@@ -33,7 +33,7 @@ async def pass_turns(turns: int) -> None:
 
 
 @pytest.mark.requirement("P09-04")
-async def test_a_message_comes_once_however_often_pulls_are_given_up(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_a_message_arrives_once_despite_abandoned_pulls(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()
     seen, sent = list[str](), list[str]()
@@ -58,7 +58,7 @@ async def test_a_message_comes_once_however_often_pulls_are_given_up(memory_stor
 
 
 @pytest.mark.requirement("P09-04")
-async def test_a_late_cancel_of_a_pull_that_was_answered_lets_the_message_wait_again(store: Store, rooms: Any) -> None:
+async def test_a_late_cancel_of_an_answered_pull_queues_the_message_again(store: Store, rooms: Any) -> None:
     """The two cross on the way: a worker that gives a call up does not read its answer any more."""
     room = await rooms(store)
     run = await room.begin()
@@ -78,7 +78,7 @@ async def test_a_late_cancel_of_a_pull_that_was_answered_lets_the_message_wait_a
 
 
 @pytest.mark.requirement("P09-04")
-async def test_a_message_that_is_on_its_way_to_a_runner_that_ends_is_not_acknowledged(store: Store, rooms: Any) -> None:
+async def test_a_message_in_flight_to_an_ending_runner_is_not_acknowledged(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     await room.say("too late")
@@ -94,7 +94,7 @@ async def test_a_message_that_is_on_its_way_to_a_runner_that_ends_is_not_acknowl
     room.check()
 
 
-async def test_a_message_is_in_the_run_or_gets_its_own_whenever_the_runner_ends_beside_a_pull(
+async def test_a_message_is_in_the_run_or_gets_its_own_run_if_the_runner_ends_during_a_pull(
     memory_store: MemoryStore, rooms: Any
 ) -> None:
     room = await rooms(memory_store)
@@ -115,7 +115,7 @@ async def test_a_message_is_in_the_run_or_gets_its_own_whenever_the_runner_ends_
     room.check()
 
 
-async def test_a_run_that_has_said_its_last_word_pulls_nothing(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_a_run_with_a_terminal_result_pulls_no_messages(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()
     await room.say("and this")
@@ -126,10 +126,8 @@ async def test_a_run_that_has_said_its_last_word_pulls_nothing(memory_store: Mem
     room.check()
 
 
-async def test_a_pull_that_is_given_up_leaves_its_place_in_the_queue_taken(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
-    """What waits again counts again: otherwise a run would be given more than it may hold."""
+async def test_messages_of_an_abandoned_pull_count_in_the_queue_again(memory_store: MemoryStore, rooms: Any) -> None:
+    """Returned messages count again: otherwise a run would get more than it may hold."""
     room = await rooms(memory_store)
     run = await room.begin()
     for number in range(100):

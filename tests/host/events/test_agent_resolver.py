@@ -1,4 +1,4 @@
-"""`resolve` predicts what happens to an event that is posted right after it: agent, decision and refusal. Over random
+"""`resolve` predicts the fate of an event that is posted right after it: agent, decision and refusal. Over random
 agents and bindings."""
 
 from typing import Any
@@ -82,7 +82,7 @@ steps = st.lists(
 
 
 def saved(bodies: list[JsonObject], book: BindingRegistry) -> None:
-    """Those that nothing tells apart from others are refused, whichever of them comes first."""
+    """Clashing bindings are refused, in any order."""
     for number, body in enumerate(bodies):
         binding = Binding.read({"binding_id": f"b{number}", **body})
         before = book.all()
@@ -108,7 +108,7 @@ class Street:
         return sorted(self.stage.dispatcher.live)
 
     async def settled(self, event: Any, preview: Preview) -> None:
-        """What came before it to the same conversation has its place."""
+        """Earlier events of the same conversation have their place."""
         if (agent := preview.resolution.agent) is not None:
             lane = lane_of(agent.agent_id, event.scope)
             if lane is not None:
@@ -121,14 +121,14 @@ class Street:
         return not isinstance(decision, Steer) or decision.run_id in self.stage.dispatcher.live
 
     async def post(self, event: Any) -> tuple[str | None, Any]:
-        """Its refusal, or what was accepted."""
+        """Its refusal, or the accepted event."""
         try:
             return None, await self.stage.intake.accept(event)
         except HostError as error:
             return error.code, error
 
     async def check(self, event: Any) -> None:
-        """Post an event, and hold what comes of it to what was said of it."""
+        """Post an event, and compare the result with its preview."""
         intake = self.stage.intake
         await self.settled(event, intake.preview(event))
         first, preview = (intake.preview(event) for _ in range(2))
@@ -186,7 +186,7 @@ class Street:
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(policies=st.tuples(agents, agents), bodies=st.lists(bindings, max_size=6), limits=shares, plan=steps)
-async def test_what_resolve_says_of_an_event_is_what_becomes_of_it(
+async def test_the_preview_of_an_event_matches_its_dispatch(
     rooms: Any, clock: ManualClock, policies: Any, bodies: list[JsonObject], limits: QueueLimits, plan: Any
 ) -> None:
     street = Street(await rooms(MemoryStore(clock), queue=limits))
@@ -201,9 +201,7 @@ async def test_what_resolve_says_of_an_event_is_what_becomes_of_it(
             await street.end(running[0], street.room.answer)
 
 
-async def test_a_host_that_takes_nothing_new_says_so_of_an_event_that_it_is_asked_about(
-    rooms: Any, clock: ManualClock
-) -> None:
+async def test_a_draining_host_says_so_in_the_preview_of_an_event(rooms: Any, clock: ManualClock) -> None:
     street = Street(await rooms(MemoryStore(clock)))
     saved([{"agent_id": "parrot"}], street.stage.bindings)
     street.stage.dispatcher.draining = True

@@ -12,7 +12,7 @@ from bollard.host.store.store import Store
 
 
 @pytest.mark.requirement("P09-08")
-async def test_queued_messages_run_one_after_another_in_the_order_they_came(store: Store, rooms: Any) -> None:
+async def test_queued_messages_run_one_after_another_in_arrival_order(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue")
     run = await room.begin()
     accepted = await asyncio.gather(*(room.say(f"message {number}", f"actor{number % 3}") for number in range(6)))
@@ -23,7 +23,7 @@ async def test_queued_messages_run_one_after_another_in_the_order_they_came(stor
     room.check()
 
 
-async def test_a_message_that_could_not_be_written_leaves_its_place_to_the_next(store: Store, rooms: Any) -> None:
+async def test_a_message_that_is_not_written_leaves_its_place_to_the_next(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue")
     run = await room.begin()
     room.turnstile.broken = True
@@ -35,7 +35,7 @@ async def test_a_message_that_could_not_be_written_leaves_its_place_to_the_next(
     assert await room.answer_all(after=1) == ["kept"]
 
 
-async def test_a_run_whose_turn_comes_before_it_is_on_disk_starts_when_it_is(store: Store, rooms: Any) -> None:
+async def test_a_run_whose_turn_precedes_its_commit_starts_after_the_commit(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue")
     run = await room.begin()
     room.turnstile.lock()
@@ -49,7 +49,7 @@ async def test_a_run_whose_turn_comes_before_it_is_on_disk_starts_when_it_is(sto
     assert conversation_problems(store, {"parrot": "queue"}) == []
 
 
-async def test_runs_that_wait_in_their_conversation_do_not_count_against_their_agents_runs_at_once(
+async def test_runs_that_wait_in_their_conversation_are_not_concurrent_runs_of_their_agent(
     store: Store, rooms: Any
 ) -> None:
     room = await rooms(store, "queue")
@@ -72,7 +72,7 @@ async def test_runs_that_wait_in_their_conversation_do_not_count_against_their_a
     assert room.stage.row(behind.run_id).status == "queued"
 
 
-async def test_runs_that_are_parallel_count_also_those_of_one_conversation(store: Store, rooms: Any) -> None:
+async def test_parallel_runs_of_one_conversation_count_as_concurrent_runs(store: Store, rooms: Any) -> None:
     room = await rooms(store, "parallel")
     room.agent("parallel", runs_at_once=2)
     first = await room.begin("one")
@@ -83,7 +83,7 @@ async def test_runs_that_are_parallel_count_also_those_of_one_conversation(store
     await room.begin("three")
 
 
-async def test_a_queued_run_that_is_stopped_lets_the_next_one_pass(store: Store, rooms: Any) -> None:
+async def test_a_cancelled_queued_run_lets_the_next_one_start(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue")
     run = await room.begin()
     first, second = await room.say("stopped"), await room.say("goes on")
@@ -94,9 +94,7 @@ async def test_a_queued_run_that_is_stopped_lets_the_next_one_pass(store: Store,
     assert await room.answer_all(after=1) == ["goes on"]
 
 
-async def test_a_queued_run_that_could_not_be_stopped_starts_although_its_turn_came_meanwhile(
-    store: Store, rooms: Any
-) -> None:
+async def test_a_queued_run_whose_cancel_fails_still_starts(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue")
     run = await room.begin()
     waits = await room.say("not stopped")
@@ -119,7 +117,7 @@ async def test_a_queued_run_that_could_not_be_stopped_starts_although_its_turn_c
     assert await room.answer_all(after=1) == ["not stopped"]
 
 
-async def test_a_run_that_is_stopped_while_it_is_claimed_is_stopped(store: Store, rooms: Any) -> None:
+async def test_a_run_cancelled_during_its_claim_is_cancelled(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue", runs_at_once=1)
     run = await room.begin()
     waits = await room.say("elsewhere", conversation="hall")  # its turn is now, and there is no room for it
@@ -152,7 +150,7 @@ async def test_a_newer_message_interrupts_the_run_and_starts_when_it_has_ended(s
     assert conversation_problems(store, {"parrot": "interrupt"}) == []
 
 
-async def test_a_sender_that_disconnects_has_still_interrupted(store: Store, rooms: Any) -> None:
+async def test_a_message_interrupts_even_if_its_sender_disconnects(store: Store, rooms: Any) -> None:
     room = await rooms(store, "interrupt")
     run = await room.begin()
     room.turnstile.lock()
@@ -167,7 +165,7 @@ async def test_a_sender_that_disconnects_has_still_interrupted(store: Store, roo
     assert await room.answer_all(after=1) == ["stop, do this"]
 
 
-async def test_a_message_that_was_not_written_interrupts_no_run(store: Store, rooms: Any) -> None:
+async def test_an_unwritten_message_interrupts_no_run(store: Store, rooms: Any) -> None:
     room = await rooms(store, "interrupt")
     run = await room.begin()
     room.turnstile.broken = True
@@ -183,7 +181,7 @@ async def test_a_message_that_was_not_written_interrupts_no_run(store: Store, ro
 
 
 @pytest.mark.requirement("P09-08")
-async def test_a_busy_agent_that_rejects_writes_nothing_and_knows_what_it_took_before(store: Store, rooms: Any) -> None:
+async def test_a_rejecting_busy_agent_writes_no_event_and_recognises_duplicates(store: Store, rooms: Any) -> None:
     room = await rooms(store, "reject")
     event = room.event("begin")
     accepted = await room.accept(event)
@@ -206,9 +204,7 @@ async def test_parallel_runs_of_one_conversation_start_at_once(memory_store: Mem
     await room.worker.until(lambda: len(room.worker.runs) == 4)
 
 
-async def test_an_agent_that_is_changed_while_runs_wait_keeps_their_order(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_a_changed_agent_keeps_the_order_of_its_waiting_runs(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store, "queue")
     run = await room.begin()
     await room.say("first")

@@ -9,7 +9,9 @@ from bollard.host.store.store import Store
 
 @pytest.mark.requirement("P09-04")
 @pytest.mark.parametrize("pulled", [False, True])
-async def test_a_runner_that_calls_its_failure_a_cancel_drops_nothing(store: Store, rooms: Any, pulled: bool) -> None:
+async def test_a_runner_that_reports_a_failure_as_cancelled_drops_no_message(
+    store: Store, rooms: Any, pulled: bool
+) -> None:
     room = await rooms(store)
     run = await room.begin()
     await room.say("answer me")
@@ -25,7 +27,7 @@ async def test_a_runner_that_calls_its_failure_a_cancel_drops_nothing(store: Sto
 
 
 @pytest.mark.requirement("P09-04")
-async def test_a_message_that_interrupts_a_run_drops_nothing_that_the_run_was_given(store: Store, rooms: Any) -> None:
+async def test_an_interrupting_message_drops_no_steering_message_of_the_run(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     for text in ("pulled", "waits"):

@@ -1,4 +1,4 @@
-"""Shares of the queue: one conversation, one caller or one agent cannot fill it for everybody else."""
+"""Shares of the queue: one conversation, one caller or one agent cannot fill it for all others."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ async def _refused(room: Any, **fields: Any) -> Overloaded:
 
 async def test_a_busy_conversation_fills_only_its_own_share(store: Store, rooms: Any) -> None:
     room = await rooms(store, "queue", queue=LIMITS)
-    begun = await room.begin()  # nobody waits yet
+    begun = await room.begin()  # no run waits yet
     for _ in range(2):
         await room.say("more")
     refusal = await _refused(room)
@@ -47,7 +47,7 @@ async def test_a_busy_conversation_fills_only_its_own_share(store: Store, rooms:
     assert (await room.say("more")).run_id, "its share has room again"
 
 
-async def test_a_caller_and_an_agent_have_shares_of_their_own(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_each_caller_and_each_agent_has_its_own_share(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store, "queue", queue=LIMITS, runs_at_once=1)
     room.stage.agent(agent_id="other", runner_id="plugin:acme/parrot/other")
     await room.begin()
@@ -63,7 +63,7 @@ async def test_a_caller_and_an_agent_have_shares_of_their_own(memory_store: Memo
     assert room.stage.dispatcher.backlog.shares.largest() == {"conversation": 1, "caller": 3, "agent": 4}
 
 
-async def test_messages_on_their_way_to_the_disk_count(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_messages_being_written_count(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store, "queue", queue=LIMITS)
     await room.begin()
     room.turnstile.lock()
@@ -90,7 +90,7 @@ async def test_a_cancelled_or_unwritten_run_frees_its_share(memory_store: Memory
     assert room.stage.dispatcher.backlog.shares.largest() == {"conversation": 0, "caller": 0, "agent": 0}
 
 
-async def test_shares_are_as_full_after_a_restart(store: Store, rooms: Any, clock: ManualClock) -> None:
+async def test_shares_survive_a_restart(store: Store, rooms: Any, clock: ManualClock) -> None:
     first = await rooms(store, "queue", queue=LIMITS)
     await first.begin()
     for _ in range(2):
@@ -118,5 +118,5 @@ async def test_threads_share_the_place_of_their_conversation(memory_store: Memor
     assert (await room.say("hello", thread="t3")).run_id in room.stage.dispatcher.live, "a free thread waits for nobody"
 
 
-def test_no_share_can_fill_the_next_larger_one() -> None:
+def test_no_share_can_fill_the_next_larger_share() -> None:
     assert QUEUED_RUNS_OF_CONVERSATION < QUEUED_RUNS_OF_CALLER < QUEUED_RUNS_OF_AGENT < QUEUED_RUNS

@@ -26,9 +26,7 @@ async def given_back(room: Any, *texts: str) -> list[Any]:
 
 
 @pytest.mark.requirement("P09-04")
-async def test_messages_returned_while_their_agent_was_gone_are_dispatched_in_order_later(
-    store: Store, rooms: Any
-) -> None:
+async def test_messages_returned_without_an_agent_are_dispatched_in_order_later(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     await given_back(room, "first", "second")
     room.agent()
@@ -38,7 +36,7 @@ async def test_messages_returned_while_their_agent_was_gone_are_dispatched_in_or
     room.check()
 
 
-async def test_a_saved_agent_is_waited_for_as_long_as_its_runner_is_away(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_messages_wait_for_a_saved_agent_while_its_runner_is_away(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     room.stage.intake.redispatch_queue.patience_s = 0.0
     room.stage.agents.save(room.stage.agents.get("parrot"))
@@ -55,9 +53,7 @@ async def test_a_saved_agent_is_waited_for_as_long_as_its_runner_is_away(memory_
     room.check()
 
 
-async def test_when_an_agent_is_gone_for_good_its_messages_are_dropped_and_the_log_says_why(
-    store: Store, rooms: Any
-) -> None:
+async def test_messages_of_a_removed_agent_are_dropped_with_a_record(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     room.stage.intake.redispatch_queue.patience_s = 0.0
     run = await room.begin()

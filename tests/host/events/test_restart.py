@@ -32,7 +32,7 @@ async def leave_waiting(room: Any, *texts: str) -> list[str]:
     return events
 
 
-async def test_messages_that_had_no_run_yet_get_one_each_in_order(store: Store, rooms: Any) -> None:
+async def test_messages_without_a_run_get_one_each_in_order_after_a_restart(store: Store, rooms: Any) -> None:
     events = await leave_waiting(await rooms(store, incarnation="dead"), "first", "second", "third")
     room = await rooms(store, incarnation="next")
     await room.stage.core.startup_recovery.run()
@@ -46,7 +46,7 @@ async def test_messages_that_had_no_run_yet_get_one_each_in_order(store: Store, 
     room.check()
 
 
-async def test_a_message_that_two_hosts_find_waiting_gets_one_run(store: Store, rooms: Any) -> None:
+async def test_a_waiting_message_that_two_hosts_find_gets_one_run(store: Store, rooms: Any) -> None:
     await leave_waiting(await rooms(store, incarnation="dead"), "only once")
     one, other = await rooms(store, incarnation="one"), await rooms(store, incarnation="other")
     await asyncio.gather(one.stage.core.startup_recovery.run(), other.stage.core.startup_recovery.run())
@@ -57,7 +57,7 @@ async def test_a_message_that_two_hosts_find_waiting_gets_one_run(store: Store, 
     winner.check()
 
 
-async def test_messages_of_a_run_that_is_lost_get_their_own_after_the_restart(store: Store, rooms: Any) -> None:
+async def test_messages_of_a_lost_run_get_their_own_runs_after_the_restart(store: Store, rooms: Any) -> None:
     before = await rooms(store, incarnation="dead")
     run = await before.begin()
     await before.say("pulled")
@@ -73,7 +73,7 @@ async def test_messages_of_a_run_that_is_lost_get_their_own_after_the_restart(st
     room.check()
 
 
-async def test_runs_that_waited_go_on_in_the_order_in_which_they_came(store: Store, rooms: Any) -> None:
+async def test_waiting_runs_continue_in_arrival_order_after_a_restart(store: Store, rooms: Any) -> None:
     before = await rooms(store, "queue", incarnation="dead")
     await before.begin()
     texts = [f"message {number}" for number in range(6)]  # all within one millisecond: the clock stands
@@ -86,7 +86,7 @@ async def test_runs_that_waited_go_on_in_the_order_in_which_they_came(store: Sto
     assert conversation_problems(store, {"parrot": "queue"}) == []
 
 
-async def test_runs_that_waited_keep_their_order_when_the_clock_was_set_back_between_two_starts(
+async def test_waiting_runs_keep_their_order_if_the_clock_is_set_back_between_two_starts(
     store: Store, rooms: Any, clock: ManualClock
 ) -> None:
     before = await rooms(store, "queue", incarnation="dead")
@@ -122,7 +122,7 @@ async def test_returned_messages_follow_earlier_ones_after_a_restart_with_a_cloc
     assert await room.answer_all(after=1) == ["second", "given back"]
 
 
-async def test_parallel_runs_that_waited_for_room_go_on_beside_each_other(
+async def test_waiting_parallel_runs_continue_in_parallel_after_a_restart(
     memory_store: MemoryStore, rooms: Any
 ) -> None:
     before = await rooms(memory_store, "parallel", incarnation="dead", runs_at_once=1)
@@ -137,9 +137,7 @@ async def test_parallel_runs_that_waited_for_room_go_on_beside_each_other(
     room.check()
 
 
-async def test_runs_that_waited_do_not_count_against_their_agent_after_a_restart_either(
-    store: Store, rooms: Any
-) -> None:
+async def test_waiting_runs_are_not_concurrent_runs_of_their_agent_after_a_restart(store: Store, rooms: Any) -> None:
     before = await rooms(store, "queue", incarnation="dead")
     await before.begin()
     texts = [f"message {number}" for number in range(4)]
@@ -172,7 +170,7 @@ async def test_a_message_right_after_the_start_overtakes_no_other(store: Store, 
     assert await room.answer_all() == ["waited", "new"]
 
 
-async def test_recovery_leaves_alone_what_has_come_since_the_start(store: Store, rooms: Any) -> None:
+async def test_recovery_does_not_touch_runs_accepted_since_the_start(store: Store, rooms: Any) -> None:
     before = await rooms(store, "queue", incarnation="dead", runs_at_once=1)
     await before.begin()
     await before.say("waited", conversation="hall")
@@ -187,7 +185,7 @@ async def test_recovery_leaves_alone_what_has_come_since_the_start(store: Store,
     room.check()
 
 
-async def test_a_message_on_its_way_into_a_run_is_not_taken_for_one_that_was_left(store: Store, rooms: Any) -> None:
+async def test_recovery_does_not_claim_a_message_in_flight_to_a_run(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()
@@ -206,7 +204,7 @@ async def test_a_message_on_its_way_into_a_run_is_not_taken_for_one_that_was_lef
     room.check()
 
 
-async def test_a_queued_run_of_another_workspace_goes_on(store: Store, rooms: Any) -> None:
+async def test_a_queued_run_of_another_workspace_continues_after_a_restart(store: Store, rooms: Any) -> None:
     def save(room: Any) -> Agent:
         policy = AgentPolicy(concurrency=ConcurrencyPolicy(mode="queue"))
         agent = Agent(
@@ -259,7 +257,7 @@ async def test_a_message_for_a_missing_agent_waits_and_delays_no_other(
 
 
 def named(agent_id: str, **more: Any) -> Agent:
-    """An agent that somebody saved for the runner that is there."""
+    """A saved agent for the existing runner."""
     return Agent(
         agent_id=agent_id,
         runner_id="plugin:acme/parrot/default",
@@ -283,9 +281,7 @@ async def left_behind(room: Any, **more: Any) -> tuple[str, str]:
     return accepted[0].run_id, accepted[1].run_id
 
 
-async def test_a_run_that_waited_goes_on_when_its_agent_comes_back_however_late(
-    store: Store, rooms: Any, loop_time: Any
-) -> None:
+async def test_a_waiting_run_continues_whenever_its_agent_returns(store: Store, rooms: Any, loop_time: Any) -> None:
     _, waited = await left_behind(await rooms(store, incarnation="dead"))
     room = await rooms(store, incarnation="next")
     own = room.stage.agents.own("parrot")
@@ -303,7 +299,7 @@ async def test_a_run_that_waited_goes_on_when_its_agent_comes_back_however_late(
     assert room.stage.row(waited).status == "completed"
 
 
-async def test_a_run_that_waits_for_its_agent_after_a_restart_can_be_stopped(store: Store, rooms: Any) -> None:
+async def test_a_run_that_waits_for_its_agent_after_a_restart_can_be_cancelled(store: Store, rooms: Any) -> None:
     _, waited = await left_behind(await rooms(store, incarnation="dead"))
     room = await rooms(store, incarnation="next")
     own = room.stage.agents.own("parrot")
@@ -349,14 +345,14 @@ async def test_cancelling_a_run_that_waits_for_its_agent_fails_if_the_store_refu
 
 
 @pytest.mark.full
-async def test_a_run_that_waited_for_an_agent_that_was_deleted_is_lost_and_says_so(store: Store, rooms: Any) -> None:
+async def test_a_waiting_run_of_a_deleted_agent_fails_with_host_lost(store: Store, rooms: Any) -> None:
     _, waited = await left_behind(await rooms(store, incarnation="dead"))
     room = await rooms(store, incarnation="next")
     await room.stage.core.startup_recovery.run()
     assert (room.stage.row(waited).status, room.stage.row(waited).reason) == ("failed", "host.lost")
 
 
-async def test_a_lost_run_is_repeated_once_where_its_agent_says_so(store: Store, rooms: Any) -> None:
+async def test_a_lost_run_of_a_repeatable_agent_is_repeated_once(store: Store, rooms: Any) -> None:
     ran, waited = await left_behind(await rooms(store, incarnation="dead"), repeatable=True)
     event_id = store.run(ran).event_id
 
@@ -384,7 +380,7 @@ async def test_a_lost_run_is_repeated_once_where_its_agent_says_so(store: Store,
 
 
 @pytest.mark.parametrize("repeatable", [True, False])
-async def test_a_run_that_outlasts_the_grace_of_a_stop_ends_as_after_a_crash(
+async def test_a_run_that_exceeds_the_grace_of_a_shutdown_ends_as_after_a_crash(
     store: Store, rooms: Any, repeatable: bool
 ) -> None:
     before = await rooms(store, incarnation="stopped")
@@ -419,9 +415,7 @@ async def test_a_stopped_run_is_not_repeated(store: Store, rooms: Any) -> None:
     assert await room.answer_all() == []
 
 
-async def test_a_lost_run_gets_its_end_although_its_old_owner_wrote_once_more_meanwhile(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_a_lost_run_ends_despite_a_late_write_of_its_old_owner(memory_store: MemoryStore, rooms: Any) -> None:
     before = await rooms(memory_store, incarnation="old")
     run = await before.begin()
     await before.die()

@@ -14,7 +14,7 @@ from bollard.protocol.limits import STEERING_QUEUE
 
 
 @pytest.mark.requirement("P09-03")
-async def test_a_message_that_is_pulled_by_a_run_that_completes_is_acknowledged_there(store: Store, rooms: Any) -> None:
+async def test_a_message_pulled_by_a_completed_run_is_acknowledged(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     accepted = await room.say("and this")
@@ -36,16 +36,14 @@ async def test_a_message_that_is_pulled_by_a_run_that_completes_is_acknowledged_
     room.check()
 
 
-async def test_where_a_message_stands_is_not_moved_by_what_comes_while_it_goes_to_the_disk(
-    gate: Any, rooms: Any
-) -> None:
+async def test_the_place_of_a_message_does_not_change_while_it_is_written(gate: Any, rooms: Any) -> None:
     room = await rooms(gate.store)
     run = await room.begin()
     live = room.stage.dispatcher.live[run.run_id]
     before = live.place[1]
     saying = asyncio.create_task(room.say("and this"))
     async with asyncio.timeout(120):
-        while live.place[1] == before:  # noqa: ASYNC110 -- nobody tells when a record gets its number
+        while live.place[1] == before:  # noqa: ASYNC110 -- the number of a record has no notification
             await asyncio.sleep(0)
     assert live.note("api.called", {"action": "host.info", "outcome": "ok"}, pressing=False)
     accepted = await saying
@@ -55,7 +53,7 @@ async def test_where_a_message_stands_is_not_moved_by_what_comes_while_it_goes_t
 
 
 @pytest.mark.requirement("P09-04")
-async def test_a_message_that_was_never_pulled_gets_a_run_of_its_own(store: Store, rooms: Any) -> None:
+async def test_a_message_that_was_never_pulled_gets_its_own_run(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     accepted = await room.say("too late")
@@ -71,9 +69,7 @@ async def test_a_message_that_was_never_pulled_gets_a_run_of_its_own(store: Stor
 
 @pytest.mark.requirement("P09-04")
 @pytest.mark.parametrize("code", ["runner.error", "runner.no_output"])
-async def test_a_message_that_was_pulled_by_a_run_that_failed_gets_a_run_of_its_own(
-    store: Store, rooms: Any, code: str
-) -> None:
+async def test_a_message_pulled_by_a_failed_run_gets_its_own_run(store: Store, rooms: Any, code: str) -> None:
     room = await rooms(store)
     run = await room.begin()
     await room.say("and this")
@@ -88,7 +84,7 @@ async def test_a_message_that_was_pulled_by_a_run_that_failed_gets_a_run_of_its_
     room.check()
 
 
-async def test_what_a_run_gives_back_is_dispatched_in_the_order_it_came_one_at_a_time(store: Store, rooms: Any) -> None:
+async def test_returned_messages_are_dispatched_one_at_a_time_in_arrival_order(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     texts = [f"message {number}" for number in range(5)]
@@ -119,9 +115,7 @@ async def test_returned_messages_keep_their_position_among_queued_runs(store: St
     room.check()
 
 
-async def test_what_a_full_run_gives_back_goes_before_what_it_could_not_hold(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_messages_returned_by_a_full_run_precede_its_overflow(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()
     texts = [str(number) for number in range(STEERING_QUEUE + 2)]
@@ -132,9 +126,7 @@ async def test_what_a_full_run_gives_back_goes_before_what_it_could_not_hold(
     room.check()
 
 
-async def test_runs_that_wait_do_not_wait_for_messages_whose_agent_is_gone(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_waiting_runs_do_not_wait_for_messages_of_a_missing_agent(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()
     await room.say("first")
@@ -147,7 +139,7 @@ async def test_runs_that_wait_do_not_wait_for_messages_whose_agent_is_gone(
     room.check()
 
 
-async def test_a_runner_that_pulls_one_at_a_time_gets_the_oldest_first(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_a_runner_that_pulls_one_message_gets_the_oldest(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()
     for text in ("a", "b", "c"):
@@ -171,9 +163,7 @@ async def test_a_pulled_message_names_its_actor_and_its_run(memory_store: Memory
     assert item["conversation"]["conversation_id"] == "room"
 
 
-async def test_a_pulled_item_has_the_event_and_the_input_that_a_run_of_its_own_would_have(
-    store: Store, rooms: Any
-) -> None:
+async def test_a_pulled_item_has_the_same_event_and_input_as_a_separate_run(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     raw = RawPayload(artifact_id="art_photo", sha256="0" * 64, size_bytes=9, mime_type="image/png")
@@ -218,7 +208,7 @@ async def test_a_pulled_item_has_the_event_and_the_input_that_a_run_of_its_own_w
 @pytest.mark.requirement("P09-03", "P09-08")
 @pytest.mark.parametrize("kind", ["reaction.added", "schedule.triggered", "message.edited", "photo.taken"])
 @pytest.mark.parametrize("mode", ["steer", "interrupt", "reject", "queue"])
-async def test_an_event_that_is_no_message_waits_for_its_turn(
+async def test_an_event_other_than_a_message_waits_its_turn(
     memory_store: MemoryStore, rooms: Any, mode: str, kind: str
 ) -> None:
     room = await rooms(memory_store, mode, steer_from="conversation")
@@ -233,7 +223,7 @@ async def test_an_event_that_is_no_message_waits_for_its_turn(
     room.check()
 
 
-async def test_a_message_steers_past_an_event_of_its_actor_that_is_no_message(store: Store, rooms: Any) -> None:
+async def test_a_message_steers_past_a_waiting_event_of_its_actor(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     await room.say("thumbs up", event_type="reaction.added")
@@ -244,7 +234,7 @@ async def test_a_message_steers_past_an_event_of_its_actor_that_is_no_message(st
     room.check()
 
 
-# --- who may steer ---
+# --- rights to steer ---
 
 
 @pytest.mark.requirement("P09-06")
@@ -296,7 +286,7 @@ async def test_a_message_steers_past_waiting_runs_of_others_but_not_past_its_own
     room.check()
 
 
-async def test_other_conversations_threads_and_bots_are_other_lanes(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_other_conversations_threads_and_bots_have_other_lanes(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     await room.begin()
     for place in ({"conversation": "hall"}, {"thread": "t"}, {"bot": "b"}, {"conversation": None}):
@@ -305,9 +295,7 @@ async def test_other_conversations_threads_and_bots_are_other_lanes(memory_store
         assert (await room.run_of(accepted)).run_id == accepted.run_id, "it starts at once"
 
 
-async def test_a_runner_that_does_not_declare_steering_gets_its_messages_in_turn(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_a_runner_without_steering_gets_its_messages_in_turn(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     room.stage.agent(policy=room.stage.agents.get("parrot").policy, capabilities=frozenset())
     run = await room.begin()
@@ -317,13 +305,11 @@ async def test_a_runner_that_does_not_declare_steering_gets_its_messages_in_turn
     assert await room.answer_all(after=1) == ["next"]
 
 
-# --- what is revoked ---
+# --- revocations ---
 
 
 @pytest.mark.requirement("P09-07")
-async def test_a_run_that_may_not_pull_any_more_claims_nothing_more_and_gives_back_what_it_has(
-    store: Store, rooms: Any
-) -> None:
+async def test_a_run_whose_pull_is_revoked_claims_no_message_and_returns_its_queue(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     before = await room.say("before")
@@ -341,9 +327,7 @@ async def test_a_run_that_may_not_pull_any_more_claims_nothing_more_and_gives_ba
     room.check()
 
 
-async def test_a_message_on_its_way_into_a_run_is_not_claimed_when_pulling_is_revoked_meanwhile(
-    store: Store, rooms: Any
-) -> None:
+async def test_a_message_in_flight_is_not_claimed_after_pull_is_revoked(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()
@@ -366,9 +350,7 @@ async def test_a_message_on_its_way_into_a_run_is_not_claimed_when_pulling_is_re
 
 
 @pytest.mark.requirement("P09-07")
-async def test_a_full_queue_falls_to_a_run_of_its_own_until_the_runner_pulls(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_a_message_beyond_a_full_queue_gets_its_own_run(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()
     steered = [await room.say(str(number)) for number in range(STEERING_QUEUE)]
@@ -383,9 +365,7 @@ async def test_a_full_queue_falls_to_a_run_of_its_own_until_the_runner_pulls(
     room.check()
 
 
-async def test_a_run_that_is_about_to_begin_is_given_no_more_than_it_may_hold(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_a_starting_run_gets_no_more_messages_than_it_may_hold(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store, runs_at_once=1)
     run = await room.begin()
     waits = await room.say("elsewhere", conversation="hall")  # its turn is now, and there is no room for it
@@ -400,7 +380,7 @@ async def test_a_run_that_is_about_to_begin_is_given_no_more_than_it_may_hold(
     assert [each.run_id == waits.run_id for each in accepted] == [True] * STEERING_QUEUE + [False] * 5
 
 
-async def test_what_one_answer_cannot_hold_is_pulled_by_the_next(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_messages_beyond_the_size_of_one_pull_are_in_the_next(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()
     said = [f"{number}" + "x" * 240_000 for number in range(9)]
@@ -416,7 +396,7 @@ async def test_what_one_answer_cannot_hold_is_pulled_by_the_next(memory_store: M
     room.check()
 
 
-async def test_a_message_that_no_answer_could_hold_gets_a_run_of_its_own(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_a_message_too_large_for_a_pull_gets_its_own_run(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     run = await room.begin()
     contents = ({"type": "text", "text": "x" * 1_046_000},)
@@ -426,7 +406,7 @@ async def test_a_message_that_no_answer_could_hold_gets_a_run_of_its_own(memory_
     assert await room.answer_all(after=1) == ["too much to be given to a run"]
 
 
-async def test_messages_that_come_twice_do_not_fill_the_queue(memory_store: MemoryStore, rooms: Any) -> None:
+async def test_duplicate_messages_do_not_fill_the_queue(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     await room.begin()
     event = room.event("again and again")
@@ -438,7 +418,7 @@ async def test_messages_that_come_twice_do_not_fill_the_queue(memory_store: Memo
 # --- the same message again ---
 
 
-async def test_a_steered_message_that_is_delivered_again_gets_its_first_answer(store: Store, rooms: Any) -> None:
+async def test_a_duplicate_of_a_steered_message_gets_its_first_answer(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     event = room.event("once")
@@ -455,9 +435,7 @@ async def test_a_steered_message_that_is_delivered_again_gets_its_first_answer(s
     room.check()
 
 
-async def test_a_message_that_a_run_gave_back_is_known_by_its_own_run_when_it_comes_again(
-    store: Store, rooms: Any
-) -> None:
+async def test_a_duplicate_of_a_returned_message_gets_the_run_of_the_message(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     event = room.event("given back")
@@ -471,9 +449,7 @@ async def test_a_message_that_a_run_gave_back_is_known_by_its_own_run_when_it_co
     room.check()
 
 
-async def test_an_event_that_has_its_own_run_is_not_given_to_another_when_it_comes_again(
-    memory_store: MemoryStore, rooms: Any
-) -> None:
+async def test_a_duplicate_of_an_event_with_its_own_run_does_not_steer(memory_store: MemoryStore, rooms: Any) -> None:
     room = await rooms(memory_store)
     event = room.event("begin")
     accepted = await room.accept(event)

@@ -13,9 +13,7 @@ from bollard.wire import ChannelClosed
 
 
 @pytest.mark.requirement("P09-05")
-async def test_a_run_that_ends_in_an_earlier_commit_than_the_event_is_not_given_the_message(
-    store: Store, rooms: Any
-) -> None:
+async def test_a_run_that_ends_in_an_earlier_commit_than_the_event_is_not_steered(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()
@@ -32,7 +30,7 @@ async def test_a_run_that_ends_in_an_earlier_commit_than_the_event_is_not_given_
 
 
 @pytest.mark.requirement("P09-05")
-async def test_a_run_that_says_its_last_word_while_the_event_is_written_is_not_given_the_message(
+async def test_a_run_with_a_terminal_result_during_the_write_of_the_event_is_not_steered(
     store: Store, rooms: Any
 ) -> None:
     room = await rooms(store)
@@ -51,7 +49,7 @@ async def test_a_run_that_says_its_last_word_while_the_event_is_written_is_not_g
 
 
 @pytest.mark.requirement("P09-05", "P09-04")
-async def test_a_run_that_ends_while_the_claim_is_written_gives_the_message_back(store: Store, rooms: Any) -> None:
+async def test_a_run_that_ends_during_the_write_of_the_claim_returns_the_message(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()
@@ -70,7 +68,7 @@ async def test_a_run_that_ends_while_the_claim_is_written_gives_the_message_back
     room.check()
 
 
-async def test_a_message_that_is_pulled_while_the_run_ends_is_answered_once(store: Store, rooms: Any) -> None:
+async def test_a_message_pulled_while_the_run_ends_is_answered_once(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     await room.say("pull me")
@@ -89,7 +87,7 @@ async def test_a_message_that_is_pulled_while_the_run_ends_is_answered_once(stor
 # --- stopped ---
 
 
-async def test_a_message_that_comes_when_its_run_is_being_stopped_gets_its_own(store: Store, rooms: Any) -> None:
+async def test_a_message_for_a_run_that_is_being_stopped_gets_its_own_run(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     assert await room.stage.dispatcher.cancel(run.run_id, "cancelled")
@@ -100,9 +98,7 @@ async def test_a_message_that_comes_when_its_run_is_being_stopped_gets_its_own(s
     room.check()
 
 
-async def test_a_run_that_is_stopped_while_the_event_is_written_is_not_given_the_message(
-    store: Store, rooms: Any
-) -> None:
+async def test_a_run_stopped_during_the_write_of_the_event_is_not_steered(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()
@@ -138,7 +134,7 @@ async def test_stopping_a_run_drops_its_messages_with_a_record(store: Store, roo
 
 @pytest.mark.requirement("P09-04")
 @pytest.mark.parametrize("reason", ["revoked", "runner.timeout", "host.lost"])
-async def test_a_run_that_anything_else_stops_gives_its_messages_back(
+async def test_a_run_that_ends_for_any_other_reason_returns_its_messages(
     memory_store: MemoryStore, rooms: Any, reason: str
 ) -> None:
     room = await rooms(memory_store)
@@ -152,7 +148,7 @@ async def test_a_run_that_anything_else_stops_gives_its_messages_back(
     room.check()
 
 
-async def test_a_worker_that_dies_gives_its_messages_back(store: Store, rooms: Any) -> None:
+async def test_a_dying_worker_returns_the_messages_of_its_runs(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     await room.begin()
     await room.say("still wanted")
@@ -168,7 +164,7 @@ async def test_a_worker_that_dies_gives_its_messages_back(store: Store, rooms: A
 # --- fenced ---
 
 
-async def test_a_run_that_another_host_owns_meanwhile_is_not_given_the_message(store: Store, rooms: Any) -> None:
+async def test_a_run_that_another_host_owns_is_not_steered(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()
@@ -190,7 +186,7 @@ async def test_a_run_that_another_host_owns_meanwhile_is_not_given_the_message(s
 # --- a store that refuses ---
 
 
-async def test_a_message_that_cannot_be_written_is_refused_and_may_come_again(store: Store, rooms: Any) -> None:
+async def test_an_unwritten_message_is_refused_and_accepted_on_retry(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     event = room.event("hold on")
@@ -206,7 +202,7 @@ async def test_a_message_that_cannot_be_written_is_refused_and_may_come_again(st
     room.check()
 
 
-async def test_a_claim_that_cannot_be_written_is_written_later_or_the_message_gets_its_own_run(
+async def test_an_unwritten_claim_is_written_later_or_the_message_gets_its_own_run(
     store: Store, rooms: Any, loop_time: Any
 ) -> None:
     room = await rooms(store)
@@ -228,7 +224,7 @@ async def test_a_claim_that_cannot_be_written_is_written_later_or_the_message_ge
     room.check()
 
 
-async def test_a_message_that_is_on_disk_gets_its_run_although_the_store_refused_it_first(
+async def test_a_message_on_disk_gets_its_run_despite_an_earlier_refusal_of_the_store(
     store: Store, rooms: Any, loop_time: Any
 ) -> None:
     room = await rooms(store)
@@ -252,7 +248,7 @@ async def test_a_message_that_is_on_disk_gets_its_run_although_the_store_refused
     room.check()
 
 
-async def test_what_a_run_gave_back_is_dispatched_when_the_store_takes_it_again(
+async def test_returned_messages_are_dispatched_once_the_store_accepts_writes_again(
     store: Store, rooms: Any, loop_time: Any
 ) -> None:
     room = await rooms(store)
@@ -271,7 +267,7 @@ async def test_what_a_run_gave_back_is_dispatched_when_the_store_takes_it_again(
 # --- others who speak meanwhile ---
 
 
-async def test_no_run_starts_before_a_message_that_is_being_written(store: Store, rooms: Any) -> None:
+async def test_no_run_starts_before_a_message_in_flight_to_the_disk(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()
@@ -288,7 +284,7 @@ async def test_no_run_starts_before_a_message_that_is_being_written(store: Store
     room.check()
 
 
-async def test_a_sender_that_disconnects_changes_nothing(store: Store, rooms: Any) -> None:
+async def test_a_sender_that_disconnects_does_not_lose_its_message(store: Store, rooms: Any) -> None:
     room = await rooms(store)
     run = await room.begin()
     room.turnstile.lock()

@@ -24,7 +24,7 @@ def open_book(open_journal: Callable[..., Journal], clock: ManualClock) -> Calla
     return lambda store, incarnation="i1", **more: FileRepository(open_journal(store, incarnation), clock, **more)
 
 
-async def test_a_file_is_there_after_a_restart_and_a_deleted_one_is_not(open_book: Any, store: Store) -> None:
+async def test_files_survive_a_restart_and_deleted_files_stay_deleted(open_book: Any, store: Store) -> None:
     book: FileRepository = open_book(store)
     kept = await book.add("w", SMALL, by="ann")
     gone = await book.add("w", SMALL, by="ann")
@@ -54,7 +54,7 @@ async def test_a_rebuild_makes_the_same_files(open_book: Any, store: Store) -> N
     assert {"artifact.created", "artifact.deleted"} <= STANDING, "without their data a rebuild would forget it"
 
 
-async def test_a_content_is_wanted_until_its_last_file_is_deleted(open_book: Any, store: Store) -> None:
+async def test_a_content_is_kept_until_its_last_file_is_deleted(open_book: Any, store: Store) -> None:
     book: FileRepository = open_book(store)
     one, two = await book.add("w", SMALL, by="ann"), await book.add("w", SMALL, by="ann")
     for file in (one, two):
@@ -73,7 +73,7 @@ async def test_a_workspace_has_a_limit_of_files(open_book: Any, memory_store: St
     await book.add("w", SMALL, by="ann")
 
 
-async def test_every_file_of_a_workspace_is_offered_to_it_and_to_no_other(open_book: Any, memory_store: Store) -> None:
+async def test_every_file_is_offered_to_its_own_workspace_only(open_book: Any, memory_store: Store) -> None:
     book: FileRepository = open_book(memory_store)
     offers = Offers(AgentRegistry(), Sources(), book)
     assert offers.of("w").things["files"] == {}

@@ -63,7 +63,7 @@ SCOPE = Scope(
 
 @dataclass(frozen=True, slots=True)
 class Granting:
-    """Makes agents and grants; everything that is not said is the most there is."""
+    """Makes agents and grants; every default is the maximum."""
 
     offer: Offer = OFFER
     scope: Scope = SCOPE

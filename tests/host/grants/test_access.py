@@ -47,7 +47,7 @@ def test_an_empty_policy_grants_nothing(granting: Any) -> None:
 
 
 @pytest.mark.requirement("P03-06")
-def test_an_empty_manifest_leaves_only_what_needs_no_permission(granting: Any) -> None:
+def test_an_empty_manifest_leaves_only_resources_without_permissions(granting: Any) -> None:
     rights = compile_access(granting.agent(permissions=frozenset(), capabilities=frozenset()), granting.offer).rights
     assert rights.operations == {}
     assert set(rights.resources) == {"skills"}
@@ -80,7 +80,7 @@ def test_an_empty_manifest_leaves_only_what_needs_no_permission(granting: Any) -
         ("tool-multi-selector", [7, ["clock"]], "tools", set()),
     ],
 )
-def test_a_selector_asks_for_what_it_selects(
+def test_a_selector_requests_its_selected_resources(
     granting: Any, form_type: str, value: Any, kind: str, ids: set[str]
 ) -> None:
     agent = granting.agent(
@@ -95,7 +95,7 @@ def test_a_selector_asks_for_what_it_selects(
     assert {each for each in held if each != "platform"} <= {kind} | documents
 
 
-def test_two_fields_and_the_policy_that_ask_for_one_thing_are_all_remembered(granting: Any) -> None:
+def test_all_sources_of_a_request_are_remembered(granting: Any) -> None:
     agent = granting.agent(
         form=(field("model", "llm-model-selector"), field("spare", "model-fallback-selector")),
         config={"model": "chat", "spare": {"primary": "chat", "fallbacks": ["chat"]}},
@@ -173,7 +173,7 @@ def test_steering_needs_the_capability_and_a_policy_that_steers(granting: Any, c
     assert compile_access(agent, granting.offer).rights.steering is (capable and mode == "steer")
 
 
-def test_the_digest_is_that_of_the_canonical_bytes_whatever_the_order_of_the_inputs(granting: Any) -> None:
+def test_the_digest_covers_the_canonical_bytes_in_any_order_of_the_inputs(granting: Any) -> None:
     agent = granting.agent()
     access = compile_access(agent, granting.offer)
     backwards = [thing for things in granting.offer.things.values() for thing in things.values()][::-1]
@@ -223,7 +223,7 @@ def test_two_workspaces_do_not_share_a_cached_access(granting: Any) -> None:
     assert cache.get(there, granting.offer).rights.plugin == "other/plugin"
 
 
-def test_an_offer_that_says_something_else_has_another_digest(granting: Any) -> None:
+def test_a_changed_offer_has_another_digest(granting: Any) -> None:
     assert Offer.of().sha256 != granting.offer.sha256
     small = OfferedModel(model_id="m", model_type="llm", context_window=1)
     assert Offer.of(small).sha256 != Offer.of(replace(small, context_window=2)).sha256

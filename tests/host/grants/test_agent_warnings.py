@@ -27,7 +27,7 @@ def told(granting: Any, agent: Any, offer: Offer | None = None) -> list[tuple[st
     return [(str(each["reason"]), str(each["hint"])) for each in wire]
 
 
-def test_an_agent_that_lacks_nothing_has_no_warning(granting: Any) -> None:
+def test_an_agent_with_all_its_resources_has_no_warning(granting: Any) -> None:
     assert warnings_of(granting.agent(), granting.offer) == ()
 
 
@@ -42,7 +42,7 @@ def test_an_agent_that_lacks_nothing_has_no_warning(granting: Any) -> None:
         ("file", "zzz", "missing_files", "`bollard files list`"),
     ],
 )
-def test_a_selected_thing_that_does_not_exist_is_named_with_its_remedy(
+def test_a_warning_about_a_missing_resource_has_its_remedy(
     granting: Any, form_type: str, value: Any, reason: str, hint: str
 ) -> None:
     agent = granting.agent(form=(field(form_type),), config={"x": value}, policy=granting.policy(resources={}))
@@ -59,7 +59,7 @@ def test_a_tool_is_found_by_the_name_that_models_see(granting: Any) -> None:
     assert told(granting, granting.agent(policy=policy), offer) == [("misspelt", "did you mean tool:builtin/now?")]
 
 
-def test_a_tool_that_is_away_is_told_with_the_reason(granting: Any) -> None:
+def test_a_warning_about_an_absent_tool_has_the_reason(granting: Any) -> None:
     offer = Offer.of(absent={"mcp:files/": "The MCP server files is not connected."})
     policy = granting.policy(resources={"tools": ResourceRule(add=("mcp:files/read",))})
     (warning,) = warnings_of(granting.agent(policy=policy), offer)
@@ -73,14 +73,14 @@ def test_a_tool_that_is_away_is_told_with_the_reason(granting: Any) -> None:
         ({"models": ("stream",)}, "not_permitted", """'policy.access.permissions.tools=["call"]'`"""),
     ],
 )
-def test_a_tool_that_the_policy_does_not_permit_is_told_with_the_command_that_permits_it(
+def test_a_warning_about_a_forbidden_tool_has_the_command_that_permits_it(
     granting: Any, permissions: dict[str, tuple[str, ...]], reason: str, hint: str
 ) -> None:
     policy = granting.policy(permissions=permissions, resources={"tools": ResourceRule(add=("clock",))})
     assert told(granting, granting.agent(policy=policy)) == [(reason, f"permit it: `bollard agents set helper {hint}")]
 
 
-def test_what_a_runner_does_not_request_a_limit_leaves_out_or_a_type_does_not_fit_is_told(granting: Any) -> None:
+def test_warnings_name_unrequested_excluded_and_unfit_resources(granting: Any) -> None:
     tools = {"tools": ResourceRule(add=("clock",))}
     silent = granting.agent(permissions=frozenset({"models.stream"}), policy=granting.policy(resources=tools))
     assert [reason for reason, _ in told(granting, silent)] == ["not_requested"]
@@ -90,14 +90,14 @@ def test_what_a_runner_does_not_request_a_limit_leaves_out_or_a_type_does_not_fi
     assert [reason for reason, _ in told(granting, granting.agent(policy=painter))] == ["unfit"]
 
 
-def test_an_empty_policy_is_one_warning_and_not_one_for_each_thing(granting: Any) -> None:
+def test_an_empty_policy_gives_one_warning(granting: Any) -> None:
     agent = granting.agent(form=(field("llm-model-selector"),), config={"x": "chat"}, policy=AgentPolicy())
     ((reason, hint),) = told(granting, agent)
     assert reason == "no_permissions"
     assert "`bollard agents new helper --runner plugin:acme/helper/default`" in hint
 
 
-def test_a_workspace_without_the_default_model_of_the_settings_is_told(granting: Any) -> None:
+def test_a_workspace_without_the_default_model_gets_a_warning(granting: Any) -> None:
     registry = ModelRegistry(SavedChanges(None, ManualClock()), default_model="smart")  # type: ignore[arg-type]
     offer = Offer.of(capabilities=ModelSource(registry).capabilities("second"))
     agent = granting.agent(
@@ -108,7 +108,7 @@ def test_a_workspace_without_the_default_model_of_the_settings_is_told(granting:
     assert "`bollard models add smart`" in hint
 
 
-def test_a_required_field_without_a_value_and_a_runner_that_is_away_are_told(granting: Any) -> None:
+def test_a_missing_required_value_and_an_absent_runner_give_warnings(granting: Any) -> None:
     agent = granting.agent(form=(field("llm-model-selector", required=True),), policy=granting.policy(resources={}))
     assert told(granting, agent) == [("unset", "set it: `bollard agents set helper config.x=VALUE`")]
     (away,) = warnings_of(agent, granting.offer, available=False)

@@ -60,7 +60,7 @@ def test_the_full_grant_allows_every_action(granting: Any, action: str) -> None:
 
 @pytest.mark.requirement("P03-06")
 @for_each("action", ACTIONS)
-def test_an_empty_policy_allows_only_to_ask_about_the_host(granting: Any, action: str) -> None:
+def test_an_empty_policy_allows_only_the_host_info(granting: Any, action: str) -> None:
     nothing = AgentPolicy(state=StatePolicy(enabled=False))
     answer = check(granting.grant(granting.agent(policy=nothing)), NOTHING_REVOKED, action, GOOD.get(action))
     assert code_of(answer) == (None if action == "host.info" else "unauthorized")
@@ -79,7 +79,7 @@ def test_without_its_family_an_action_is_unauthorized(granting: Any, action: str
 
 @pytest.mark.requirement("P07-07")
 @for_each("action", LISTED)
-def test_absent_foreign_and_ungranted_get_the_same_bytes_without_the_id(granting: Any, action: str) -> None:
+def test_absent_foreign_and_ungranted_resources_get_the_same_bytes_without_the_id(granting: Any, action: str) -> None:
     family = RULES[action].family
     good = GOOD[action]
     full = granting.grant()
@@ -110,7 +110,7 @@ def _without_platform(granting: Any) -> Offer:
     ("action", "thing"),
     [("models.rerank", "chat"), ("models.embed", "chat"), ("models.invoke", "sorter"), ("models.stream", "vectors")],
 )
-def test_an_operation_that_does_not_fit_a_granted_thing_is_denied(granting: Any, action: str, thing: str) -> None:
+def test_an_operation_that_does_not_fit_a_granted_resource_is_denied(granting: Any, action: str, thing: str) -> None:
     assert code_of(check(granting.grant(), NOTHING_REVOKED, action, thing)) == "capability_denied"
 
 
@@ -153,7 +153,7 @@ def test_a_file_of_a_source_that_is_not_granted_looks_absent(granting: Any) -> N
 @pytest.mark.requirement("P02-20")
 @for_each("action", ["state.get", "state.set", "state.delete", "state.list"])
 @for_each("scope", get_args(StateScope))
-def test_state_needs_the_policy_and_something_it_is_the_state_of(granting: Any, action: str, scope: str) -> None:
+def test_state_needs_a_policy_and_the_subject_of_its_scope(granting: Any, action: str, scope: str) -> None:
     def answer(policy: StatePolicy, **gone: None) -> str | None:
         agent = granting.with_state(granting.agent(), policy)
         grant = granting.grant(agent, msgspec.structs.replace(granting.scope, **gone))
@@ -177,9 +177,7 @@ def test_a_state_scope_that_does_not_exist_is_denied(granting: Any, scope: str |
 @pytest.mark.requirement("P02-19")
 @pytest.mark.parametrize("conversation", ["here", None])
 @pytest.mark.parametrize("capable", [True, False])
-def test_steering_needs_a_conversation_to_be_steered_from(
-    granting: Any, conversation: str | None, capable: bool
-) -> None:
+def test_steering_needs_a_conversation(granting: Any, conversation: str | None, capable: bool) -> None:
     agent = granting.agent(capabilities=frozenset({"steering"} if capable else ()))
     grant = granting.grant(agent, msgspec.structs.replace(granting.scope, conversation=conversation))
     answer = check(grant, NOTHING_REVOKED, "steering.pull")
@@ -199,7 +197,7 @@ def test_steering_needs_a_conversation_to_be_steered_from(
         (None, "elsewhere", None),
     ],
 )
-def test_history_is_that_of_this_conversation_or_of_one_that_the_policy_names(
+def test_history_covers_this_conversation_and_those_of_the_policy(
     granting: Any, own: str | None, asked: str | None, code: str | None
 ) -> None:
     grant = granting.grant(scope=msgspec.structs.replace(granting.scope, conversation=own))
@@ -207,7 +205,7 @@ def test_history_is_that_of_this_conversation_or_of_one_that_the_policy_names(
     assert code_of(check(grant, NOTHING_REVOKED, "history.search")) == (None if own else "not_found")
 
 
-def test_only_a_conversation_that_the_policy_names_is_read_as_a_whole(granting: Any) -> None:
+def test_only_a_conversation_in_the_policy_is_read_as_a_whole(granting: Any) -> None:
     grant = granting.grant()
     taken = revoke(grant, NOTHING_REVOKED, resources={"conversations": ["elsewhere"]})
     assert whole_conversation(grant, NOTHING_REVOKED, "elsewhere")
@@ -219,7 +217,9 @@ def test_only_a_conversation_that_the_policy_names_is_read_as_a_whole(granting: 
     ("action", "kind", "thing"),
     [("knowledge.list", "knowledge_bases", "manual"), ("history.search", "conversations", "elsewhere")],
 )
-def test_a_call_that_names_nothing_is_not_judged_by_a_thing(granting: Any, action: str, kind: str, thing: str) -> None:
+def test_a_call_without_a_resource_is_not_checked_against_one(
+    granting: Any, action: str, kind: str, thing: str
+) -> None:
     grant = granting.grant()
     taken = revoke(grant, NOTHING_REVOKED, resources={kind: [thing]})
     assert check(grant, taken, action, thing) == check(grant, taken, action) == Allowed()
@@ -229,7 +229,7 @@ def test_an_action_that_does_not_exist_is_denied(granting: Any) -> None:
     assert code_of(check(granting.grant(), NOTHING_REVOKED, "models.delete", "chat")) == "unauthorized"
 
 
-def test_a_call_is_checked_by_what_its_parameters_name(granting: Any) -> None:
+def test_a_call_is_checked_against_the_resources_in_its_parameters(granting: Any) -> None:
     grant = granting.grant()
 
     def asked(action: str, params: Any) -> str | None:
@@ -242,7 +242,7 @@ def test_a_call_is_checked_by_what_its_parameters_name(granting: Any) -> None:
     assert asked("history.page", HistoryPageQuery()) is None
 
 
-def test_a_call_that_names_several_things_needs_each_of_them(granting: Any) -> None:
+def test_a_call_with_several_resources_needs_each_of_them(granting: Any) -> None:
     grant = granting.grant()
     assert things_named("tools.detail", ToolsDetail(names=("clock", "ghost"))) == ("clock", "ghost")
     assert check_call(grant, NOTHING_REVOKED, "tools.detail", ToolsDetail(names=("clock", "clock"))) == Allowed()
@@ -252,7 +252,7 @@ def test_a_call_that_names_several_things_needs_each_of_them(granting: Any) -> N
 
 @pytest.mark.requirement("P07-08")
 @for_each("action", [action for action in ACTIONS if action != "host.info"])
-def test_a_revoked_permission_is_revoked_and_a_missing_one_is_not(granting: Any, action: str) -> None:
+def test_only_a_revoked_permission_is_reported_as_revoked(granting: Any, action: str) -> None:
     everything = Revocation(all=True)
     assert code_of(check(granting.grant(), everything, action, GOOD.get(action))) == "revoked"
     nothing = granting.grant(granting.agent(policy=AgentPolicy(state=StatePolicy(enabled=False))))

@@ -32,7 +32,7 @@ def child_of(granting: Any, parent: Grant, revoked: Revocation = NOTHING_REVOKED
     return issue_child_grant(**(settings | changes))
 
 
-def test_the_child_of_a_full_grant_keeps_everything_of_its_own(granting: Any) -> None:
+def test_the_child_of_a_full_grant_keeps_its_own_access(granting: Any) -> None:
     parent = granting.grant()
     own = compile_access(granting.agent(agent_id="child"), granting.offer)
     assert narrow(own, parent, NOTHING_REVOKED) == own
@@ -43,7 +43,7 @@ def test_the_child_of_a_full_grant_keeps_everything_of_its_own(granting: Any) ->
 
 @pytest.mark.requirement("P06-16")
 @pytest.mark.parametrize("empty", ["policy", "revocation"])
-def test_the_child_of_a_run_that_holds_nothing_holds_nothing(granting: Any, empty: str) -> None:
+def test_the_child_of_a_run_without_rights_has_no_rights(granting: Any, empty: str) -> None:
     nothing = AgentPolicy(state=StatePolicy(enabled=False))
     parent = granting.grant(granting.agent(policy=nothing) if empty == "policy" else None)
     revoked = Revocation(all=True) if empty == "revocation" else NOTHING_REVOKED
@@ -76,13 +76,13 @@ def test_a_child_lacks_permissions_revoked_from_its_parent(granting: Any) -> Non
     }
 
 
-def test_a_tool_whose_definition_changed_is_not_the_parents_tool(granting: Any) -> None:
+def test_a_tool_with_a_changed_definition_is_not_the_parents_tool(granting: Any) -> None:
     tool = OfferedTool(tool_name="clock", tool_type="builtin", risk="low", definition_sha256="b" * 64)
     own = compile_access(granting.agent(), Offer.of(tool))
     assert "tools" not in narrow(own, granting.grant(), NOTHING_REVOKED).rights.resources
 
 
-def test_limits_are_the_smaller_of_each() -> None:
+def test_each_limit_of_a_child_is_the_smaller_one() -> None:
     one = GrantLimits(deadline_s=1, idle_s=20, calls_per_s=3, calls_in_flight=40, calls_per_run=None, payload_bytes=6)
     two = GrantLimits(deadline_s=10, idle_s=2, calls_per_s=30, calls_in_flight=4, calls_per_run=5, payload_bytes=60)
     least = GrantLimits(deadline_s=1, idle_s=2, calls_per_s=3, calls_in_flight=4, calls_per_run=5, payload_bytes=6)
@@ -110,7 +110,7 @@ def test_limits_are_the_smaller_of_each() -> None:
         ({"subject_type": "another", "subject_id": None}, "subject"),
     ],
 )
-def test_a_child_with_a_scope_of_its_own_is_refused(granting: Any, changes: dict[str, Any], field: str) -> None:
+def test_a_child_with_another_scope_is_refused(granting: Any, changes: dict[str, Any], field: str) -> None:
     parent = granting.grant()
     with pytest.raises(InvalidRequest) as refused:
         child_of(granting, parent, scope=msgspec.structs.replace(parent.scope, **changes))
@@ -126,13 +126,13 @@ def test_a_child_with_a_scope_of_its_own_is_refused(granting: Any, changes: dict
         tuple(name for name in Scope.__struct_fields__ if name not in ("workspace", "bot")),
     ],
 )
-def test_a_child_may_leave_parts_of_the_scope_behind(granting: Any, gone: tuple[str, ...]) -> None:
+def test_a_child_may_omit_parts_of_the_scope(granting: Any, gone: tuple[str, ...]) -> None:
     parent = granting.grant()
     scope = msgspec.structs.replace(parent.scope, **dict.fromkeys(gone))
     assert child_of(granting, parent, scope=scope).scope == scope
 
 
-def test_a_child_gets_no_state_of_a_scope_that_its_parent_does_not_have(granting: Any) -> None:
+def test_a_child_gets_no_state_outside_the_scope_of_its_parent(granting: Any) -> None:
     agent = granting.with_state(granting.agent(), StatePolicy(scopes=("runner",)))
     assert {*child_of(granting, granting.grant(agent)).state_keys} == {"runner"}
 
@@ -152,7 +152,7 @@ def test_the_deepest_child_runs_but_calls_no_other_agent(granting: Any) -> None:
         child_of(granting, grant)
 
 
-def test_a_child_grant_is_read_back_as_it_was(granting: Any) -> None:
+def test_a_child_grant_reads_back_the_same(granting: Any) -> None:
     agent = granting.agent()
     parent = issue_grant(
         run_id="run-0",

@@ -13,7 +13,7 @@ from bollard.host.grants.revocation import NOTHING_REVOKED, revoke
 DOCUMENT = "kb:manual/leave.md"
 
 
-def test_who_may_ask_a_base_may_read_its_documents_and_those_of_no_other(granting: Any) -> None:
+def test_access_to_a_knowledge_base_covers_its_documents_and_no_others(granting: Any) -> None:
     grant = granting.grant()
     assert check(grant, NOTHING_REVOKED, "files.get", DOCUMENT) == ALLOWED
     assert explain(grant, NOTHING_REVOKED, "files.get", DOCUMENT).allowed
@@ -30,7 +30,7 @@ def test_who_may_ask_a_base_may_read_its_documents_and_those_of_no_other(grantin
         {"operations": ["files.knowledge"]},
     ],
 )
-def test_who_takes_a_base_from_a_run_takes_its_documents(granting: Any, asked: Any) -> None:
+def test_revoking_a_knowledge_base_revokes_its_documents(granting: Any, asked: Any) -> None:
     grant = granting.grant()
     taken = revoke(grant, NOTHING_REVOKED, **asked)
     assert check(grant, taken, "files.get", DOCUMENT) == REVOKED
@@ -40,7 +40,7 @@ def test_who_takes_a_base_from_a_run_takes_its_documents(granting: Any, asked: A
 @pytest.mark.parametrize(
     "asked", [{"resources": {"knowledge_bases": ["manual"]}}, {"operations": ["knowledge_bases.retrieve"]}]
 )
-def test_a_child_that_is_not_handed_a_base_has_none_of_its_documents(granting: Any, asked: Any) -> None:
+def test_a_child_without_a_knowledge_base_has_none_of_its_documents(granting: Any, asked: Any) -> None:
     grant = granting.grant()
     child = narrow(compile_access(granting.agent(), granting.offer), grant, NOTHING_REVOKED).rights
     assert "kb:manual/" in child.resources["files"]

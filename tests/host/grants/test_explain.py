@@ -52,7 +52,7 @@ def test_an_allowed_action_names_every_layer(granting: Any) -> None:
         ("storage.get", "plugin", ["manifest.names", "policy.names", "revocation.none"]),
     ],
 )
-def test_a_yes_of_each_family_has_its_reasons(
+def test_an_allowed_action_of_each_family_has_its_reasons(
     granting: Any, action: str, thing: str | None, expected: list[str]
 ) -> None:
     assert keys(granting.grant(), action, thing) == expected
@@ -75,7 +75,7 @@ def test_a_denied_action_names_the_denying_layer(granting: Any, action: str, thi
     assert keys(granting.grant(), action, thing) == [expected]
 
 
-def test_an_operation_that_is_missing_is_missing_from_the_manifest_or_from_the_policy(granting: Any) -> None:
+def test_a_missing_operation_is_missing_from_the_manifest_or_the_policy(granting: Any) -> None:
     full = granting.agent()
     less = {**OPERATIONS, "models": ("invoke",), "history": (), "files": ()}
     by_policy = granting.grant(replace(full, policy=granting.policy(permissions=less)))
@@ -101,14 +101,14 @@ def test_an_operation_that_is_missing_is_missing_from_the_manifest_or_from_the_p
         (ResourceRule(), "chat", "configuration.lacks"),
     ],
 )
-def test_a_thing_that_was_asked_for_and_not_granted_says_why(
+def test_a_requested_but_ungranted_resource_has_a_reason(
     granting: Any, rule: ResourceRule, thing: str, expected: str
 ) -> None:
     grant = granting.grant(granting.agent(policy=granting.policy(resources={"models": rule})))
     assert keys(grant, "models.invoke", thing) == [expected]
 
 
-def test_a_tool_that_needs_an_ability_of_the_runner_says_that_its_manifest_lacks_it(granting: Any) -> None:
+def test_a_tool_that_needs_a_missing_runner_capability_names_the_manifest(granting: Any) -> None:
     name = "tool:builtin/register_skill"
     tool = OfferedTool(tool_name=name, tool_type="builtin", risk="high", definition_sha256="b" * 64)
     policy = granting.policy(resources={"tools": ResourceRule(add=(name,))})
@@ -144,7 +144,7 @@ def test_an_event_without_a_conversation_is_named_as_the_reason(granting: Any) -
     assert keys(grant, "state.get", "conversation") == ["scope.lacks"]
 
 
-def test_steering_and_state_that_policy_or_manifest_withhold_say_so(granting: Any) -> None:
+def test_withheld_steering_and_state_name_the_manifest_or_the_policy(granting: Any) -> None:
     agent = granting.agent()
     assert keys(granting.grant(replace(agent, capabilities=frozenset())), "steering.pull") == [
         "manifest.does_not_steer"
@@ -173,7 +173,7 @@ def child(granting: Any, parent: Grant) -> Grant:
     )
 
 
-def test_what_the_calling_run_did_not_hold_is_named_as_the_reason(granting: Any) -> None:
+def test_a_right_that_the_parent_lacks_names_the_parent(granting: Any) -> None:
     policy = granting.policy(permissions={**OPERATIONS, "events": ()}, resources={})
     agent = granting.with_state(granting.agent(policy=policy), StatePolicy(scopes=("runner",)))
     found = child(granting, granting.grant(agent))
@@ -188,14 +188,14 @@ def test_what_the_calling_run_did_not_hold_is_named_as_the_reason(granting: Any)
     assert keys(child(granting, mute), "steering.pull") == ["parent.lacks"]
 
 
-def test_the_deepest_child_says_that_it_is(granting: Any) -> None:
+def test_the_deepest_child_names_the_depth_as_the_reason(granting: Any) -> None:
     grant = granting.grant()
     for _ in range(4):
         grant = child(granting, grant)
     assert keys(grant, "agents.call", "researcher") == ["parent.depth"]
 
 
-def test_everything_is_explained_in_every_language_and_after_reading_back(granting: Any) -> None:
+def test_every_explanation_exists_in_every_language_and_survives_a_round_trip(granting: Any) -> None:
     grant = granting.grant()
     found = explain_all(grant)
     assert {each.action for each in found} == {*ACTIONS}

@@ -38,13 +38,13 @@ def whole(grant: Grant) -> bytes:
 
 
 @pytest.mark.requirement("P03-07")
-def test_the_bytes_are_the_canonical_json_of_the_whole(granting: Any) -> None:
+def test_the_bytes_are_the_canonical_json_of_the_whole_grant(granting: Any) -> None:
     grant = granting.grant()
     assert grant.json == whole(grant)
     assert grant.sha256 == sha256_of(grant.json)
 
 
-def test_a_grant_is_read_back_as_it_was(granting: Any) -> None:
+def test_a_grant_reads_back_the_same(granting: Any) -> None:
     parent = GrantParent(run_id="run-0", grant_sha256="b" * 64, depth=2)
     grant = issue_grant(
         run_id="run-1",
@@ -62,7 +62,7 @@ def test_a_grant_is_read_back_as_it_was(granting: Any) -> None:
     "text",
     [b"", b"{}", b"[]", b"null", b"\xff", b'{"run_id":"\xff"}', b'{"run_id":"run-1","operations":["artifacts.write"]}'],
 )
-def test_bytes_that_are_no_grant_are_refused(text: bytes) -> None:
+def test_invalid_bytes_are_refused_as_a_grant(text: bytes) -> None:
     with pytest.raises(InvalidRequest, match="cannot be decoded"):
         Grant.from_json(text)
 
@@ -75,7 +75,7 @@ def test_a_grant_with_a_field_of_the_wrong_type_is_refused(granting: Any) -> Non
             Grant.from_json(text.replace(old, new))
 
 
-def test_state_keys_are_those_of_the_log(granting: Any) -> None:
+def test_state_keys_match_those_of_the_log(granting: Any) -> None:
     grant = granting.grant()
     scope = msgspec.structs.asdict(grant.scope)
     facts = RunFacts(
@@ -107,9 +107,7 @@ def test_state_keys_are_those_of_the_log(granting: Any) -> None:
         ),
     ],
 )
-def test_a_scope_that_the_event_does_not_have_is_not_granted(
-    granting: Any, gone: dict[str, Any], missing: set[str]
-) -> None:
+def test_a_scope_missing_from_the_event_is_not_granted(granting: Any, gone: dict[str, Any], missing: set[str]) -> None:
     grant = granting.grant(scope=msgspec.structs.replace(granting.scope, **gone))
     assert set(grant.state_keys) == set(SCOPES) - missing
 
@@ -129,7 +127,7 @@ def test_two_agents_have_no_state_key_in_common(granting: Any) -> None:
 
 
 @pytest.mark.requirement("P04-08")
-def test_a_state_key_is_the_digest_of_whose_state_it_is(granting: Any) -> None:
+def test_a_state_key_is_the_digest_of_its_owner(granting: Any) -> None:
     owner = {"workspace": "default", "bot": "bot-1", "agent": "helper", "runner": "plugin:acme/helper/default"}
     added = {
         "conversation": {"conversation": "here", "thread": "t-1"},

@@ -1,4 +1,4 @@
-"""The graph of a grant: what is shown, what is checked and what is called are the same."""
+"""The graph of a grant: display, check and call use the same capabilities."""
 
 import json
 from typing import Any
@@ -92,7 +92,7 @@ def shown(grant: Grant) -> dict[str, Any]:
     return {each["tool_name"]: each for each in found["tools"]}
 
 
-def test_a_tool_that_is_absent_from_the_planner_is_absent_from_the_executor_and_the_other_way_round() -> None:
+def test_planner_and_executor_lack_the_same_tools() -> None:
     of = agent("tool:builtin/now", "mcp:github/find", "mcp:web/find", "mcp:github/ghost")
     grant, graph = granted(of, offer())
     planned = {str(entry["name"]) for entry in graph.for_planner()}
@@ -110,7 +110,7 @@ def test_a_tool_that_is_absent_from_the_planner_is_absent_from_the_executor_and_
             assert shown(grant)[graph.name_of(found.id) or ""]["definition_sha256"] == found.definition_sha256
 
 
-def test_a_call_may_name_a_tool_by_its_id_or_its_short_name_and_revoking_it_takes_both() -> None:
+def test_a_tool_is_called_by_its_id_or_short_name_and_a_revocation_covers_both() -> None:
     grant, _ = granted(agent("mcp:github/find"), offer())
     revoked = revoke(grant, NOTHING_REVOKED, resources={"tools": ["mcp:github/find"]})
     for name in ("find", "mcp:github/find"):
@@ -118,12 +118,12 @@ def test_a_call_may_name_a_tool_by_its_id_or_its_short_name_and_revoking_it_take
         assert check(grant, revoked, "tools.call", name) != Allowed()
 
 
-def test_there_are_no_wildcards() -> None:
+def test_wildcards_select_no_tool() -> None:
     grant, graph = granted(agent("mcp:github/*", "mcp:github/", "mcp:*", "*"), offer())
     assert (graph.for_planner(), shown(grant)) == ([], {})
 
 
-def test_agents_skills_and_actions_are_in_the_graph_and_are_no_tools() -> None:
+def test_agents_skills_and_actions_are_in_the_graph_but_not_tools() -> None:
     of = agent(agents=ResourceRule(add=("researcher",)), skills=ResourceRule(add=("report",)))
     grant, graph = granted(of, offer())
     assert {node.capability.id: sorted(node.operations) for node in graph.nodes} == {
@@ -138,7 +138,7 @@ def test_agents_skills_and_actions_are_in_the_graph_and_are_no_tools() -> None:
     assert [entry["name"] for entry in both.for_planner()] == ["researcher"]
 
 
-def test_the_grant_quotes_the_graph_and_is_another_one_with_another_graph() -> None:
+def test_a_grant_names_its_graph_and_changes_with_it() -> None:
     of = agent("mcp:github/find")
     grant, graph = granted(of, offer())
     risky, _ = granted(of, offer(*(replace(each, risk="critical") for each in OFFERED)))
@@ -148,21 +148,21 @@ def test_the_grant_quotes_the_graph_and_is_another_one_with_another_graph() -> N
     assert risky.sha256 != grant.sha256
 
 
-def test_the_same_rights_get_the_same_graph_without_building_it_again() -> None:
+def test_the_same_rights_reuse_one_graph() -> None:
     graphs, of = Graphs(), agent("mcp:github/find")
     first = graphs.of(compile_access(of, offer()), offer())
     assert graphs.of(compile_access(of, offer()), offer()) is first
     assert graphs.of(compile_access(of, offer(NOW)), offer(NOW)) is not first
 
 
-def test_an_old_graph_makes_room_for_a_new_one() -> None:
+def test_the_cache_evicts_an_old_graph_for_a_new_one() -> None:
     graphs, of = Graphs(entries=1), agent("mcp:github/find")
     first = graphs.of(compile_access(of, offer()), offer())
     graphs.of(compile_access(of, offer(NOW)), offer(NOW))
     assert graphs.of(compile_access(of, offer()), offer()) is not first
 
 
-def test_a_definition_that_changed_since_it_was_consented_to_is_absent_and_its_reason_is_said() -> None:
+def test_a_definition_changed_since_its_consent_is_absent_with_a_reason() -> None:
     why = "its definition changed since somebody consented to it: consent again"
     grant, graph = granted(agent("tool:builtin/now", "mcp:github/find"), offer(NOW, absent={"mcp:github/find": why}))
     assert [entry["name"] for entry in graph.for_planner()] == ["now"]
@@ -211,7 +211,7 @@ def test_every_decision_names_its_layer() -> None:
     assert _keys(agent(), offer(), "channel:desk/message.send")[0]
 
 
-def test_everything_that_is_there_or_was_asked_for_is_explained() -> None:
+def test_every_present_or_requested_capability_is_explained() -> None:
     grant, graph = granted(agent("mcp:github/find", "mcp:github/ghost"), offer())
     assert concerned(grant, graph) == [
         "channel:bell/message.send",
@@ -221,7 +221,7 @@ def test_everything_that_is_there_or_was_asked_for_is_explained() -> None:
     ]
 
 
-def test_definitions_beyond_what_a_run_may_carry_are_left_out_and_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_definitions_beyond_the_graph_size_are_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_module, "GRAPH_BYTES", len(FIND.json) + len(NOW.json) - 1)
     grant, graph = granted(agent("mcp:github/find", "tool:builtin/now"), offer())
     assert [entry["name"] for entry in graph.for_planner()] == ["find"]
@@ -247,7 +247,7 @@ def offers(draw: st.DrawFn) -> Offer:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tools, offers(), tools, offers(), tools)
-def test_the_graph_of_a_child_is_a_part_of_its_parents(
+def test_the_graph_of_a_child_is_a_part_of_its_parents_graph(
     above: list[str], then: Offer, below: list[str], now: Offer, taken: list[str]
 ) -> None:
     grant, graph = granted(agent(*above), then)
@@ -274,7 +274,7 @@ def test_a_session_without_its_graph_has_no_calls_and_no_approver() -> None:
     assert (session.context.workspace, session.context.agent_id) == ("default", "helper")
 
 
-def test_a_graph_is_kept_with_the_first_run_that_has_it_and_read_by_its_digest(store: Store) -> None:
+def test_a_graph_is_saved_with_its_first_run_and_read_by_its_digest(store: Store) -> None:
     graphs, (_, graph) = Graphs(), granted(agent("mcp:github/find"), offer())
     rows = graphs.rows("default", graph, 1)
     with store.write() as transaction:

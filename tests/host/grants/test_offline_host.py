@@ -1,4 +1,4 @@
-"""The offline host of the SDK and the gate of this host decide alike about what a manifest permits."""
+"""The offline host of the SDK and the gate of this host decide alike about the permissions of a manifest."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def code_offline(permissions: dict[str, tuple[str, ...]], action: str) -> str | 
 
 
 @for_each("action", ACTIONS)
-def test_the_offline_host_denies_what_this_host_denies(granting: Any, action: str) -> None:
+def test_the_offline_host_and_the_host_deny_the_same_actions(granting: Any, action: str) -> None:
     for permissions in manifests(action):
         offline, here = code_offline(permissions, action), code_here(granting, permissions, action)
         assert offline == here, f"{action} with {permissions.get(RULES[action].family)}"

@@ -1,4 +1,4 @@
-"""What the runner sees of its grant: valid shapes, and nothing that the check would not agree with."""
+"""The runner's view of its grant: valid shapes, in agreement with the check."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_the_resources_of_the_full_grant_are_the_protocols_shape(granting: Any) 
     }
 
 
-def test_an_empty_grant_shows_the_shape_with_nothing_in_it(granting: Any) -> None:
+def test_an_empty_grant_projects_an_empty_shape(granting: Any) -> None:
     nothing = AgentPolicy(state=StatePolicy(enabled=False))
     grant = granting.grant(granting.agent(policy=nothing))
     assert AgentResources.from_wire(resources_of(grant)) == AgentResources()
@@ -69,14 +69,12 @@ def test_the_full_grant_makes_every_api_available(granting: Any) -> None:
 
 
 @pytest.mark.parametrize("others", [(), ("elsewhere",)])
-def test_without_a_conversation_there_is_none_to_search_or_to_be_steered_from(
-    granting: Any, others: tuple[str, ...]
-) -> None:
+def test_without_a_conversation_search_and_steering_are_unavailable(granting: Any, others: tuple[str, ...]) -> None:
     agent = granting.agent(policy=granting.policy(conversations=others))
     seen = available_apis_of(granting.grant(agent, msgspec.structs.replace(granting.scope, conversation=None)))
     assert (seen["history_page"], seen["history_search"], seen["steering_pull"]) == (bool(others), False, False)
 
 
-def test_two_runs_of_an_agent_share_what_does_not_differ(granting: Any) -> None:
+def test_two_runs_of_an_agent_share_their_resources(granting: Any) -> None:
     grant = granting.grant()
     assert resources_of(grant) is grant.access.resources

@@ -1,4 +1,4 @@
-"""What holds for every policy, every offer and every event: nothing is ever wider than what it was made of."""
+"""Properties of every policy, every offer and every event: no result is wider than its inputs."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -42,7 +42,7 @@ from bollard.host.texts import LOCALES
 from bollard.protocol import ACTIONS, AgentResources, FormItem, StateScope
 from bollard.trust import canonical_json, sha256_of
 
-# Few ids, so that what is selected, added, cut, offered and called meets often.
+# Few ids, so that selected, added, cut, offered and called ids often coincide.
 IDS = ("a", "b", "é𝄞", "ghost")
 KINDS = ("models", "tools", "knowledge_bases", "files", "agents", "skills")
 FORM = tuple(
@@ -179,7 +179,7 @@ def grants(draw: st.DrawFn) -> Grant:
 
 @st.composite
 def revocations(draw: st.DrawFn, grant: Grant) -> Revocation:
-    """Some of what a grant holds."""
+    """Some rights of a grant."""
     names = sorted(granted_operations(grant))
     kinds = {kind: sorted(granted_things(grant, kind)) for kind in (*KINDS, "platform", "conversations")}
     return Revocation(
@@ -223,7 +223,7 @@ def test_the_bytes_of_a_grant_are_the_canonical_json_of_its_whole_body(grant: Gr
 @pytest.mark.requirement("P03-01")
 @MORE
 @given(agents, offers, scopes)
-def test_an_access_is_never_wider_than_anything_it_was_made_of(agent: Agent, offer: Offer, scope: Scope) -> None:
+def test_an_access_is_never_wider_than_any_of_its_inputs(agent: Agent, offer: Offer, scope: Scope) -> None:
     rights = compile_access(agent, offer).rights
     access = agent.policy.access
     for family, names in rights.operations.items():
@@ -253,7 +253,7 @@ def test_an_access_is_never_wider_than_anything_it_was_made_of(agent: Agent, off
 
 @MORE
 @given(agents, offers)
-def test_everything_that_was_asked_for_is_held_or_has_its_reason(agent: Agent, offer: Offer) -> None:
+def test_every_request_is_granted_or_withheld_with_a_reason(agent: Agent, offer: Offer) -> None:
     rights = compile_access(agent, offer).rights
     for kind, rule in agent.policy.access.resources.items():
         held, withheld = rights.resources.get(kind, {}), rights.withheld_resources.get(kind, {})
@@ -267,7 +267,7 @@ def test_everything_that_was_asked_for_is_held_or_has_its_reason(agent: Agent, o
 @pytest.mark.requirement("P03-06")
 @MORE
 @given(agents, offers, scopes)
-def test_an_empty_policy_grants_nothing_whatever_else_is_there(agent: Agent, offer: Offer, scope: Scope) -> None:
+def test_an_empty_policy_grants_nothing_with_any_agent_and_offer(agent: Agent, offer: Offer, scope: Scope) -> None:
     settings: dict[str, Any] = {name: getattr(agent, name) for name in Agent.__slots__}
     nothing = Agent(**(settings | {"policy": AgentPolicy(state=StatePolicy(enabled=False))}))
     grant = issue_grant(run_id="run", access=compile_access(nothing, offer), scope=scope, limits=GrantLimits())
@@ -277,7 +277,7 @@ def test_an_empty_policy_grants_nothing_whatever_else_is_there(agent: Agent, off
 @pytest.mark.requirement("P03-02")
 @MORE
 @given(st.data(), grants())
-def test_a_revocation_only_narrows_and_takes_away_what_it_names(data: st.DataObject, grant: Grant) -> None:
+def test_a_revocation_only_narrows_and_removes_its_named_rights(data: st.DataObject, grant: Grant) -> None:
     before, more = data.draw(revocations(grant)), data.draw(revocations(grant))
     after = before.joined(more)
     assert allowed(grant, after) <= allowed(grant, before) <= allowed(grant, NOTHING_REVOKED)
@@ -295,7 +295,7 @@ def test_a_revocation_only_narrows_and_takes_away_what_it_names(data: st.DataObj
 
 @st.composite
 def families(draw: st.DrawFn) -> tuple[Grant, Revocation, Grant]:
-    """A parent, what was revoked from it, and a child that it called for."""
+    """A parent, its revocation, and a child that it called."""
     parent = draw(grants())
     revoked = draw(revocations(parent))
     gone: list[str] = []
@@ -315,7 +315,7 @@ def families(draw: st.DrawFn) -> tuple[Grant, Revocation, Grant]:
 @pytest.mark.requirement("P06-16")
 @settings(MORE, max_examples=400)
 @given(families())
-def test_whatever_a_child_may_do_its_parent_may_do(family: tuple[Grant, Revocation, Grant]) -> None:
+def test_a_child_may_do_no_more_than_its_parent(family: tuple[Grant, Revocation, Grant]) -> None:
     parent, revoked, child = family
     assert allowed(child, NOTHING_REVOKED) <= allowed(parent, revoked)
     for name in ("deadline_s", "idle_s", "calls_per_s", "calls_in_flight", "payload_bytes"):
@@ -329,7 +329,7 @@ def test_whatever_a_child_may_do_its_parent_may_do(family: tuple[Grant, Revocati
 
 @MORE
 @given(families(), agents, offers)
-def test_a_grandchild_may_do_no_more_than_the_first_of_the_line(
+def test_a_grandchild_may_do_no_more_than_the_first_ancestor(
     family: tuple[Grant, Revocation, Grant], agent: Agent, offer: Offer
 ) -> None:
     parent, revoked, child = family
@@ -348,7 +348,7 @@ def test_a_grandchild_may_do_no_more_than_the_first_of_the_line(
 @pytest.mark.requirement("P07-07")
 @MORE
 @given(st.data(), grants())
-def test_an_id_that_is_not_granted_is_answered_like_one_that_never_existed(data: st.DataObject, grant: Grant) -> None:
+def test_an_ungranted_id_gets_the_same_answer_as_an_unknown_one(data: st.DataObject, grant: Grant) -> None:
     revoked = data.draw(revocations(grant))
     for action, rule in RULES.items():
         if rule.listed or action == "history.page":
@@ -363,7 +363,7 @@ def test_an_id_that_is_not_granted_is_answered_like_one_that_never_existed(data:
 @pytest.mark.requirement("P03-03", "P12-04")
 @MORE
 @given(grants())
-def test_what_the_runner_sees_is_what_the_check_allows(grant: Grant) -> None:
+def test_the_runner_sees_exactly_the_allowed_apis_and_resources(grant: Grant) -> None:
     may = allowed(grant, NOTHING_REVOKED)
     actions = {action for action, _ in may}
     apis = available_apis_of(grant)
@@ -399,7 +399,7 @@ def test_what_the_runner_sees_is_what_the_check_allows(grant: Grant) -> None:
 
 @settings(MORE, max_examples=60)
 @given(families())
-def test_every_answer_is_explained_as_it_is_checked(family: tuple[Grant, Revocation, Grant]) -> None:
+def test_every_explanation_agrees_with_the_check(family: tuple[Grant, Revocation, Grant]) -> None:
     parent, revoked, child = family
     for grant, taken in ((parent, revoked), (child, NOTHING_REVOKED)):
         for action, thing in QUESTIONS:
@@ -417,7 +417,7 @@ def test_every_answer_is_explained_as_it_is_checked(family: tuple[Grant, Revocat
 
 @MORE
 @given(st.lists(st.tuples(agents, offers), max_size=6))
-def test_a_cache_answers_as_compiling_does(asked: list[tuple[Agent, Offer]]) -> None:
+def test_a_cached_access_equals_a_compiled_one(asked: list[tuple[Agent, Offer]]) -> None:
     cache = AccessCache(entries=2)
     for agent, offer in (*asked, *asked):
         assert cache.get(agent, offer) == compile_access(agent, offer)

@@ -1,4 +1,4 @@
-"""Taking rights away from a live run: what may be named, how it adds up, and what a record keeps of it."""
+"""Revoking rights of a live run: the valid names, their sum, and their record."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def test_the_full_grant_can_lose_every_operation_by_name(granting: Any) -> None:
     assert granted_operations(granting.grant()) == ALL | states | {"steering.pull"}
 
 
-def test_what_the_event_does_not_have_cannot_be_taken_away(granting: Any) -> None:
+def test_an_operation_without_its_scope_is_not_revocable(granting: Any) -> None:
     grant = granting.grant(scope=msgspec.structs.replace(granting.scope, conversation=None))
     assert not granted_operations(grant) & {"steering.pull", "state.conversation"}
 
@@ -38,7 +38,7 @@ def test_what_the_event_does_not_have_cannot_be_taken_away(granting: Any) -> Non
         ("platform.request", "platform.request", "message.edit", "tools.call", "clock"),
     ],
 )
-def test_a_revoked_operation_is_gone_and_the_others_stay(
+def test_a_revoked_operation_is_denied_and_the_others_stay(
     granting: Any, operation: str, action: str, thing: str | None, still: str, still_thing: str | None
 ) -> None:
     grant = granting.grant()
@@ -59,20 +59,20 @@ def test_a_revoked_operation_is_gone_and_the_others_stay(
         ("conversations", "elsewhere", "history.page"),
     ],
 )
-def test_a_revoked_thing_is_gone_and_others_look_as_before(granting: Any, kind: str, thing: str, action: str) -> None:
+def test_a_revoked_resource_is_denied_and_the_others_stay(granting: Any, kind: str, thing: str, action: str) -> None:
     grant = granting.grant()
     revoked = revoke(grant, NOTHING_REVOKED, resources={kind: [thing]})
     assert check(grant, revoked, action, thing) == Denied("revoked", "an operator revoked this from the run")
     assert check(grant, revoked, action, "ghost") == check(grant, NOTHING_REVOKED, action, "ghost")
 
 
-def test_a_skill_can_be_taken_away(granting: Any) -> None:
+def test_a_skill_can_be_revoked(granting: Any) -> None:
     assert granted_things(granting.grant(), "skills") == {"report"}
     revoked = revoke(granting.grant(), NOTHING_REVOKED, resources={"skills": ["report"]})
     assert revoked.takes("skills", "skills", "report")
 
 
-def test_one_revocation_after_another_takes_away_both(granting: Any) -> None:
+def test_two_revocations_add_up(granting: Any) -> None:
     grant = granting.grant()
     first = revoke(grant, NOTHING_REVOKED, operations=["models.invoke"], resources={"models": ["chat"]})
     second = revoke(grant, first, operations=["tools.call"], resources={"models": ["sorter"], "files": ["logo"]})
@@ -83,7 +83,7 @@ def test_one_revocation_after_another_takes_away_both(granting: Any) -> None:
     )
 
 
-def test_taking_the_same_away_twice_changes_nothing(granting: Any) -> None:
+def test_repeating_a_revocation_changes_nothing(granting: Any) -> None:
     grant = granting.grant()
     once = revoke(grant, NOTHING_REVOKED, operations=["models.invoke"])
     assert revoke(grant, once, operations=["models.invoke"]) == once
@@ -109,7 +109,7 @@ def test_revoking_a_missing_permission_is_refused_by_name(
 
 
 @pytest.mark.parametrize("asked", [{}, {"operations": []}, {"resources": {}}, {"resources": {"models": []}}])
-def test_taking_away_nothing_is_refused(granting: Any, asked: dict[str, Any]) -> None:
+def test_an_empty_revocation_is_refused(granting: Any, asked: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="names nothing to revoke"):
         revoke(granting.grant(), NOTHING_REVOKED, **asked)
 
@@ -125,12 +125,12 @@ def test_taking_away_nothing_is_refused(granting: Any, asked: dict[str, Any]) ->
         ),
     ],
 )
-def test_a_record_keeps_a_revocation_whole(revoked: Revocation, data: dict[str, Any]) -> None:
+def test_a_record_holds_the_whole_revocation(revoked: Revocation, data: dict[str, Any]) -> None:
     assert revoked.data() == data
     assert Revocation.from_data({**data, "by": "admin"}) == revoked
 
 
 @pytest.mark.parametrize("data", [{"all": "yes"}, {"operations": "models.invoke"}, {"resources": ["chat"]}])
-def test_a_record_that_says_something_else_is_refused(data: dict[str, Any]) -> None:
+def test_an_invalid_revocation_record_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="cannot be decoded"):
         Revocation.from_data(data)

@@ -340,7 +340,7 @@ class Client:
 
 
 class HostThread:
-    """A host on a loop of its own, so that tests can be plain functions."""
+    """A host on a separate loop, so that tests can be plain functions."""
 
     def __init__(self, settings: Settings, **more: Any) -> None:
         self.settings = settings

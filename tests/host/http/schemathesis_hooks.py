@@ -1,4 +1,4 @@
-"""What schemathesis cannot know of this API: an agent that is there, and how an archive is sent."""
+"""Facts about this API that schemathesis cannot know: an existing agent, and the upload of an archive."""
 
 from typing import Any
 
@@ -13,15 +13,14 @@ DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 @schemathesis.serializer("application/zip", "application/pdf", DOCX)
 def archive(ctx: Any, value: Any) -> dict[str, Any]:
-    """Never what it says it is. True archives and documents are sent by the tests of plugins and of knowledge."""
+    """Never a valid archive. Valid archives and documents are sent by the tests of plugins and of knowledge."""
     return {"data": value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")}
 
 
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
-    """A run of an agent that is there, instead of one whose name was made up. What is no name stays as it is. No MCP
-    server is switched on: what was made up must not be started as a program. No model is anywhere but on loopback,
-    where nobody answers."""
+    """A run of an existing agent, instead of a random one. A value that is not a name stays unchanged. No MCP server is
+    enabled: random text must not be started as a program. Every model is on loopback, where no provider answers."""
     saves_server = context.operation.label == "PUT /api/v1/mcp-servers/{server_id}"
     if saves_server and isinstance(body, dict) and body.get("enabled", True) is True:
         return {**body, "enabled": False}

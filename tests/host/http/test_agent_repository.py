@@ -40,7 +40,7 @@ BODY = {"runner_id": RUNNER.manifest.id}
 
 @dataclass
 class Desk:
-    """A keeper with books of its own."""
+    """Repositories with separate registries."""
 
     journal: Journal
     store: Store
@@ -82,7 +82,7 @@ async def make_desk(open_journal: Callable[..., Journal], clock: ManualClock) ->
     return lambda store: Desk(open_journal(store), store, clock)
 
 
-async def test_an_agent_is_in_the_book_only_when_it_is_on_disk(make_desk: Any, gate: Any) -> None:
+async def test_an_agent_is_in_the_registry_only_after_its_commit(make_desk: Any, gate: Any) -> None:
     desk = make_desk(gate.store)
     gate.shut()
     saving = asyncio.create_task(desk.save())
@@ -95,7 +95,9 @@ async def test_an_agent_is_in_the_book_only_when_it_is_on_disk(make_desk: Any, g
     assert (row.id, row.revision) == ("polly", 1)
 
 
-async def test_a_change_whose_caller_went_away_is_in_the_book_when_it_is_on_disk(make_desk: Any, gate: Any) -> None:
+async def test_a_change_of_a_disconnected_caller_reaches_the_registry_after_its_commit(
+    make_desk: Any, gate: Any
+) -> None:
     desk = make_desk(gate.store)
     gate.shut()
     saving = asyncio.create_task(desk.save())
@@ -107,7 +109,7 @@ async def test_a_change_whose_caller_went_away_is_in_the_book_when_it_is_on_disk
     assert desk.agents.get("polly") is not None
 
 
-async def test_what_the_store_refuses_changes_no_book(make_desk: Any, gate: Any) -> None:
+async def test_a_change_that_the_store_refuses_changes_no_registry(make_desk: Any, gate: Any) -> None:
     desk = make_desk(gate.store)
     before = await desk.save()
     await desk.bind("all")
@@ -123,7 +125,7 @@ async def test_what_the_store_refuses_changes_no_book(make_desk: Any, gate: Any)
     assert (desk.saved_bindings.get("default", "all").revision, desk.bindings.get("all").priority) == (1, 0)
 
 
-async def test_of_two_changes_at_once_the_second_sees_the_first(make_desk: Any, memory_store: MemoryStore) -> None:
+async def test_of_two_concurrent_changes_the_second_sees_the_first(make_desk: Any, memory_store: MemoryStore) -> None:
     desk = make_desk(memory_store)
     await desk.save()
     outcomes = await asyncio.gather(desk.save(edited=1), desk.save(edited=1), return_exceptions=True)
@@ -153,7 +155,7 @@ async def test_saved_agents_are_loaded_again_and_deleted_ones_are_not(make_desk:
     assert again.agents.get("polly").config == {"key": "s3cret"}
 
 
-async def test_a_loaded_budget_knows_the_runs_of_the_day_alone(
+async def test_a_loaded_budget_counts_only_the_runs_of_the_day(
     make_desk: Any, memory_store: MemoryStore, scribe: Any, clock: ManualClock
 ) -> None:
     desk = make_desk(memory_store)
@@ -169,7 +171,7 @@ async def test_a_loaded_budget_knows_the_runs_of_the_day_alone(
 
 
 @pytest.mark.parametrize(("kind", "body"), [("agent", {"agent_id": "polly"}), ("binding", {"binding_id": "polly"})])
-async def test_what_cannot_be_read_stops_the_start_and_is_named(
+async def test_an_unreadable_saved_resource_stops_the_start_by_its_name(
     make_desk: Any, memory_store: MemoryStore, kind: str, body: Any
 ) -> None:
     desk = make_desk(memory_store)

@@ -13,7 +13,7 @@ LOCKED = "plugin:local/workshop/locked"
 WORKSHOP_RUNNERS = ("steady", "hasty", "reader", "storer", "carrier", "bard", "caller", "locked", "twofold")
 
 
-def test_every_runner_is_listed_with_what_it_asks_for(shop: Any) -> None:
+def test_every_runner_is_listed_with_its_requests(shop: Any) -> None:
     runners = {item["runner_id"]: item for item in shop.get("/api/v1/runners").json["items"]}
     assert set(runners) == {
         "plugin:local/parrot/default",
@@ -52,7 +52,7 @@ def test_a_change_of_an_old_revision_is_refused_and_names_the_newest(shop: Any) 
     assert answer.error["hint"]
 
 
-def test_a_secret_is_in_no_answer_and_is_kept_when_it_comes_back_masked(shop: Any) -> None:
+def test_a_secret_is_in_no_response_and_a_saved_mask_keeps_it(shop: Any) -> None:
     saved = shop.put("/api/v1/agents/vault", {"runner_id": LOCKED, "config": {"key": "s3cret-word"}})
     assert saved.json["config"] == {"greeting": "hello", "key": KEPT}
     again = shop.put("/api/v1/agents/vault", {**saved.json, "config": {"greeting": "good day", "key": KEPT}})
@@ -66,7 +66,7 @@ def test_a_secret_is_in_no_answer_and_is_kept_when_it_comes_back_masked(shop: An
     assert message.data["data"]["message"]["content"] == f"good day {len('s3cret-word')}"
 
 
-def test_a_secret_does_not_follow_an_agent_to_another_runner(shop: Any) -> None:
+def test_a_secret_does_not_move_with_an_agent_to_another_runner(shop: Any) -> None:
     shop.put("/api/v1/agents/moved", {"runner_id": LOCKED, "config": {"key": "first"}})
     away = shop.put("/api/v1/agents/moved", {"runner_id": "plugin:local/parrot/default"})
     assert away.status == 200
@@ -91,7 +91,7 @@ def test_a_secret_does_not_follow_an_agent_to_another_runner(shop: Any) -> None:
         ({"runner_id": LOCKED, "policy": {"gate": {"talk": "listed", "actors": ["ada"]}}}, "policy.gate.actors.0"),
     ],
 )
-def test_an_agent_that_cannot_work_is_refused_by_its_field(shop: Any, body: Any, field: str) -> None:
+def test_an_invalid_agent_is_refused_by_its_field(shop: Any, body: Any, field: str) -> None:
     answer = shop.put("/api/v1/agents/wrong", body)
     assert (answer.status, answer.error["code"]) == (400, "invalid_argument"), answer.body
     assert answer.error["details"]["field"] == field
@@ -105,7 +105,7 @@ def test_an_invalid_agent_id_is_refused(shop: Any, agent_id: str) -> None:
     assert (answer.status, answer.error["details"]["field"]) == (400, "agent.agent_id")
 
 
-def test_a_runners_own_agent_cannot_be_deleted_but_stood_over(shop: Any) -> None:
+def test_the_own_agent_of_a_runner_can_be_overridden_but_not_deleted(shop: Any) -> None:
     own = shop.delete("/api/v1/agents/parrot")
     assert (own.status, own.error["code"]) == (409, "conflict")
     shop.save_agent("workshop.reader", "workshop/reader", gate={"talk": "listed"})
@@ -119,7 +119,7 @@ def test_a_runners_own_agent_cannot_be_deleted_but_stood_over(shop: Any) -> None
     assert (wrong.status, wrong.error["details"]["field"]) == (400, "revision")
 
 
-def test_saved_agents_and_bindings_are_there_after_a_restart_also_without_their_runner(
+def test_saved_agents_and_bindings_survive_a_restart_also_without_their_runner(
     tmp_path: Path, plugin: Path, workshop: Path, start_host: Any, client_of: Any
 ) -> None:
     settings = Settings(data=tmp_path, plugins=(plugin, workshop), builtin_plugins=False, port=0, grace_s=0.5)

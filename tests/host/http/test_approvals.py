@@ -1,4 +1,5 @@
-"""Approvals over HTTP: shown, decided by who may, once, and said to be stale otherwise. A whole host, a real worker."""
+"""Approvals over HTTP: shown, decided by approvers, once, and otherwise refused as stale. A whole host, a real
+worker."""
 
 import os
 import subprocess
@@ -71,7 +72,7 @@ def said(client: Any, run_id: str) -> str:
     return next(event.data["data"]["message"]["content"] for event in events if event.type == "message.completed")
 
 
-def test_a_call_is_shown_allowed_and_done(asking: Any) -> None:
+def test_a_call_is_shown_approved_and_executed(asking: Any) -> None:
     run_id, item = parked(asking, "6 * 7")
     shown = asking.get(f"/api/v1/approvals/{item['approval_id']}")
     assert shown.headers["etag"] == '"1"'
@@ -123,7 +124,7 @@ def test_approvals_and_calls_are_counted(asking: Any) -> None:
         assert after[name] >= before.get(name, 0) + 1
 
 
-def test_a_no_reaches_the_runner(asking: Any) -> None:
+def test_a_denial_reaches_the_runner(asking: Any) -> None:
     run_id, item = parked(asking)
     assert decide(asking, item, "deny").status == 200
     assert said(asking, run_id) == "refused: approval_denied"
@@ -135,7 +136,7 @@ def test_deny_and_stop_stops_the_run(asking: Any) -> None:
     assert asking.ended(run_id)["status"] == "cancelled"
 
 
-def test_a_run_that_is_cancelled_takes_its_question_along(asking: Any) -> None:
+def test_a_cancelled_run_withdraws_its_approval(asking: Any) -> None:
     run_id, item = parked(asking)
     assert asking.post(f"/api/v1/runs/{run_id}/cancel").status in (200, 202)
     assert asking.ended(run_id)["status"] == "cancelled"
@@ -144,7 +145,7 @@ def test_a_run_that_is_cancelled_takes_its_question_along(asking: Any) -> None:
     assert decide(asking, item).status == 409
 
 
-def test_another_digest_decides_nothing(asking: Any) -> None:
+def test_a_decision_with_another_digest_is_refused(asking: Any) -> None:
     _, item = parked(asking)
     refused = decide(asking, {**item, "digest": "f" * 64})
     assert (refused.status, refused.error["details"]["digest"]) == (409, item["digest"])
@@ -197,7 +198,7 @@ def test_only_approvers_of_the_agent_may_decide(asking: Any) -> None:
 def test_another_person_must_decide_if_the_agent_requires_it(asking: Any) -> None:
     policy = {"access": ACCESS, "approval": {"mode": "always", "other_person": True}}
     asking.save_agent("four-eyes", "asker/default", **policy)
-    run_id, item = parked(asking, agent="four-eyes")  # it is for nobody who is known, and so is the admin token
+    run_id, item = parked(asking, agent="four-eyes")  # it has no known actor, and neither has the admin token
     refused = decide(asking, item)
     assert refused.status == 403
     assert "another person than the requester" in refused.error["message"]
@@ -218,7 +219,7 @@ def test_without_an_approver_the_run_gets_the_denial_at_once(asking: Any) -> Non
     assert said(asking, run_id) == "refused: approval_denied"
 
 
-def test_an_approval_of_another_workspace_is_not_there(asking: Any) -> None:
+def test_an_approval_of_another_workspace_is_not_found(asking: Any) -> None:
     _, item = parked(asking)
     made = asking.put("/api/v1/workspaces/elsewhere", {"name": "Elsewhere"})
     assert made.status in (200, 201), made.body
@@ -275,7 +276,7 @@ def test_a_posted_event_cannot_imitate_a_decision(asking: Any, forged: Any) -> N
     assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
 
 
-def test_the_labels_come_in_both_languages_and_the_bytes_are_the_same(asking: Any) -> None:
+def test_the_labels_exist_in_both_languages_and_the_bytes_are_the_same(asking: Any) -> None:
     _, item = parked(asking, "2 + 2")
     path = f"/api/v1/approvals/{item['approval_id']}"
     english, chinese = (asking.get(f"{path}?locale={locale}").json["display"] for locale in ("en_US", "zh_Hans"))
@@ -285,7 +286,7 @@ def test_the_labels_come_in_both_languages_and_the_bytes_are_the_same(asking: An
     assert decide(asking, item, "deny").status == 200
 
 
-def test_a_question_survives_a_restart_and_is_done_once(tmp_path: Path, start_host: Any, client_of: Any) -> None:
+def test_an_approval_survives_a_restart_and_is_executed_once(tmp_path: Path, start_host: Any, client_of: Any) -> None:
     path = tmp_path / "asker.py"
     path.write_text(textwrap.dedent(ASKER), encoding="utf-8")
     settings = Settings(data=tmp_path / "data", plugins=(path,), builtin_plugins=False, port=0, grace_s=0)

@@ -54,7 +54,7 @@ PATIENCE_S = 60.0
 
 
 class MovedClock(SystemClock):
-    """The machine's clock, and what a test adds to it."""
+    """The machine's clock, with an offset of the test."""
 
     moved_ms = 0
 
@@ -105,7 +105,7 @@ def records(host: Any, agent: str, text: str) -> list[Any]:
 
 
 def made(host: Any, text: str, agent: str = "maker") -> dict[str, Any]:
-    """What is known of the one artifact of a run."""
+    """The metadata of the one artifact of a run."""
     (said,) = [each["data"] for each in records(host, agent, text) if each["type"] == "artifact.created"]
     return host.get(f"/api/v1/artifacts/{said['artifact_id']}").json
 
@@ -124,7 +124,7 @@ def content_file(host: Any, artifact: dict[str, Any]) -> Any:
 
 
 def until_swept(host: Any, artifact: dict[str, Any]) -> None:
-    """What is younger than an hour, by the clock of its files, may be on its way to another artifact."""
+    """Content younger than an hour, by the clock of its files, may belong to a new artifact."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(content_file(host, artifact), (0, 0))
     give_up_at = time.monotonic() + PATIENCE_S
@@ -156,7 +156,7 @@ def test_an_expired_artifact_is_deleted_with_its_unshared_content(host: Any, clo
     assert host.get(path_of(twin)).status == 404
 
 
-def test_what_came_with_an_event_ends_too(host: Any, clock: Any) -> None:
+def test_the_raw_payload_of_an_event_expires_too(host: Any, clock: Any) -> None:
     host.put("/api/v1/bindings/all", {"agent_id": "maker", "filters": [{"field": "source", "values": ["ci"]}]})
     event = {"source": "ci", "id": "big", "type": "build.done", "data": {"log": "x" * 400_000}}
     taken = host.post("/api/v1/events", event)
@@ -185,20 +185,20 @@ def test_an_artifact_is_deleted_on_the_record_and_its_content_follows(host: Any)
     assert host.get(f"{path_of(other)}/content").status == 200
 
 
-def test_a_legal_name_of_any_language_comes_back_in_a_header_that_is_ascii(host: Any) -> None:
+def test_a_name_in_any_language_is_returned_in_an_ascii_header(host: Any) -> None:
     name = '报告 «Grüße»; "q".txt' + "世" * 230
     answer = host.get(f"{path_of(made(host, f'inline text/plain {name}'))}/content")
     assert answer.headers["content-disposition"] == f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def test_a_file_of_the_workspace_has_no_end_and_is_deleted_as_a_file(host: Any, clock: Any) -> None:
+def test_a_file_of_the_workspace_does_not_expire_and_is_deleted_as_a_file(host: Any, clock: Any) -> None:
     file_id = host.send("POST", "/api/v1/files?name=a.txt", b"kept", content_type="text/plain").json["file_id"]
     clock.advance(1000 * DAY_S)
     assert host.send("DELETE", f"/api/v1/artifacts/{file_id}").status == 404
     assert host.get(f"/api/v1/files/{file_id}/content").body == b"kept"
 
 
-def test_a_name_from_before_names_were_checked_is_cut_where_it_stands_in_a_header(host: Any) -> None:
+def test_an_old_overlong_name_is_truncated_in_the_header(host: Any) -> None:
     artifact = made(host, "inline text/plain short")
     store = choose_store(host.settings.database, host.settings.data, SystemClock())
     store.open()
@@ -212,13 +212,13 @@ def test_a_name_from_before_names_were_checked_is_cut_where_it_stands_in_a_heade
 
 
 @pytest.mark.parametrize(("kind", "name"), [("text/plain", "long"), ("text/plain", "a\nb"), ("no_mime", "a")])
-def test_an_inline_artifact_with_a_name_that_no_upload_may_have_is_refused(host: Any, kind: str, name: str) -> None:
+def test_an_inline_artifact_with_an_invalid_name_is_refused(host: Any, kind: str, name: str) -> None:
     kinds = [each["type"] for each in records(host, "maker", f"inline {kind} {name}")]
     assert "result.rejected" in kinds
     assert "artifact.created" not in kinds
 
 
-def test_only_types_that_the_settings_name_are_taken(choosy: Any) -> None:
+def test_only_artifact_types_of_the_settings_are_accepted(choosy: Any) -> None:
     assert made(choosy, "inline text/csv a", "kit")["mime_type"] == "text/csv"
     assert made(choosy, "upload text/csv a", "kit")["mime_type"] == "text/csv"
     (refused,) = [each["data"] for each in records(choosy, "kit", "inline image/png a") if "rejected" in each["type"]]
@@ -227,14 +227,14 @@ def test_only_types_that_the_settings_name_are_taken(choosy: Any) -> None:
     assert answered(choosy, "upload image/png a", "kit").startswith("invalid_argument: mime_type: ")
 
 
-def test_a_tool_makes_artifacts_of_the_named_types_alone(choosy: Any) -> None:
+def test_a_tool_makes_artifacts_of_the_allowed_types_only(choosy: Any) -> None:
     access = {"permissions": {"tools": ["call"]}, "resources": {"tools": {"add": ["tool:builtin/artifact_write"]}}}
     choosy.save_agent("tooled", "kit/default", access=access)
     assert "artifact" in answered(choosy, "tool text/plain", "tooled")
     assert "allowed are text/*" in answered(choosy, "tool image/png", "tooled")
 
 
-def test_an_event_that_would_need_an_artifact_of_another_type_is_refused_as_a_whole(choosy: Any) -> None:
+def test_an_event_with_an_artifact_of_another_type_is_refused_as_a_whole(choosy: Any) -> None:
     large = {"source": "ci", "id": "big", "type": "build.done", "data": {"log": "x" * 400_000}}
     refused = choosy.post("/api/v1/events", large)
     assert (refused.status, refused.error["code"]) == (415, "unsupported_media_type")

@@ -41,7 +41,7 @@ def test_a_run_reads_the_attachments_of_its_message(shop: Any, room: str) -> Non
     assert said(shop, answer.json["run_id"]) == ["note.txt 13: what was made"], "what is said of it is looked up"
 
 
-def test_a_message_that_steers_brings_its_attachments(shop: Any, room: str) -> None:
+def test_a_steering_message_brings_its_attachments(shop: Any, room: str) -> None:
     artifact_id = make(shop, conversation=room)
     run_id = shop.tell(AGENT, "wait", conversation=room, **ADA).json["run_id"]
     stream = shop.stream(run_id)
@@ -53,9 +53,7 @@ def test_a_message_that_steers_brings_its_attachments(shop: Any, room: str) -> N
     assert said(shop, run_id) == ["note.txt 13: what was made"]
 
 
-def test_a_message_that_is_sent_again_has_its_first_outcome_also_when_what_it_brought_is_gone(
-    shop: Any, room: str
-) -> None:
+def test_a_repeated_message_has_its_first_outcome_also_without_its_attachments(shop: Any, room: str) -> None:
     artifact_id = make(shop, conversation=room)
     said = {"text": "read it", "attachments": [{"artifact_id": artifact_id, "artifact_type": "file"}]}
     told = {"agent": AGENT, "input": said, "conversation": room, **ADA}

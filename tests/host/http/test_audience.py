@@ -1,4 +1,4 @@
-"""Who may see, steer and stop the runs of an agent: its rules, for who is bound by them."""
+"""The audience of an agent: rules about reading, steering and stopping its runs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -63,16 +63,14 @@ def lists(client: Any, run: dict[str, str], room: str | None = None) -> set[bool
     return {name in client.get(path).body.decode() for path, name in names}
 
 
-def test_an_agent_may_let_everybody_in_the_workspace_see_its_runs(
-    shop: Any, people: dict[str, Any], agent: Any
-) -> None:
+def test_an_agent_may_show_its_runs_to_the_whole_workspace(shop: Any, people: dict[str, Any], agent: Any) -> None:
     run = said(people["ann"], agent("open", audience={"see": {"who": "everyone"}}), conversation="open-room")
     for who in people.values():
         assert reads(who, run, "open-room") == {200}
         assert lists(who, run, "open-room") == {True}
 
 
-def test_without_a_rule_a_run_is_not_there_for_who_takes_no_part(shop: Any, people: dict[str, Any], agent: Any) -> None:
+def test_without_a_rule_a_run_is_not_found_for_other_users(shop: Any, people: dict[str, Any], agent: Any) -> None:
     run = said(people["ann"], agent("private"), conversation="private-room")
     for name in ("ann", "olga"):
         assert reads(people[name], run, "private-room") == {200}
@@ -83,7 +81,7 @@ def test_without_a_rule_a_run_is_not_there_for_who_takes_no_part(shop: Any, peop
     absent = people["bob"].get("/api/v1/runs/run_absent")
     assert people["bob"].get(f"/api/v1/runs/{run['run_id']}").body == absent.body
     refused = people["bob"].tell("private", "what was said?", conversation="private-room")
-    assert (refused.status, refused.error["code"]) == (403, "unauthorized")  # nobody lets themselves in
+    assert (refused.status, refused.error["code"]) == (403, "unauthorized")  # no caller can add themselves
     assert reads(people["bob"], run, "private-room") == {404}
     said(people["bob"], "private", conversation="private-room", thread="another")
     assert reads(people["bob"], run, "private-room") == {404}
@@ -93,7 +91,7 @@ def test_without_a_rule_a_run_is_not_there_for_who_takes_no_part(shop: Any, peop
     said(people["bob"], "private", conversation="private-room")
 
 
-def test_who_may_not_see_what_they_say_goes_on_in_their_own_conversation_alone(
+def test_a_user_who_may_not_see_the_runs_may_continue_only_their_own_conversation(
     shop: Any, people: dict[str, Any], agent: Any
 ) -> None:
     name = agent("blind", audience={"see": {"who": "listed", "actors": ["user:vic"]}})
@@ -104,7 +102,7 @@ def test_who_may_not_see_what_they_say_goes_on_in_their_own_conversation_alone(
     assert people["ann"].tell(name, "hello", conversation="blind-room").status == 403
 
 
-def test_who_is_linked_to_an_actor_of_a_channel_takes_part_as_that_actor(
+def test_a_user_linked_to_an_actor_of_a_channel_participates_as_that_actor(
     shop: Any, people: dict[str, Any], agent: Any
 ) -> None:
     name = agent("private-chat", audience={"see": {"who": "participants"}})
@@ -146,13 +144,13 @@ def test_only_participants_stop_a_run(shop: Any, people: dict[str, Any], agent: 
     assert people["ann"].ended(run_id)["status"] == "cancelled"
 
 
-def test_an_operator_stops_every_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
+def test_an_operator_may_stop_every_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
     run_id = people["ann"].tell(agent("stoppable"), "wait").json["run_id"]
     assert people["olga"].post(f"/api/v1/runs/{run_id}/cancel").status == 202
     shop.read(run_id)
 
 
-def test_a_caller_who_may_not_steer_gets_a_run_of_their_own(shop: Any, people: dict[str, Any], agent: Any) -> None:
+def test_a_caller_who_may_not_steer_gets_their_own_run(shop: Any, people: dict[str, Any], agent: Any) -> None:
     policy = {"mode": "steer", "steer_from": "conversation"}
     rule = {"steer": {"who": "listed", "actors": ["user:ann"]}, "see": {"who": "everyone"}}
     name = agent("steered", "workshop/steady", concurrency=policy, audience=rule)
@@ -180,7 +178,7 @@ def test_a_caller_who_may_not_steer_gets_a_run_of_their_own(shop: Any, people: d
         ({"edit": {"who": "everyone"}}, "policy.audience.edit"),
     ],
 )
-def test_a_rule_that_cannot_be_meant_is_refused(shop: Any, audience: dict[str, Any], field: str) -> None:
+def test_a_contradictory_audience_rule_is_refused(shop: Any, audience: dict[str, Any], field: str) -> None:
     body = {"runner_id": "plugin:local/parrot/default", "policy": {"audience": audience}}
     answer = shop.put("/api/v1/agents/wrong", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field)
@@ -195,7 +193,7 @@ def test_a_caller_cannot_join_a_conversation_with_an_event(shop: Any, people: di
     own = {"type": "key", "id": made["key_id"]}
     refused = key.post("/api/v1/events", {**event, "id": "1", "text": "let me in", "actor": own})
     assert (refused.status, refused.error["code"]) == (403, "unauthorized")
-    assert key.post("/api/v1/events", {**event, "id": "2", "text": "the build failed"}).status == 202  # nobody's
+    assert key.post("/api/v1/events", {**event, "id": "2", "text": "the build failed"}).status == 202  # no actor
     assert key.get(f"/api/v1/runs/{run['run_id']}").status == 404
     elsewhere = {**event, "conversation": "own-room", "id": "3", "text": "hello", "actor": own}
     assert key.post("/api/v1/events", elsewhere).status == 202
@@ -212,12 +210,14 @@ def test_a_caller_cannot_join_a_conversation_by_steering(shop: Any, people: dict
     refused = people["bob"].post(f"/api/v1/runs/{active}/steer", {"input": {"text": "let me in"}})
     assert (refused.status, refused.error["code"]) == (403, "unauthorized")
     assert reads(people["bob"], run, "shared-room") == {404}
-    assert people["bob"].post(f"/api/v1/runs/{active}/cancel").status == 202  # that brings nobody in
+    assert people["bob"].post(f"/api/v1/runs/{active}/cancel").status == 202  # that adds no participant
     stream.until("run.ended")
     stream.close()
 
 
-def test_the_payload_of_an_event_without_a_run_is_for_who_sees_the_event(shop: Any, people: dict[str, Any]) -> None:
+def test_the_payload_of_an_event_without_a_run_is_visible_to_its_readers_only(
+    shop: Any, people: dict[str, Any]
+) -> None:
     event = {"source": "mail", "id": "big", "type": "mail.received", "conversation": "mail-room"}
     sent = shop.post("/api/v1/events", {**event, "data": {"x": "y" * 300_000}, "actor": {"type": "user", "id": "ann"}})
     assert (sent.status, sent.json["run_id"]) == (202, None)
@@ -229,7 +229,7 @@ def test_the_payload_of_an_event_without_a_run_is_for_who_sees_the_event(shop: A
 
 @pytest.fixture
 def hidden_run(shop: Any, people: dict[str, Any], agent: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A run that bob may see until it is hidden from him and goes on; and the hiding."""
+    """A run that bob may see until it is hidden from him and continues; and the hiding."""
     monkeypatch.setattr(run_rows, "STREAM_LOOK_S", 0.0)
     name, room = agent("hiding", "workshop/steady", audience={"see": {"who": "everyone"}}), f"hiding-{shop.port}"
     run_id = people["ann"].tell(name, "begin", conversation=room).json["run_id"]
@@ -243,9 +243,7 @@ def hidden_run(shop: Any, people: dict[str, Any], agent: Any, monkeypatch: pytes
     shop.ended(run_id)
 
 
-def test_a_stream_that_a_changed_rule_ends_says_so_and_nothing_of_the_run(
-    people: dict[str, Any], hidden_run: Any
-) -> None:
+def test_a_stream_ended_by_a_changed_rule_reports_the_revocation_only(people: dict[str, Any], hidden_run: Any) -> None:
     run_id, hide = hidden_run
     stream = people["bob"].stream(run_id)
     stream.until("message.delta")
@@ -263,9 +261,7 @@ def until_told(word: str, socket: ClientConnection) -> None:
         pass
 
 
-def test_a_socket_that_a_changed_rule_ends_says_so_and_nothing_of_the_run(
-    people: dict[str, Any], hidden_run: Any
-) -> None:
+def test_a_socket_ended_by_a_changed_rule_reports_the_revocation_only(people: dict[str, Any], hidden_run: Any) -> None:
     run_id, hide = hidden_run
     bob = people["bob"]
     address = f"ws://127.0.0.1:{bob.port}/api/v1/runs/{run_id}/socket"

@@ -1,5 +1,5 @@
-"""The audit of a running host: pages, an export that is itself recorded, heads, a witness that goes and comes back, and
-a proof that a stranger can check."""
+"""The audit of a running host: pages, a recorded export, heads, a witness that disconnects and returns, and a proof
+that a third party can check."""
 
 import json
 import sqlite3
@@ -22,7 +22,7 @@ from bollard.trust.keys import VerifyKey
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
-    """SQLite alone: what is special to PostgreSQL is tested where records are read."""
+    """SQLite only: PostgreSQL is tested where records are read."""
     data = tmp_path_factory.mktemp("data")
     witness = data / "elsewhere"
     witness.mkdir()  # no file: a witness that cannot be written
@@ -35,9 +35,7 @@ def items(api: Any, query: str = "") -> list[dict[str, Any]]:
     return answer.json["items"]
 
 
-def test_a_host_whose_witness_is_down_goes_on_says_so_and_records_the_gap_when_it_is_back(
-    api: Any, settings: Settings
-) -> None:
+def test_a_host_without_its_witness_continues_warns_and_records_the_gap_later(api: Any, settings: Settings) -> None:
     api.ended(api.say("hello"))
     health = api.until_health(lambda health: "warnings" in health)
     assert health["ready"]
@@ -51,7 +49,7 @@ def test_a_host_whose_witness_is_down_goes_on_says_so_and_records_the_gap_when_i
         assert next(iter(read_heads_of(file))).workspace == "default"
 
 
-def test_what_happened_is_found_by_type_run_severity_actor_and_time(api: Any) -> None:
+def test_audit_records_are_found_by_type_run_severity_actor_and_time(api: Any) -> None:
     run_id = api.say("hello", actor={"type": "user", "id": "u1"})
     api.ended(run_id)
     assert api.put("/api/v1/users/ann", {"role": "viewer"}).status == 201
@@ -76,7 +74,7 @@ def test_what_happened_is_found_by_type_run_severity_actor_and_time(api: Any) ->
     assert api.get("/api/v1/audit?severity=loud").status == 400
 
 
-def test_an_export_holds_everything_and_is_recorded_before_its_first_line(api: Any) -> None:
+def test_an_export_is_complete_and_recorded_before_its_first_line(api: Any) -> None:
     api.ended(api.say("hello"))
     answer = api.get("/api/v1/audit/export")
     assert answer.status == 200
@@ -90,7 +88,7 @@ def test_an_export_holds_everything_and_is_recorded_before_its_first_line(api: A
     assert {json.loads(line)["type"] for line in only} == {"run.ended"}
 
 
-def test_the_log_of_a_host_that_runs_verifies_a_proof_is_checked_and_one_byte_is_found(
+def test_the_log_of_a_running_host_verifies_and_one_changed_byte_is_found(
     api: Any, settings: Settings, tmp_path: Path
 ) -> None:
     run_id = api.say("hello")
@@ -129,7 +127,7 @@ def test_the_log_of_a_host_that_runs_verifies_a_proof_is_checked_and_one_byte_is
     assert (problem.kind, problem.workspace) == ("data_edited", "default")
 
 
-def test_what_a_stranger_typed_is_in_the_log_as_a_fingerprint_alone(api: Any) -> None:
+def test_an_unknown_user_name_is_in_the_log_as_a_fingerprint_only(api: Any) -> None:
     for name in ("my secret password", "my secret password", "another one"):
         wrong = api.post("/api/v1/session", {"user": name, "password": "wrong password"}, token=None)
         assert wrong.status == 401, wrong.body

@@ -1,4 +1,4 @@
-"""Bindings over HTTP: saved, shown, deleted; which agent an event goes to, and why."""
+"""Bindings over HTTP: saved, shown, deleted; the agent of an event, and the reason."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_a_binding_is_saved_shown_changed_and_deleted(bound: Any) -> None:
         ({"agent_id": "parrot", "filters": [{"field": "colour", "values": ["red"]}]}, "binding.filters.0.field"),
     ],
 )
-def test_a_binding_that_cannot_work_is_refused_by_its_field(bound: Any, body: Any, field: str) -> None:
+def test_an_invalid_binding_is_refused_by_its_field(bound: Any, body: Any, field: str) -> None:
     answer = bound.put("/api/v1/bindings/wrong", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field), answer.body
     assert answer.error["hint"]
@@ -66,7 +66,7 @@ def test_two_bindings_that_match_equally_are_refused_when_saved(bound: Any) -> N
     assert "one" in answer.error["message"]
 
 
-def test_an_agent_that_bindings_name_is_not_deleted(bound: Any) -> None:
+def test_an_agent_of_a_binding_is_not_deleted(bound: Any) -> None:
     bound.save_agent("needed")
     bind(bound, "here", agent_id="needed", scope={"conversation": "a"})
     bind(bound, "there", agent_id="needed", scope={"conversation": "b"})
@@ -77,7 +77,7 @@ def test_an_agent_that_bindings_name_is_not_deleted(bound: Any) -> None:
     assert bound.delete("/api/v1/agents/needed").status == 200
 
 
-def test_an_event_without_an_agent_goes_where_the_most_specific_binding_says(bound: Any) -> None:
+def test_an_event_without_an_agent_follows_the_most_specific_binding(bound: Any) -> None:
     lonely = bound.post("/api/v1/events", {**EVENT, "id": "early"})
     assert (lonely.status, lonely.json["run_id"], lonely.json["reason"]["code"]) == (202, None, "no_binding")
     bound.save_agent("doorman")
@@ -89,7 +89,7 @@ def test_an_event_without_an_agent_goes_where_the_most_specific_binding_says(bou
     assert [(run["agent_id"], run["binding_id"]) for run in runs] == [("doorman", "door"), ("parrot", "everything")]
     assert runs[0]["bot_id"] == "front"
     again = bound.post("/api/v1/events", {**EVENT, "id": "early"})
-    assert (again.status, again.json) == (200, {**lonely.json, "first": False})  # what became of it has not changed
+    assert (again.status, again.json) == (200, {**lonely.json, "first": False})  # its outcome has not changed
 
 
 def test_the_key_of_a_request_names_an_event(bound: Any) -> None:
@@ -102,7 +102,7 @@ def test_the_key_of_a_request_names_an_event(bound: Any) -> None:
 # --- what would happen ---
 
 
-def test_resolving_says_binding_by_binding_why_and_changes_nothing(bound: Any) -> None:
+def test_resolving_explains_every_binding_and_changes_nothing(bound: Any) -> None:
     bind(bound, "everything")
     bind(bound, "door", agent_id="workshop.steady", scope={"conversation": "door"})
     bind(bound, "off", scope={"conversation": "door"}, enabled=False, priority=1)
@@ -123,7 +123,7 @@ def test_resolving_says_binding_by_binding_why_and_changes_nothing(bound: Any) -
     assert bound.get("/readyz").json["journal"]["records"] == before
 
 
-def test_resolving_an_event_without_a_binding_says_so(bound: Any) -> None:
+def test_resolving_an_event_without_a_binding_names_the_reason(bound: Any) -> None:
     found = bound.post("/api/v1/bindings/resolve", {}).json
     assert (found["binding"], found["agent"], found["decision"], found["grant"]) == (None, None, None, None)
     assert [step["key"] for step in found["steps"]] == ["no_binding"]
@@ -131,7 +131,7 @@ def test_resolving_an_event_without_a_binding_says_so(bound: Any) -> None:
     assert ([step["key"] for step in named["steps"]], named["agent"]) == (["direct", "no_agent"], None)
 
 
-def test_resolving_names_the_gate_that_is_closed_and_the_run_that_would_take_it(bound: Any) -> None:
+def test_resolving_names_the_closed_gate_and_the_run_that_would_be_steered(bound: Any) -> None:
     bound.save_agent("closed", gate={"talk": "listed", "actors": ["user:ada"]})
     refused = bound.post("/api/v1/bindings/resolve", {"agent": "closed", "actor": {"id": "bob"}}).json["refused"]
     assert (refused["code"], bool(refused["message"]), bool(refused["hint"])) == ("unauthorized", True, True)
@@ -166,6 +166,6 @@ def test_resolving_names_the_gate_that_is_closed_and_the_run_that_would_take_it(
         ({"trigger": "x"}, "trigger"),
     ],
 )
-def test_a_question_that_does_not_fit_is_refused(bound: Any, body: Any, field: str) -> None:
+def test_an_invalid_resolve_request_is_refused(bound: Any, body: Any, field: str) -> None:
     answer = bound.post("/api/v1/bindings/resolve", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field)

@@ -1,5 +1,5 @@
-"""Many at once at the edge of a budget: as many as there is room for are taken, no more, and the rest are refused by
-name; also across a restart. Who was refused keeps no place, and who ended leaves one."""
+"""Many concurrent requests at the edge of a budget: as many as fit are accepted, no more, and the rest are refused by
+name; also across a restart. A refused request takes no slot, and an ended run frees one."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -51,7 +51,7 @@ def at_once(many: int, ask: Any) -> list[Any]:
 
 
 def calls(client: Any, agent: str, runs: int, each: int) -> Counter[str]:
-    """What came of so many calls at once, of so many runs at once for one actor."""
+    """The outcomes of concurrent calls, of concurrent runs of one actor."""
     said = Counter[str]()
     for answer in at_once(runs, lambda _: client.tell(agent, str(each), actor={"id": "ada"})):
         records = client.read(answer.json["run_id"])
@@ -70,26 +70,26 @@ def test_concurrent_runs_stay_within_the_limit_and_an_end_frees_a_slot(edge: Any
             edge.read(run_id)
 
 
-def test_the_same_message_many_times_at_once_takes_one_place(edge: Any) -> None:
+def test_the_same_message_sent_many_times_takes_one_place(edge: Any) -> None:
     edge.save_agent("once", budget={"runs_per_day": 2})
     answers = at_once(MANY, lambda _: edge.tell("once", "hi", id="the-same"))
     assert {each.json["run_id"] for each in answers} == {answers[0].json["run_id"]}
     assert told(at_once(MANY, lambda _: edge.tell("once", "hi"))) == {"taken": 1, "budget_exceeded": MANY - 1}
 
 
-def test_of_many_messages_at_once_each_sender_has_as_many_as_the_rate(edge: Any) -> None:
+def test_of_many_concurrent_messages_each_sender_passes_up_to_the_rate(edge: Any) -> None:
     edge.save_agent("slow", gate={"messages_per_minute": 1, "burst": 4})
     answers = at_once(MANY, lambda number: edge.tell("slow", "hi", actor={"id": "ab"[number % 2]}))
     assert told(answers) == {"taken": 8, "rate_limited": MANY - 8}
 
 
 @pytest.mark.parametrize(("whose", "made"), [("per_run", 12), ("per_day", 6), ("per_actor_day", 6)])
-def test_of_many_calls_at_once_as_many_are_made_as_the_budget_has(edge: Any, whose: str, made: int) -> None:
+def test_of_many_concurrent_calls_as_many_pass_as_the_budget_allows(edge: Any, whose: str, made: int) -> None:
     edge.save_agent(name := whose.replace("_", "-"), "kit/default", access=TOOLS, budget={whose: {"calls": 6}})
     assert calls(edge, name, runs=2, each=10) == {"done": made, "budget_exceeded": 20 - made}
 
 
-def test_a_restart_leaves_as_much_of_the_day_as_there_was(
+def test_a_restart_keeps_the_rest_of_the_daily_budget(
     start_host: Any, client_of: Any, kit_settings: Settings, tmp_path: Any
 ) -> None:
     settings = replace(kit_settings, data=tmp_path)

@@ -52,7 +52,7 @@ def client(start_module_host: Any, client_of: Any, tmp_path_factory: pytest.Temp
 
 
 def calls(client: Any, *asked: tuple[str, dict[str, Any]]) -> tuple[list[str], list[Any], str]:
-    """Which tools the run had, what came of its calls, and the run."""
+    """The tools of the run, the outcomes of its calls, and the run."""
     answer = client.tell("tooler", json.dumps(asked))
     assert answer.status in (200, 201, 202), answer.body
     run_id = answer.json["run_id"]
@@ -87,8 +87,8 @@ def test_a_run_works_with_its_files_and_artifacts(client: Any) -> None:
     assert client.get(f"/api/v1/artifacts/{told[4]['structured']['artifact_id']}/content").body == b"two\n"
 
 
-def test_a_program_waits_for_a_yes_and_the_level_is_shown(client: Any) -> None:
-    """`exec` is of high risk: without an approver nothing is started, whatever the level."""
+def test_a_program_waits_for_approval_and_the_level_is_shown(client: Any) -> None:
+    """`exec` is of high risk: without an approver no program starts, at any level."""
     level = client.get("/readyz").json["sandbox"]
     tools, told, run_id = calls(client, ("exec", {"command": "echo > ran"}))
     assert ("exec" in tools) == (level != "none")
@@ -99,7 +99,7 @@ def test_a_program_waits_for_a_yes_and_the_level_is_shown(client: Any) -> None:
     assert "tool:builtin/ask_user" in offered  # absent, with its reason
 
 
-def test_what_a_run_did_is_read_back_call_by_call(client: Any) -> None:
+def test_the_calls_of_a_run_are_listed_in_order(client: Any) -> None:
     _, _, run_id = calls(client, ("now", {}), ("calculate", {"expression": 7}), ("calculate", {"expression": "6 * 7"}))
     path = f"/api/v1/runs/{run_id}/calls"
     items = client.until(path, lambda body: len(body["items"]) == 3 and "ended_at" in body["items"][2])["items"]

@@ -25,7 +25,7 @@ from bollard.host.http.errors import RangeNotSatisfiable
         ("bytes=0-9999999999999999", None),
     ],
 )
-def test_a_range_is_some_of_the_bytes_or_all(header: str | None, span: range | None) -> None:
+def test_a_range_selects_some_or_all_of_the_bytes(header: str | None, span: range | None) -> None:
     assert span_of(header, 100) == span
 
 

@@ -1,4 +1,5 @@
-"""What a workspace offers, what an agent can do of it and why, over the API of a real host with a real worker."""
+"""The capabilities of a workspace, the ones of an agent and the reasons, over the API of a real host with a real
+worker."""
 
 import json
 import textwrap
@@ -54,7 +55,7 @@ def _explained(host: Any, agent: str, query: str = "") -> dict[str, Any]:
     return {item["id"]: item for item in answer.json["items"]}
 
 
-def test_the_workspace_says_what_it_offers_and_offering_grants_nothing(host: Any) -> None:
+def test_the_workspace_lists_its_capabilities_and_grants_none(host: Any) -> None:
     items = {item["id"]: item for item in host.get("/api/v1/capabilities?limit=100").json["items"]}
     assert (items[ADD]["available"], items[ADD]["risk"], items[ADD]["effects"]) == (True, "low", "none")
     assert items[WIPE]["risk"] == "high"
@@ -74,7 +75,7 @@ def test_the_list_is_paged_in_a_stable_order(host: Any) -> None:
     assert {ADD, WIPE} <= {*every}
 
 
-def test_an_agent_has_what_its_policy_adds_and_the_reasons_are_said_in_either_language(host: Any) -> None:
+def test_an_agent_has_the_capabilities_of_its_policy_with_reasons_in_both_languages(host: Any) -> None:
     item = _explained(host, "careful")[ADD]
     assert (item["present"], item["name"], item["operations"]) == (True, "add", ["tools.call", "tools.detail"])
     assert [reason["layer"] for reason in item["reasons"]][:3] == ["manifest", "policy", "policy"]
@@ -93,7 +94,7 @@ def test_an_excluded_capability_is_explained_even_if_not_requested(host: Any) ->
     assert [reason["layer"] for reason in unheard["reasons"]] == ["configuration", "workspace"]
 
 
-def test_a_policy_with_a_pattern_is_refused_because_it_would_match_nothing(host: Any) -> None:
+def test_a_policy_with_a_pattern_is_refused(host: Any) -> None:
     access = {"permissions": CALL, "resources": {"tools": {"add": ["tool:local/kit/*"]}}}
     body = {"runner_id": "plugin:local/kit/default", "policy": {"access": access}}
     refused = host.put("/api/v1/agents/lazy", body)
@@ -101,11 +102,11 @@ def test_a_policy_with_a_pattern_is_refused_because_it_would_match_nothing(host:
     assert refused.error["hint"] == "`bollard capabilities` lists the ids"
 
 
-def test_an_agent_that_is_not_there_is_not_found(host: Any) -> None:
+def test_an_absent_agent_is_not_found(host: Any) -> None:
     assert host.get("/api/v1/agents/nobody/capabilities").status == 404
 
 
-def test_a_run_sees_the_graph_that_its_grant_quotes_and_nothing_else(host: Any) -> None:
+def test_a_run_sees_exactly_the_graph_of_its_grant(host: Any) -> None:
     graph = host.get("/api/v1/agents/careful/capabilities").json["graph_sha256"]
     run_id = host.tell("careful", "look").json["run_id"]
     (said,) = [event for event in host.read(run_id) if event.type == "message.completed"]

@@ -19,7 +19,7 @@ from bollard.host.store.selection import choose_store
 
 
 class Program:
-    """A program behind a channel: a real server that remembers what came, and signs what it sends."""
+    """A program behind a channel: a real server that remembers requests, and signs its own."""
 
     def __init__(self) -> None:
         self.came: list[Any] = []
@@ -102,14 +102,14 @@ def test_a_channel_is_saved_shown_changed_and_deleted(api: Any) -> None:
     assert api.get("/api/v1/channels/desk").status == 404
 
 
-def test_a_channel_that_cannot_work_is_refused_by_its_field(api: Any) -> None:
+def test_an_invalid_channel_is_refused_by_its_field(api: Any) -> None:
     answer = api.put("/api/v1/channels/bad", {"url": "http://example.org/"})
     assert (answer.status, answer.error["details"]["field"]) == (400, "channel.url")
     assert api.get("/api/v1/channels/bad").status == 404
 
 
 @for_each("host", ["10.0.0.1", "169.254.169.254", "[::ffff:a00:1]", "0x7f000001", "[fd00::1]"])
-def test_a_channel_to_a_place_inside_is_refused_when_it_is_saved(api: Any, host: str) -> None:
+def test_a_channel_to_an_internal_address_is_refused_when_saved(api: Any, host: str) -> None:
     answer = api.put("/api/v1/channels/inside", {"url": f"https://{host}/hook"})
     assert (answer.status, answer.error["details"]["field"]) == (400, "channel.url")
     assert answer.error["hint"]
@@ -125,7 +125,7 @@ def test_a_channel_to_a_place_inside_is_refused_when_it_is_saved(api: Any, host:
         {"scope": {"channel": "foyer", "bot": "porter"}},
     ],
 )
-def test_resolve_says_of_a_channels_event_what_becomes_of_it(api: Any, binding: Any) -> None:
+def test_resolve_matches_the_dispatch_of_a_channel_event(api: Any, binding: Any) -> None:
     secret = save(api, "foyer", bot="porter")["secret"]
     answer = api.put("/api/v1/bindings/foyer", {"agent_id": "parrot", "scope": {"channel": "foyer"}, **binding})
     assert answer.status == 201, answer.body
@@ -156,7 +156,7 @@ def test_a_message_of_a_channel_is_answered_through_it(api: Any, program: Progra
     assert (kept["source"], kept["id"], kept["actor_type"], kept["actor_id"]) == ("room", "msg-1", "room", "ann")
 
 
-def test_an_event_of_a_channel_need_not_be_a_message(api: Any, program: Program) -> None:
+def test_an_event_of_a_channel_may_have_another_type_than_a_message(api: Any, program: Program) -> None:
     secret = save(api, "bell", url=program.url)["secret"]
     bind(api, "bell")
     event = {"specversion": "1.0", "id": "e-1", "source": "whatever", "type": "group.member_joined", "subject": "ann"}
@@ -171,7 +171,7 @@ def test_an_event_of_a_channel_need_not_be_a_message(api: Any, program: Program)
     assert api.ended(answer.json["run_id"])["status"] == "completed"
 
 
-def test_what_is_not_signed_by_a_channel_is_refused(api: Any) -> None:
+def test_a_request_without_the_signature_of_the_channel_is_refused(api: Any) -> None:
     secret = save(api, "gate")["secret"]
     other = save(api, "other")["secret"]
     body = {"text": "hi"}
@@ -191,8 +191,8 @@ def test_what_is_not_signed_by_a_channel_is_refused(api: Any) -> None:
     assert post(api, "gate", secret, body).status == 401
 
 
-def test_what_no_signature_covers_says_nothing_of_an_event(api: Any) -> None:
-    """One signed request that somebody saw must not become other events, by headers that were added to it."""
+def test_headers_outside_the_signature_do_not_change_an_event(api: Any) -> None:
+    """A recorded signed request must not make other events by added headers."""
     secret = save(api, "sealed")["secret"]
     raw = json.dumps({"text": "hi"}).encode()
     headers = sign(secret_bytes(secret), "msg-1", int(time.time()), raw)
@@ -211,7 +211,7 @@ def test_what_no_signature_covers_says_nothing_of_an_event(api: Any) -> None:
     assert post(api, "sealed", secret, {"text": "hi"}).json["first"]
 
 
-def test_a_channel_chooses_no_agent_and_nobody_speaks_for_it(api: Any) -> None:
+def test_a_channel_cannot_choose_an_agent_and_no_caller_can_use_its_source(api: Any) -> None:
     secret = save(api, "own")["secret"]
     answer = post(api, "own", secret, {"text": "hi", "agent": "parrot"})
     assert (answer.status, answer.error["details"]["field"]) == (400, "agent")
@@ -219,13 +219,13 @@ def test_a_channel_chooses_no_agent_and_nobody_speaks_for_it(api: Any) -> None:
     assert (spoof.status, spoof.error["code"]) == (403, "unauthorized")
 
 
-def test_an_event_of_a_channel_that_nobody_takes_says_why(api: Any) -> None:
+def test_an_event_of_a_channel_without_a_binding_has_a_reason(api: Any) -> None:
     secret = save(api, "alone")["secret"]
     answer = post(api, "alone", secret, {"text": "is anybody there"})
     assert (answer.status, answer.json["reason"]["code"]) == (202, "no_binding")
 
 
-def test_a_program_that_refuses_is_told_of_in_the_deliveries(api: Any, program: Program) -> None:
+def test_a_program_that_refuses_a_message_shows_in_the_deliveries(api: Any, program: Program) -> None:
     secret = save(api, "rude", url=program.url, abilities={"dedupe": "native"})["secret"]
     bind(api, "rude")
     program.statuses = [503, 404]
@@ -266,7 +266,7 @@ def test_a_channel_survives_a_restart(
     assert program.until(1)[0]["text"] == "still here "
 
 
-def test_channels_of_one_name_in_two_workspaces_are_told_apart_by_their_signature(api: Any) -> None:
+def test_channels_of_one_name_in_two_workspaces_are_distinguished_by_their_signature(api: Any) -> None:
     there = {"bollard_workspace": "annex"}
     assert api.put("/api/v1/workspaces/annex", {}).status == 201
     ours = save(api, "shared")["secret"]
@@ -285,7 +285,7 @@ def test_channels_of_one_name_in_two_workspaces_are_told_apart_by_their_signatur
     assert post(api, "shared", ours, {"text": "open"}, number="two").status == 202
 
 
-def test_what_was_sent_for_a_run_is_listed_for_who_may_see_the_run(api: Any, program: Program) -> None:
+def test_deliveries_of_a_run_are_listed_for_its_readers_only(api: Any, program: Program) -> None:
     api.save_agent("secretive", audience={"see": {"who": "participants"}})
     secret = save(api, "closet", url=program.url, abilities={"dedupe": "native"})["secret"]
     bind(api, "closet", "secretive")

@@ -1,4 +1,4 @@
-"""Agents that call agents: a child run of its own, that ends with its parent and goes no deeper than four."""
+"""Agents that call agents: a separate child run, which ends with its parent, up to four levels deep."""
 
 from itertools import count
 from typing import Any
@@ -51,14 +51,14 @@ def test_a_child_ends_when_its_parent_is_cancelled(family: Any) -> None:
     assert family.ended(child["run_id"])["status"] == "cancelled"
 
 
-def test_an_agent_that_is_not_granted_is_not_there(family: Any) -> None:
+def test_an_ungranted_agent_is_not_found(family: Any) -> None:
     run_id = family.tell("boss", "parrot hello").json["run_id"]
     assert last_words(family.read(run_id)) == "refused not_found"
     assert family.get(f"/api/v1/runs?parent={run_id}").json["items"] == []
 
 
-def test_a_child_knows_people_by_the_bot_that_its_caller_serves(family: Any) -> None:
-    """Who is called the same at another bot is another, also below (F49)."""
+def test_a_child_knows_actors_by_the_bot_of_its_caller(family: Any) -> None:
+    """The same actor id at another bot is another actor, also below (F49)."""
     keys = {}
     for bot in ("telegram", "slack"):
         event = {
@@ -79,7 +79,7 @@ def test_a_child_knows_people_by_the_bot_that_its_caller_serves(family: Any) -> 
     assert keys["telegram"]["actor"] != keys["slack"]["actor"]
 
 
-def test_a_child_may_say_much(shop: Any) -> None:
+def test_a_child_may_return_a_long_answer(shop: Any) -> None:
     """More than an outcome keeps in the log of its caller."""
     shop.save_agent("long", "workshop/bard")
     shop.save_agent("boss", "workshop/caller", access={"resources": {"agents": {"add": ["long"]}}, **CALL["access"]})
@@ -87,7 +87,7 @@ def test_a_child_may_say_much(shop: Any) -> None:
     assert last_words(shop.read(run_id)) == "completed < " + "x" * 200_000
 
 
-def test_what_is_revoked_from_a_run_is_revoked_from_those_that_it_called(shop: Any) -> None:
+def test_a_revocation_covers_the_called_runs(shop: Any) -> None:
     rights = {"permissions": {"storage": ["workspace"], "agents": ["call"]}}
     for name in ("bottom", "middle", "top"):
         below = {"agents": {"add": ["middle", "bottom"]}}
@@ -118,7 +118,7 @@ def test_what_is_revoked_from_a_run_is_revoked_from_those_that_it_called(shop: A
         ({"resources": {"agents": ["twofold"]}}, "called called"),
     ],
 )
-def test_an_agent_that_is_revoked_by_one_name_is_revoked_by_the_other(family: Any, taken: Any, came: str) -> None:
+def test_an_agent_revoked_by_one_name_is_revoked_by_the_other(family: Any, taken: Any, came: str) -> None:
     save_twofold(family)
     room = {"conversation": f"twofold-{next(_rooms)}", "actor": {"id": "ada"}}
     run_id = family.tell("twofold", "wait", **room).json["run_id"]
@@ -134,7 +134,7 @@ def test_an_agent_that_is_revoked_by_one_name_is_revoked_by_the_other(family: An
     assert explained == [word == "called" for word in came.split()]
 
 
-def test_an_agent_that_is_called_as_a_tool_is_not_there_below_the_fourth(family: Any) -> None:
+def test_an_agent_called_as_a_tool_is_not_found_below_the_fourth_level(family: Any) -> None:
     save_twofold(family)
     run_id = family.tell("twofold", "twofold").json["run_id"]
     assert last_words(family.read(run_id)) == "called < " * 4 + "not_found"
@@ -145,7 +145,7 @@ def test_an_agent_that_is_called_as_a_tool_is_not_there_below_the_fourth(family:
 
 
 @pytest.mark.requirement("P06-16")
-def test_agents_called_by_agents_go_four_deep(family: Any) -> None:
+def test_agents_call_agents_up_to_four_levels_deep(family: Any) -> None:
     access = {"resources": {"agents": {"add": ["nest"]}}, **CALL["access"]}
     family.save_agent("nest", "workshop/caller", access=access)
     run_id = family.tell("nest", "nest").json["run_id"]

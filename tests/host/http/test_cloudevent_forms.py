@@ -1,4 +1,4 @@
-"""Any CloudEvent becomes a draft or a typed error."""
+"""Any CloudEvent gives a draft or a typed error."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ GOOD: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "s", "type": 
 
 
 def judged(call: Callable[[], Any]) -> Any:
-    """What it makes, or its refusal. Anything else that is raised fails the test."""
+    """Its result, or its refusal. Any other exception fails the test."""
     try:
         return call()
     except HostError as error:
@@ -36,7 +36,7 @@ def judged(call: Callable[[], Any]) -> Any:
 
 
 @given(st.dictionaries(NAMES, VALUES))
-def test_any_attributes_become_an_event_or_a_refusal(more: dict[str, Any]) -> None:
+def test_any_attributes_give_an_event_or_a_refusal(more: dict[str, Any]) -> None:
     for event in (more, {**GOOD, **more}):
         outcome = judged(lambda event=event: structured_event(event).event("default", caller="key:1", traceparent=None))
         if isinstance(outcome, HostError):
@@ -44,7 +44,7 @@ def test_any_attributes_become_an_event_or_a_refusal(more: dict[str, Any]) -> No
 
 
 @given(st.dictionaries(st.text(max_size=30).map(lambda name: f"ce-{name}"), st.text(max_size=40)))
-def test_any_headers_become_attributes_or_a_refusal(headers: dict[str, str]) -> None:
+def test_any_headers_give_attributes_or_a_refusal(headers: dict[str, str]) -> None:
     for given_headers in (headers, {**{f"ce-{name}": value for name, value in GOOD.items()}, **headers}):
         found = judged(lambda headers=given_headers: header_attributes(headers)["specversion"])
         assert found == "1.0" or found.hint
@@ -57,14 +57,14 @@ def test_any_document_is_an_object_or_a_refusal(body: bytes) -> None:
 
 
 @given(VALUES)
-def test_data_is_what_a_run_can_be_given_or_raw(value: Any) -> None:
+def test_data_is_passed_to_the_run_or_stored_raw(value: Any) -> None:
     data = json_data(value)
     assert data.large is None
     if value is not None:
         assert data.values == (value if isinstance(value, dict) else {"value": value})
 
 
-def test_too_much_of_anything_is_raw_with_a_summary() -> None:
+def test_oversized_data_is_stored_raw_with_a_summary() -> None:
     deep: Any = 1
     for _ in range(60):
         deep = [deep]
@@ -82,7 +82,7 @@ def test_a_summary_is_bounded() -> None:
         assert summary_of(nothing) == {}
 
 
-def test_the_data_of_a_large_document_is_kept_as_it_came() -> None:
+def test_the_data_of_a_large_document_keeps_its_bytes() -> None:
     data = b'{ "spaced" :  [1,2 ], "n": ' + b"[" * 50 + b"]" * 50 + b', "many": [' + b"0," * 20_000 + b"0]}"
     document, large = read_document(b'{"id": "7", "data": ' + data + b', "type": "t"}')
     assert (document, large) == ({"id": "7", "type": "t"}, data)

@@ -1,4 +1,4 @@
-"""A message that comes while a run of its conversation is active: each policy, and the gates before all of them."""
+"""A message during an active run of its conversation: each policy, and the gates before all of them."""
 
 from itertools import count, pairwise
 from typing import Any
@@ -54,7 +54,7 @@ def test_queue_runs_one_after_the_other_in_the_order_of_arrival(shop: Any, room:
         assert before["finished_at"] <= after["started_at"]
 
 
-def test_a_waiting_run_that_is_cancelled_leaves_the_others_in_order(shop: Any, room: dict[str, str]) -> None:
+def test_a_cancelled_waiting_run_leaves_the_others_in_order(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("line", concurrency={"mode": "queue"})
     first = wait_in(shop, "line", room)
     waiting = run_ids([shop.tell("line", f"number {number}", **room) for number in range(3)])
@@ -85,7 +85,7 @@ def test_steer_puts_messages_into_the_run_in_the_order_of_arrival(shop: Any, roo
 
 
 @pytest.mark.requirement("P09-06")
-def test_somebody_elses_message_does_not_steer_but_waits(shop: Any, room: dict[str, str]) -> None:
+def test_a_message_of_another_actor_waits_and_does_not_steer(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("helm", "workshop/steady", concurrency={"mode": "steer"})
     run_id = shop.tell("helm", "go", **room, **ADA).json["run_id"]
     other = shop.tell("helm", "enough", **room, **BOB)
@@ -110,7 +110,7 @@ def test_interrupt_stops_the_run_and_starts_the_newest(shop: Any, room: dict[str
 
 
 @pytest.mark.requirement("P09-08")
-def test_reject_refuses_while_the_conversation_is_busy_and_keeps_nothing(shop: Any, room: dict[str, str]) -> None:
+def test_reject_refuses_in_a_busy_conversation_and_stores_no_event(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("single", concurrency={"mode": "reject"})
     first = wait_in(shop, "single", room, id=f"first-{room['conversation']}")
     refused = shop.tell("single", "me too", **room, id=f"second-{room['conversation']}")
@@ -124,7 +124,7 @@ def test_reject_refuses_while_the_conversation_is_busy_and_keeps_nothing(shop: A
 
 
 @pytest.mark.requirement("P09-08")
-def test_parallel_runs_beside_each_other(shop: Any, room: dict[str, str]) -> None:
+def test_parallel_runs_start_concurrently(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("crowd", concurrency={"mode": "parallel"})
     first = wait_in(shop, "crowd", room)
     beside = shop.ended(shop.tell("crowd", "beside", **room).json["run_id"])
@@ -134,7 +134,7 @@ def test_parallel_runs_beside_each_other(shop: Any, room: dict[str, str]) -> Non
 
 
 @pytest.mark.requirement("P12-03")
-def test_other_agents_and_other_plugins_do_not_wait_for_a_busy_one(shop: Any, room: dict[str, str]) -> None:
+def test_other_agents_and_plugins_do_not_wait_for_a_busy_one(shop: Any, room: dict[str, str]) -> None:
     for name in ("busy", "free"):
         shop.save_agent(name, concurrency={"mode": "queue"})
     first = wait_in(shop, "busy", room)
@@ -150,7 +150,7 @@ def test_other_agents_and_other_plugins_do_not_wait_for_a_busy_one(shop: Any, ro
 # --- the gates ---
 
 
-def test_only_those_on_the_list_may_talk(shop: Any, room: dict[str, str]) -> None:
+def test_only_listed_actors_may_talk(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("guarded")
     name = f"early-{room['conversation']}"
     early = shop.tell("guarded", "before", **room, **BOB, id=name)
@@ -166,7 +166,7 @@ def test_only_those_on_the_list_may_talk(shop: Any, room: dict[str, str]) -> Non
 
 
 @pytest.mark.requirement("P09-06")
-def test_a_message_that_would_steer_passes_the_same_gate(shop: Any, room: dict[str, str]) -> None:
+def test_a_steering_message_passes_the_same_gate(shop: Any, room: dict[str, str]) -> None:
     policy = {
         "concurrency": {"mode": "steer", "steer_from": "conversation"},
         "gate": {"talk": "listed", "actors": ["user:ada"]},
@@ -178,7 +178,7 @@ def test_a_message_that_would_steer_passes_the_same_gate(shop: Any, room: dict[s
     assert shop.ended(run_id)["status"] == "completed"
 
 
-def test_a_sender_who_is_too_fast_is_told_when_to_come_back(shop: Any, room: dict[str, str]) -> None:
+def test_a_sender_above_the_rate_gets_a_retry_time(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("patient", gate={"messages_per_minute": 2, "burst": 1})
     name = f"first-{room['conversation']}"
     first = shop.tell("patient", "hello", **room, **ADA, id=name)
@@ -215,9 +215,7 @@ def test_the_runs_of_a_day_are_a_budget(shop: Any, room: dict[str, str]) -> None
     ],
     ids=["external", "large"],
 )
-def test_a_message_that_cannot_go_into_the_active_run_is_a_run_of_the_days_budget(
-    shop: Any, room: dict[str, str], alone: Any
-) -> None:
+def test_a_message_that_cannot_steer_counts_in_the_daily_budget(shop: Any, room: dict[str, str], alone: Any) -> None:
     agent = f"frugal-{room['conversation']}"
     shop.save_agent(agent, "workshop/steady", budget={"runs_per_day": 1})
     run_id = wait_in(shop, agent, room, **ADA)
@@ -226,7 +224,7 @@ def test_a_message_that_cannot_go_into_the_active_run_is_a_run_of_the_days_budge
     assert shop.tell(agent, "enough", **room, **ADA).json["steering"]["claimed_by_run_id"] == run_id
 
 
-def test_a_new_budget_counts_the_runs_that_were_there_before_it(shop: Any) -> None:
+def test_a_new_budget_counts_earlier_runs(shop: Any) -> None:
     shop.save_agent("late")
     assert shop.tell("late", "one").status == 202
     shop.delete("/api/v1/agents/late")
@@ -234,12 +232,12 @@ def test_a_new_budget_counts_the_runs_that_were_there_before_it(shop: Any) -> No
     assert shop.tell("late", "two").error["code"] == "budget_exceeded"
 
 
-def test_the_runs_at_once_are_a_budget(shop: Any, room: dict[str, str]) -> None:
+def test_concurrent_runs_have_a_budget(shop: Any, room: dict[str, str]) -> None:
     shop.save_agent("narrow", concurrency={"mode": "parallel"}, budget={"runs_at_once": 1})
     first = wait_in(shop, "narrow", room, id=f"first-{room['conversation']}")
     refused = shop.tell("narrow", "beside", **room)
     assert (refused.status, refused.error["code"]) == (429, "budget_exceeded")
-    assert "retry-after" not in refused.headers  # nobody can say when
+    assert "retry-after" not in refused.headers  # the time is unknown
     again = shop.tell("narrow", "wait", **room, id=f"first-{room['conversation']}")
     assert (again.status, again.json["run_id"]) == (200, first)
     cancel(shop, first)
@@ -249,7 +247,7 @@ def test_the_runs_at_once_are_a_budget(shop: Any, room: dict[str, str]) -> None:
 # --- the caller's own id ---
 
 
-def test_the_key_of_a_request_means_the_same_as_its_id(shop: Any) -> None:
+def test_the_idempotency_key_of_a_request_equals_its_id(shop: Any) -> None:
     body = {"agent": "parrot", "input": {"text": "once"}}
     first = shop.post("/api/v1/runs", body, idempotency_key="key-1")
     for again in (
@@ -261,15 +259,13 @@ def test_the_key_of_a_request_means_the_same_as_its_id(shop: Any) -> None:
 
 
 @pytest.mark.parametrize(("key", "more"), [("a", {"id": "b"}), ("", {}), ("x" * 257, {}), ("caf\xe9", {})])
-def test_a_key_that_cannot_be_the_id_is_refused(shop: Any, key: str, more: Any) -> None:
+def test_an_idempotency_key_that_is_invalid_as_an_id_is_refused(shop: Any, key: str, more: Any) -> None:
     answer = shop.post("/api/v1/runs", {"agent": "parrot", "input": {"text": "x"}, **more}, idempotency_key=key)
     assert (answer.status, answer.error["code"], answer.error["details"]["field"]) == (400, "invalid_argument", "id")
 
 
 @pytest.mark.full
-def test_a_conversation_that_fills_its_share_of_the_queue_holds_nobody_else_up(
-    shop: Any, room: dict[str, str], parse_metrics: Any
-) -> None:
+def test_a_conversation_with_a_full_share_delays_no_other(shop: Any, room: dict[str, str], parse_metrics: Any) -> None:
     shop.save_agent("crowd", concurrency={"mode": "queue"})
     first = wait_in(shop, "crowd", room)
     for number in range(QUEUED_RUNS_OF_CONVERSATION):

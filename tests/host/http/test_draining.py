@@ -1,4 +1,4 @@
-"""Draining: nothing new is taken, with an error that says to try again; what runs goes on; who asks is told why."""
+"""Draining: new work is refused with a retryable error; active runs continue; the error has a reason."""
 
 import threading
 from pathlib import Path
@@ -12,7 +12,7 @@ from bollard.host.settings import Settings
 
 @pytest.fixture(scope="module")
 def settings(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """What is drained does not depend on the store."""
+    """Draining does not depend on the store."""
     return Settings(data=tmp_path_factory.mktemp("data"), plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
 
 
@@ -25,7 +25,7 @@ def drained(settings: Settings, start_host: Any, client_of: Any, tmp_path: Any) 
     return host, client
 
 
-def test_an_operator_drains_a_host_and_takes_it_back(drained: Any) -> None:
+def test_an_operator_drains_a_host_and_resumes_it(drained: Any) -> None:
     _, client = drained
     first = client.post("/api/v1/runs", {"agent": "parrot", "id": "one", "input": {"text": "hi"}})
     client.read(first.json["run_id"])
@@ -41,7 +41,7 @@ def test_an_operator_drains_a_host_and_takes_it_back(drained: Any) -> None:
     assert (refused.status, refused.error["code"], refused.error["retryable"]) == (503, "draining", True)
     assert refused.headers["retry-after"] == "1"
     again = client.post("/api/v1/runs", {"agent": "parrot", "id": "one", "input": {"text": "hi"}})
-    assert again.json["run_id"] == first.json["run_id"]  # what was accepted before has its answer
+    assert again.json["run_id"] == first.json["run_id"]  # an earlier accepted event has its answer
     assert client.get("/api/v1/runs").status == 200
     assert client.post(f"/api/v1/runs/{going}/cancel").status in (200, 202)
     assert stream.until("run.ended").data["data"]["status"] == "cancelled"
@@ -52,7 +52,7 @@ def test_an_operator_drains_a_host_and_takes_it_back(drained: Any) -> None:
     assert client.ended(client.say("back"))["status"] == "completed"
 
 
-def test_what_waits_stays_on_disk_while_the_host_drains_and_starts_when_it_takes_work_again(
+def test_queued_runs_stay_on_disk_during_a_drain_and_start_afterwards(
     settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     host = start_host(replace(settings, data=tmp_path, runs_at_once=1))
@@ -68,7 +68,7 @@ def test_what_waits_stays_on_disk_while_the_host_drains_and_starts_when_it_takes
     assert client.ended(second)["status"] == "completed"
 
 
-def test_a_bad_word_about_draining_changes_nothing(drained: Any) -> None:
+def test_an_invalid_drain_request_changes_nothing(drained: Any) -> None:
     _, client = drained
     for body in ({"draining": "maybe"}, {"drain": True}, b"[]"):
         answer = client.post("/api/v1/host/drain", body)
@@ -78,7 +78,7 @@ def test_a_bad_word_about_draining_changes_nothing(drained: Any) -> None:
     assert client.get("/readyz").status == 200
 
 
-def test_while_a_host_stops_it_says_so_and_its_readers_are_told(
+def test_a_stopping_host_reports_it_and_its_readers_are_notified(
     settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     host = start_host(replace(settings, data=tmp_path, runs_at_once=1, grace_s=20.0))

@@ -14,7 +14,7 @@ from bollard.host.settings import Settings
 
 @pytest.fixture
 def begin(start_host: Any, client_of: Any, tmp_path: Path, plugin: Path) -> Callable[..., Any]:
-    """A host with settings of its own, and its client."""
+    """A host with its own settings, and its client."""
 
     def start(**more: Any) -> Any:
         host = start_host(
@@ -25,7 +25,7 @@ def begin(start_host: Any, client_of: Any, tmp_path: Path, plugin: Path) -> Call
     return start
 
 
-def test_a_key_that_asks_too_often_is_told_when_to_come_back(begin: Callable[..., Any]) -> None:
+def test_a_key_above_its_rate_gets_a_retry_time(begin: Callable[..., Any]) -> None:
     api = begin(requests_per_minute=120)
     made = api.post("/api/v1/keys", {"name": "greedy", "rights": ["runs.read"]})
     assert made.status == 201, made.body
@@ -40,7 +40,7 @@ def test_a_key_that_asks_too_often_is_told_when_to_come_back(begin: Callable[...
     assert api.get("/api/v1/runs").status == 200  # the admin token has a bucket of its own
 
 
-def test_who_guesses_tokens_is_slowed_down_and_who_has_one_is_not(begin: Callable[..., Any]) -> None:
+def test_token_guesses_are_slowed_down_and_valid_tokens_are_not(begin: Callable[..., Any]) -> None:
     api = begin()
     statuses = [
         api.get("/api/v1/runs", token=f"bollard_{number}").status for number in range(STRANGER_REQUESTS_PER_MINUTE)
@@ -50,7 +50,7 @@ def test_who_guesses_tokens_is_slowed_down_and_who_has_one_is_not(begin: Callabl
     assert api.get("/api/v1/runs").status == 200
 
 
-def test_a_channel_has_a_rate_and_who_forges_for_it_has_another(begin: Callable[..., Any]) -> None:
+def test_a_channel_and_its_forgers_have_separate_rates(begin: Callable[..., Any]) -> None:
     api = begin(requests_per_minute=60)
     secret = api.put("/api/v1/channels/room", {}).json["secret"]
 
@@ -70,7 +70,7 @@ def test_a_channel_has_a_rate_and_who_forges_for_it_has_another(begin: Callable[
     assert api.get("/api/v1/channels/room").status == 200
 
 
-def test_one_identity_has_only_so_many_streams_open(begin: Callable[..., Any]) -> None:
+def test_one_identity_has_a_limit_of_open_streams(begin: Callable[..., Any]) -> None:
     api = begin(requests_at_once=3)
     api.until_health(lambda health: health["plugins"]["parrot"]["status"] == "ready")
     run_id = api.say("wait")

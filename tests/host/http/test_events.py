@@ -56,7 +56,7 @@ def host(settings: Any, reporter: Any, start_module_host: Any, client_of: Any) -
 
 
 def told(host: Any, answer: Any) -> Any:
-    """What the run of an accepted event was told."""
+    """The input of the run of an accepted event."""
     assert answer.status == 202, answer.body
     run_id = answer.json["run_id"]
     assert run_id is not None, answer.json
@@ -78,7 +78,7 @@ def send(host: Any, body: Any, media: str = STRUCTURED, **headers: str) -> Any:
 # --- events that lead to no run ---
 
 
-def test_an_event_that_no_binding_takes_is_kept_with_the_reason(host: Any) -> None:
+def test_an_event_without_a_binding_is_stored_with_the_reason(host: Any) -> None:
     body = {"source": "nobody", "id": "lost-1", "type": "thing.happened", "text": "hello", "conversation": "room"}
     first = host.post("/api/v1/events", body)
     assert (first.status, first.json["run_id"], first.json["first"]) == (202, None, True)
@@ -90,14 +90,14 @@ def test_an_event_that_no_binding_takes_is_kept_with_the_reason(host: Any) -> No
     assert (kept["dispatch"], kept["reason"]["code"], kept["summary"]) == ("dropped", "no_binding", None)
 
 
-def test_an_event_for_an_agent_that_is_not_there_is_kept_with_the_reason(host: Any) -> None:
+def test_an_event_for_an_absent_agent_is_stored_with_the_reason(host: Any) -> None:
     body = {"source": "x", "id": "gone-1", "type": "message.received", "text": "hi", "agent": "nobody"}
     answer = host.post("/api/v1/events", body)
     assert (answer.status, answer.json["reason"]["code"]) == (202, "no_agent")
     assert host.post("/api/v1/events", {**body, "agent": "parrot"}).json == {**answer.json, "first": False}
 
 
-def test_a_sender_whom_the_agent_does_not_hear_is_told_so_for_good(host: Any) -> None:
+def test_an_event_of_an_unlisted_sender_is_stored_as_unauthorized(host: Any) -> None:
     host.save_agent("closed", gate={"talk": "listed", "actors": ["user:ann"]})
     body = {"source": "x", "type": "message.received", "text": "hi", "agent": "closed", "actor": {"id": "bob"}}
     answer = host.post("/api/v1/events", {**body, "id": "bob-1", "conversation": "hall"})
@@ -108,7 +108,7 @@ def test_a_sender_whom_the_agent_does_not_hear_is_told_so_for_good(host: Any) ->
     assert run["status"] == "completed"
 
 
-def test_what_may_be_over_in_a_while_is_refused_and_not_kept(host: Any) -> None:
+def test_an_event_above_the_rate_is_refused_and_not_stored(host: Any) -> None:
     host.save_agent("slow", gate={"messages_per_minute": 1, "burst": 1})
     body = {"source": "x", "type": "message.received", "text": "hi", "agent": "slow"}
     assert host.post("/api/v1/events", {**body, "id": "s-1"}).json["run_id"] is not None
@@ -119,7 +119,7 @@ def test_what_may_be_over_in_a_while_is_refused_and_not_kept(host: Any) -> None:
     assert (again.status, again.json["first"]) == (202, True)
 
 
-def test_a_run_of_an_agent_that_is_not_there_is_still_refused(host: Any) -> None:
+def test_a_run_of_an_absent_agent_is_refused(host: Any) -> None:
     assert host.tell("nobody", "hi").status == 404
 
 
@@ -139,7 +139,7 @@ def test_an_event_without_text_conversation_and_reply_target_runs_an_agent(host:
 # --- CloudEvents ---
 
 
-def test_a_structured_event_is_taken_with_everything_it_says(host: Any) -> None:
+def test_a_structured_event_keeps_all_its_attributes(host: Any) -> None:
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     event = cloud(
         "c-1",
@@ -202,13 +202,13 @@ def test_the_senders_own_type_can_be_bound(host: Any) -> None:
     host.delete("/api/v1/bindings/special")
 
 
-def test_an_event_that_had_expired_is_kept_and_not_run(host: Any) -> None:
+def test_an_expired_event_is_stored_and_not_run(host: Any) -> None:
     answer = send(host, cloud("old-1", expirytime="2020-01-01T00:00:00Z"))
     assert (answer.status, answer.json["run_id"], answer.json["reason"]["code"]) == (202, None, "expired")
     assert send(host, cloud("old-1")).json == {**answer.json, "first": False}
 
 
-def test_one_bad_event_of_a_batch_loses_no_other(host: Any) -> None:
+def test_one_invalid_event_of_a_batch_loses_no_other(host: Any) -> None:
     batch = [cloud("m-1"), {"id": "m-2"}, cloud("m-3", data_base64="!"), 7, cloud("m-4", source="nobody")]
     answer = send(host, batch, BATCH)
     assert answer.status == 202
@@ -221,7 +221,7 @@ def test_one_bad_event_of_a_batch_loses_no_other(host: Any) -> None:
     assert (again[0]["run_id"], again[0]["first"]) == (items[0]["run_id"], False)
 
 
-def test_a_batch_whose_rest_may_be_tried_again_says_so_as_a_whole(host: Any) -> None:
+def test_a_batch_with_retryable_events_is_retryable_as_a_whole(host: Any) -> None:
     host.save_agent("rare", gate={"messages_per_minute": 1, "burst": 1})
     batch = [cloud(f"r-{number}", agent="rare", type="message.received", data="hi") for number in (1, 2)]
     answer = send(host, batch, BATCH)
@@ -249,14 +249,14 @@ def test_a_batch_whose_rest_may_be_tried_again_says_so_as_a_whole(host: Any) -> 
         (cloud("x", dataschema=7), 400, "dataschema"),
     ],
 )
-def test_a_cloudevent_that_is_none_is_refused_by_its_field(host: Any, event: Any, status: int, field: str) -> None:
+def test_an_invalid_cloudevent_is_refused_by_its_field(host: Any, event: Any, status: int, field: str) -> None:
     answer = send(host, event)
     assert (answer.status, answer.error["details"]["field"]) == (status, field), answer.body
     assert answer.error["hint"]
 
 
 @pytest.mark.parametrize("longest", ["汉" * (KEY_BYTES // 3), "x" * EVENT_NAME_CHARACTERS])
-def test_names_that_a_store_could_not_find_again_are_refused_and_hold_up_nobody(host: Any, longest: str) -> None:
+def test_names_that_are_too_long_or_contain_null_are_refused(host: Any, longest: str) -> None:
     dice = random.Random(len(longest))
 
     def name() -> str:
@@ -278,7 +278,7 @@ def test_names_that_a_store_could_not_find_again_are_refused_and_hold_up_nobody(
 
 
 @pytest.mark.parametrize("source", ["run:run_1a1", "api", "api/key:1", "bollard:approvals"])
-def test_ids_of_runs_and_callers_are_taken_by_nobody_else(host: Any, source: str) -> None:
+def test_sources_of_runs_and_callers_are_reserved(host: Any, source: str) -> None:
     """An event under the next call of a run would take the place of that call, one under a caller's key of theirs."""
     native = {"source": source, "id": "call_1", "type": "build.failed", "agent": "parrot"}
     cloud = {"specversion": "1.0", "source": source, "id": "call_1", "type": "build.failed"}
@@ -298,7 +298,7 @@ def test_ids_of_runs_and_callers_are_taken_by_nobody_else(host: Any, source: str
         (b"[" * 200_000, BATCH, 400),
     ],
 )
-def test_a_body_that_cannot_be_read_is_refused(host: Any, body: bytes, media: str, status: int) -> None:
+def test_an_unreadable_body_is_refused(host: Any, body: bytes, media: str, status: int) -> None:
     answer = send(host, body, media)
     assert (answer.status, bool(answer.error["hint"])) == (status, True), answer.body[:300]
 
@@ -308,7 +308,7 @@ def test_a_batch_is_bounded(host: Any) -> None:
     assert (answer.status, answer.error["code"]) == (413, "payload_too_large")
 
 
-def test_a_sender_of_webhooks_may_ask_before_it_sends(host: Any) -> None:
+def test_a_webhook_sender_may_validate_the_endpoint_first(host: Any) -> None:
     answer = host.send("OPTIONS", "/api/v1/events", webhook_request_origin="ci.example.org", webhook_request_rate="120")
     assert answer.status == 204
     assert answer.headers["webhook-allowed-origin"] == "ci.example.org"
@@ -321,7 +321,7 @@ def test_a_sender_of_webhooks_may_ask_before_it_sends(host: Any) -> None:
 
 
 @pytest.mark.requirement("P04-14")
-def test_data_that_is_too_much_for_a_run_becomes_an_artifact_that_it_may_read(host: Any) -> None:
+def test_oversized_data_is_stored_as_an_artifact_that_the_run_may_read(host: Any) -> None:
     big = {"branch": "main", "count": 3, "ok": True, "log": "x" * 400_000}
     seen = told(host, host.post("/api/v1/events", {"source": "ci", "id": "big-1", "type": "build.done", "data": big}))
     assert seen["event"]["data"] == {"branch": "main", "count": 3, "ok": True}
@@ -330,14 +330,14 @@ def test_data_that_is_too_much_for_a_run_becomes_an_artifact_that_it_may_read(ho
     assert seen["read"][1].startswith('{"branch"')
 
 
-def test_a_body_that_is_larger_than_memory_should_hold_goes_to_the_blob_store(host: Any) -> None:
+def test_a_body_above_the_memory_limit_is_stored_in_the_blob_store(host: Any) -> None:
     big = {"branch": "main", "log": ["line " * 100] * 4000}
     seen = told(host, send(host, cloud("big-2", data=big)))
     assert seen["event"]["data"] == {"branch": "main"}
     assert seen["read"][0] == seen["event"]["raw_ref"]["size_bytes"] > 2_000_000
 
 
-def test_many_small_values_become_an_artifact_too(host: Any) -> None:
+def test_many_small_values_are_stored_as_an_artifact_too(host: Any) -> None:
     seen = told(host, send(host, cloud("many-1", data={"kind": "list", "all": list(range(20_000))})))
     assert (seen["event"]["data"], seen["read"][0] > 80_000) == ({"kind": "list"}, True)
 
@@ -353,7 +353,7 @@ def test_a_binary_payload_keeps_its_bytes_and_its_type(host: Any) -> None:
 
 
 def pour(host: Any, head: str, pieces: list[bytes]) -> bytes:
-    """Send what a server may stop to listen to, and read what it says."""
+    """Send a body that a server may stop reading, and read the answer."""
     with socket.create_connection(("127.0.0.1", host.port), timeout=120) as line:
         lines = ["POST /api/v1/events HTTP/1.1", "host: localhost", f"authorization: Bearer {host.token}", head]
         line.sendall("\r\n".join([*lines, f"content-type: {STRUCTURED}", "", ""]).encode())
@@ -363,7 +363,7 @@ def pour(host: Any, head: str, pieces: list[bytes]) -> bytes:
         return line.recv(65536)
 
 
-def test_a_body_beyond_the_limit_is_refused_and_nothing_of_it_stays(host: Any, settings: Any) -> None:
+def test_a_body_beyond_the_limit_is_refused_and_leaves_no_file(host: Any, settings: Any) -> None:
     piece = b"x" * 500_000
     chunks = [b"%x\r\n%b\r\n" % (len(piece), piece)] * 8
     for head, pieces in (("content-length: 4000000", []), ("transfer-encoding: chunked", chunks)):
@@ -374,7 +374,7 @@ def test_a_body_beyond_the_limit_is_refused_and_nothing_of_it_stays(host: Any, s
         assert time.monotonic() < give_up_at
 
 
-def test_what_an_event_brought_is_an_artifact_of_its_workspace(host: Any) -> None:
+def test_the_payload_of_an_event_is_an_artifact_of_its_workspace(host: Any) -> None:
     first = told(host, send(host, cloud("reach-1", data={"x": "y" * 300_000})))
     artifact = first["event"]["raw_ref"]["artifact_id"]
     meta = host.get(f"/api/v1/artifacts/{artifact}").json

@@ -8,8 +8,8 @@ STRUCTURED = "application/cloudevents+json"
 EVENT = {"specversion": "1.0", "source": "explored", "type": "build.failed", "agent": "parrot"}
 
 
-def test_an_empty_workspace_is_none(api: Any) -> None:
-    """Not the first one: whoever fills in the header from something empty must not end up elsewhere."""
+def test_an_empty_workspace_header_is_not_found(api: Any) -> None:
+    """Not the first one: a client with an empty header must not reach another workspace."""
     answer = api.get("/api/v1/agents", bollard_workspace="")
     absent = api.get("/api/v1/agents", bollard_workspace="absent")
     assert (answer.status, answer.body) == (absent.status, absent.body)
@@ -17,7 +17,7 @@ def test_an_empty_workspace_is_none(api: Any) -> None:
 
 
 @pytest.mark.parametrize("time", [1e17, 253_402_300_800, -1])
-def test_a_time_that_no_store_can_keep_is_refused_by_name(api: Any, time: float) -> None:
+def test_a_time_out_of_range_is_refused_by_name(api: Any, time: float) -> None:
     body = {"source": "explored", "id": f"time-{time}", "type": "build.failed", "agent": "parrot", "time": time}
     answer = api.post("/api/v1/events", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, "time")
@@ -26,13 +26,13 @@ def test_a_time_that_no_store_can_keep_is_refused_by_name(api: Any, time: float)
 
 
 def test_a_cloud_event_from_before_the_epoch_is_refused_by_name(api: Any) -> None:
-    """No runner could be told of it: in the protocol times begin with the epoch."""
+    """No runner could get it: in the protocol times start with the epoch."""
     body = {**EVENT, "id": "old", "time": "1960-01-01T00:00:00Z"}
     answer = api.send("POST", "/api/v1/events", body, content_type=STRUCTURED)
     assert (answer.status, answer.error["details"]["field"]) == (400, "time")
 
 
-def test_an_attribute_of_a_cloud_event_that_is_null_is_not_set(api: Any) -> None:
+def test_a_null_attribute_of_a_cloud_event_is_unset(api: Any) -> None:
     body = {**EVENT, "id": "nulls", "subject": None, "time": None, "conversation": None, "extension": None}
     answer = api.send("POST", "/api/v1/events", body, content_type=STRUCTURED)
     assert answer.status == 202, answer.body
@@ -49,10 +49,10 @@ def test_the_handshake_of_webhooks_names_every_method(api: Any) -> None:
     assert asked.headers["allow"] == refused.headers["allow"] == "GET, HEAD, OPTIONS, POST"
 
 
-def test_who_has_no_token_is_told_what_one_is_sent_as(api: Any) -> None:
+def test_a_request_without_a_token_learns_the_scheme(api: Any) -> None:
     assert api.get("/api/v1/runs", token=None).headers["www-authenticate"] == "Bearer"
 
 
-def test_a_page_that_should_be_a_socket_is_told_what_is_spoken(api: Any) -> None:
+def test_a_plain_request_to_a_socket_learns_the_upgrade(api: Any) -> None:
     answer = api.get(f"/api/v1/runs/{api.say('hello')}/socket")
     assert (answer.status, answer.headers["upgrade"]) == (426, "websocket")

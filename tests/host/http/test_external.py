@@ -56,7 +56,7 @@ def test_a_program_appends_results_and_finalizes(shop: Any, program: Any) -> Non
     assert program.token not in str([event.data for event in events])
 
 
-def test_everything_may_be_sent_again_as_it_was(program: Any) -> None:
+def test_a_repeated_append_or_finalize_gets_the_same_answer(program: Any) -> None:
     program.append(delta(1, "one"), delta(2, "two"))
     again = program.append(delta(1, "one"), delta(2, "two"), delta(3, "three"))
     assert (again.status, again.json["last_sequence"]) == (200, 3)
@@ -80,13 +80,13 @@ def test_a_program_can_fail(shop: Any, program: Any) -> None:
     assert shop.get(f"/api/v1/runs/{program.run_id}").json["status_reason"] == "runner.error"
 
 
-def test_a_message_that_gets_no_answer_is_no_success(program: Any) -> None:
+def test_a_run_without_an_answer_fails_with_no_output(program: Any) -> None:
     ended = program.finalize()
     assert (ended.status, ended.json["status"], ended.json["code"]) == (200, "failed", "runner.no_output")
     assert program.finalize().json == ended.json
 
 
-def test_the_same_request_again_gets_the_same_run_and_a_token_that_works(shop: Any) -> None:
+def test_the_same_request_again_gets_the_same_run_and_a_working_token(shop: Any) -> None:
     name = f"external-{next(_numbers)}"
     first, again = Program(shop, id=name), Program(shop, id=name)
     assert (again.answer.status, again.run_id, again.answer.json["first"]) == (200, first.run_id, False)
@@ -96,7 +96,7 @@ def test_the_same_request_again_gets_the_same_run_and_a_token_that_works(shop: A
     assert "run_token" not in Program(shop, id=name).answer.json
 
 
-def test_a_run_that_waits_has_its_token_when_it_has_begun(shop: Any) -> None:
+def test_a_waiting_run_gets_its_token_when_it_starts(shop: Any) -> None:
     room = f"external-{next(_numbers)}"
     first = Program(shop, conversation=room)
     waiting = Program(shop, conversation=room, id=room)
@@ -112,7 +112,7 @@ def test_a_run_that_waits_has_its_token_when_it_has_begun(shop: Any) -> None:
     assert begun.finalize().json["status"] == "completed"
 
 
-def test_a_run_that_waits_and_was_given_no_id_is_asked_for_under_the_one_that_it_got(shop: Any) -> None:
+def test_a_waiting_run_without_an_id_is_found_by_its_generated_id(shop: Any) -> None:
     room = f"external-{next(_numbers)}"
     first = Program(shop, conversation=room)
     assert "id" not in first.answer.json, "who has the token needs nothing else"
@@ -125,7 +125,7 @@ def test_a_run_that_waits_and_was_given_no_id_is_asked_for_under_the_one_that_it
     assert begun.finalize(message={"role": "assistant", "content": "second"}).json["status"] == "completed"
 
 
-def test_an_id_is_of_one_way_of_execution(shop: Any) -> None:
+def test_an_id_belongs_to_one_kind_of_execution(shop: Any) -> None:
     key = f"external-{next(_numbers)}"
     body = {"agent": "parrot", "input": {"text": "do it"}}
     for first, other in (("worker", "external"), ("external", "worker")):
@@ -135,7 +135,7 @@ def test_an_id_is_of_one_way_of_execution(shop: Any) -> None:
         assert (refused.status, refused.error["code"]) == (422, "idempotency_mismatch")
 
 
-def test_what_has_a_secret_in_it_may_be_sent_again_as_it_was(shop: Any) -> None:
+def test_results_with_a_secret_may_be_repeated(shop: Any) -> None:
     assert shop.put("/api/v1/secrets/external", {"value": "a-secret-of-the-program"}).status in (200, 201)
     program = Program(shop)
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_what_has_a_secret_in_it_may_be_sent_again_as_it_was(shop: Any) -> None:
     assert (other.status, other.error["code"]) == (409, "conflict")
 
 
-def test_a_message_does_not_go_into_a_run_whose_program_cannot_pull_it(shop: Any) -> None:
+def test_an_external_run_takes_no_steering_messages(shop: Any) -> None:
     room = f"external-{next(_numbers)}"
     ada = {"agent": "workshop.steady", "conversation": room, "actor": {"id": "ada"}}
     program = Program(shop, **ada)
@@ -161,10 +161,10 @@ def test_a_message_does_not_go_into_a_run_whose_program_cannot_pull_it(shop: Any
     assert shop.ended(beside.json["run_id"])["status"] == "completed"
 
 
-# --- who may ---
+# --- rights ---
 
 
-def test_a_token_opens_its_own_run_and_nothing_else(shop: Any, program: Any) -> None:
+def test_a_run_token_opens_its_own_run_only(shop: Any, program: Any) -> None:
     other = Program(shop)
     absent = [
         shop.post(f"/api/v1/runs/run_absent/{path}", body, token=token)
@@ -185,7 +185,7 @@ def test_a_token_opens_its_own_run_and_nothing_else(shop: Any, program: Any) -> 
     assert other.finalize(code="runner.error", error="done").status == 200
 
 
-def test_the_admin_token_opens_every_external_run_but_none_of_a_worker(shop: Any, program: Any) -> None:
+def test_the_admin_token_opens_every_external_run_but_no_worker_run(shop: Any, program: Any) -> None:
     assert program.append(delta(1, "x"), token=shop.token).status == 200
     worker = shop.tell("parrot", "wait").json["run_id"]
     shop.until(f"/api/v1/runs/{worker}", lambda run: run["status"] == "running")
@@ -198,14 +198,14 @@ def test_the_admin_token_opens_every_external_run_but_none_of_a_worker(shop: Any
     assert shop.post(f"/api/v1/runs/{done}/finalize", {"finish_reason": "end"}).status == 403
 
 
-def test_a_run_that_was_stopped_takes_nothing_more(shop: Any, program: Any) -> None:
+def test_a_stopped_run_accepts_no_results(shop: Any, program: Any) -> None:
     assert shop.post(f"/api/v1/runs/{program.run_id}/cancel").status == 202
     assert shop.ended(program.run_id)["status"] == "cancelled"
     for answer in (program.append(delta(1, "x")), program.finalize()):
         assert (answer.status, answer.error["details"]["status"]) == (409, "cancelled")
 
 
-def test_results_that_were_dropped_because_the_run_wrote_too_much_are_not_acknowledged(shop: Any) -> None:
+def test_results_dropped_because_of_the_write_limit_are_not_acknowledged(shop: Any) -> None:
     shop.save_agent("brief", budget={"run_output_mib": 1})
     program = Program(shop, agent="brief")
     half = "x" * 500_000
@@ -215,7 +215,7 @@ def test_results_that_were_dropped_because_the_run_wrote_too_much_are_not_acknow
     assert shop.ended(program.run_id)["status_reason"] == "runner.output_too_large"
 
 
-def test_a_result_that_is_not_granted_has_no_effect_and_leaves_a_record(shop: Any, program: Any) -> None:
+def test_an_ungranted_result_has_no_effect_and_leaves_a_record(shop: Any, program: Any) -> None:
     data = {"scope": "conversation", "key": "k", "value": 1}
     assert program.append({"sequence": 1, "type": "state.updated", "data": data}).status == 200
     program.finalize(message={"role": "assistant", "content": "done"})
@@ -243,7 +243,7 @@ def test_a_result_that_is_not_granted_has_no_effect_and_leaves_a_record(shop: An
         ("finalize", {"status": "completed"}, "status"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(
+def test_invalid_results_are_refused_and_change_nothing(
     shop: Any, program: Any, path: str, body: Any, field: str
 ) -> None:
     answer = program.post(path, body)
@@ -253,6 +253,6 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     assert program.append(delta(1, "the first")).json["last_sequence"] == 1
 
 
-def test_an_execution_that_is_not_known_is_refused(shop: Any) -> None:
+def test_an_unknown_execution_is_refused(shop: Any) -> None:
     answer = shop.post("/api/v1/runs", {"agent": "parrot", "input": {"text": "x"}, "execution": "elsewhere"})
     assert (answer.status, answer.error["details"]["field"]) == (400, "execution")

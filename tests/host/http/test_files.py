@@ -1,5 +1,4 @@
-"""`/files` of a whole host with a real worker: uploads, who may what, agents that are given a file, and runs that read
-it."""
+"""`/files` of a whole host with a real worker: uploads, rights, agents with a file, and runs that read it."""
 
 import hashlib
 import os
@@ -116,14 +115,14 @@ def test_a_file_is_added_listed_shown_read_and_removed(api: Any) -> None:
     assert made not in api.get("/api/v1/files").json["items"]
 
 
-def test_an_empty_file_is_a_file_and_its_name_and_type_may_be_unknown(api: Any) -> None:
+def test_an_empty_file_without_a_name_and_a_type_is_accepted(api: Any) -> None:
     answer = api.post("/api/v1/files", b"")
     assert (answer.status, answer.json["size_bytes"], answer.json["name"]) == (201, 0, "file")
     assert answer.json["mime_type"] == "application/octet-stream"
     assert api.get(f"/api/v1/files/{answer.json['file_id']}/content").body == b""
 
 
-def test_who_added_and_who_removed_a_file_is_in_the_audit(api: Any) -> None:
+def test_the_audit_names_the_actor_of_each_file_change(api: Any) -> None:
     made = added(api, b"seen")
     api.delete(f"/api/v1/files/{made['file_id']}")
     records = api.get("/api/v1/audit?type=artifact.created,artifact.deleted&limit=2").json["items"]
@@ -156,7 +155,7 @@ def test_the_same_key_adds_a_file_once(api: Any) -> None:
         ("?name=a", f"text/{'p' * 256}", "content-type"),
     ],
 )
-def test_what_is_no_file_is_refused_by_its_field(api: Any, query: str, media: str, field: str) -> None:
+def test_an_invalid_file_is_refused_by_its_field(api: Any, query: str, media: str, field: str) -> None:
     answer = api.post(f"/api/v1/files{query}", b"x", content_type=media)
     assert (answer.status, answer.error["code"], answer.error["details"]["field"]) == (400, "invalid_argument", field)
 
@@ -186,7 +185,7 @@ def test_the_right_to_read_artifacts_reads_no_files(api: Any) -> None:
         assert (answer.status, answer.error["message"]) == (404, absent.error["message"])
 
 
-def test_a_file_larger_than_the_limit_is_refused_and_nothing_of_it_is_kept(api: Any, settings: Settings) -> None:
+def test_a_file_larger_than_the_limit_is_refused_and_not_stored(api: Any, settings: Settings) -> None:
     before = api.get("/api/v1/files").json
     said_so = api.post("/api/v1/files?name=huge", None, content_length=str(FILE_BYTES + 1))
     assert (said_so.status, said_so.error["code"]) == (413, "payload_too_large")
@@ -202,7 +201,7 @@ def test_a_file_larger_than_the_limit_is_refused_and_nothing_of_it_is_kept(api: 
     assert uploads_in(settings.data) == []
 
 
-def test_a_body_that_ends_before_its_length_leaves_nothing(api: Any, settings: Settings) -> None:
+def test_a_truncated_upload_leaves_no_file(api: Any, settings: Settings) -> None:
     before = api.get("/api/v1/files").json
     content = b"y" * (3 << 20)
     head = (
@@ -217,7 +216,7 @@ def test_a_body_that_ends_before_its_length_leaves_nothing(api: Any, settings: S
     api.until("/readyz", lambda _: uploads_in(settings.data) == [])
 
 
-def test_a_body_that_goes_on_behind_its_length_is_cut_there(api: Any) -> None:
+def test_bytes_after_the_content_length_are_ignored(api: Any) -> None:
     head = (
         f"POST /api/v1/files?name=long HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {api.token}\r\n"
         "content-length: 4\r\nconnection: close\r\n\r\n"
@@ -229,7 +228,7 @@ def test_a_body_that_goes_on_behind_its_length_is_cut_there(api: Any) -> None:
     assert kept["size_bytes"] == 4
 
 
-def test_a_file_with_a_secret_of_the_workspace_in_it_is_refused(api: Any, settings: Settings) -> None:
+def test_a_file_with_a_secret_of_the_workspace_is_refused(api: Any, settings: Settings) -> None:
     secret = "correct-horse-battery-staple"
     assert api.put("/api/v1/secrets/horse", {"value": secret}).status in (200, 201)
     before = api.get("/api/v1/files").json
@@ -264,7 +263,7 @@ def test_a_run_reads_the_file_that_its_agents_policy_adds(api: Any) -> None:
     assert said(api, "lent", made["file_id"]) == f"9 by policy [{made['file_id']}=notes.txt]"
 
 
-def test_a_file_that_is_not_granted_looks_as_one_that_never_was(api: Any) -> None:
+def test_an_ungranted_file_looks_like_an_unknown_one(api: Any) -> None:
     granted, other = added(api, b"mine"), added(api, b"not mine")
     api.save_agent("narrow", "reader/default", {"manual": granted["file_id"]}, access=GRANTED)
     absent = said(api, "narrow", "file_that_never_was")
@@ -293,9 +292,7 @@ def test_a_file_is_in_one_workspace(api: Any) -> None:
         ({}, ["file_absent"], "policy.access.resources.files"),
     ],
 )
-def test_an_agent_that_names_a_file_that_is_not_there_is_not_saved(
-    api: Any, config: Any, add: list[str], field: str
-) -> None:
+def test_an_agent_with_an_absent_file_is_not_saved(api: Any, config: Any, add: list[str], field: str) -> None:
     access = {**GRANTED, "resources": {"files": {"add": add}}}
     body = {"runner_id": "plugin:local/reader/default", "config": config, "policy": {"access": access}}
     answer = api.put("/api/v1/agents/wrong", body)
@@ -303,7 +300,7 @@ def test_an_agent_that_names_a_file_that_is_not_there_is_not_saved(
     assert api.get("/api/v1/agents/wrong").status == 404
 
 
-def test_a_run_reads_documents_of_the_bases_that_it_may_ask(api: Any) -> None:
+def test_a_run_reads_documents_of_its_granted_knowledge_bases(api: Any) -> None:
     for kb_id in ("read", "shut"):
         assert api.put(f"/api/v1/knowledge/{kb_id}", {"name": "Reading"}).status == 201
         document = {"name": "d.md", "text": "A document, whole and as it was given.", "mime_type": "text/markdown"}

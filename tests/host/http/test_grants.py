@@ -1,4 +1,4 @@
-"""What a run may do, over HTTP: its grant, the reasons, and taking something away while it runs."""
+"""The rights of a run over HTTP: its grant, the reasons, and revocations while it runs."""
 
 import hashlib
 from typing import Any
@@ -21,7 +21,7 @@ def reading(shop: Any) -> Any:
 
 
 @pytest.mark.requirement("P03-07")
-def test_a_grant_is_shown_with_its_digest_while_it_runs_and_afterwards(shop: Any, reading: Any) -> None:
+def test_a_grant_is_shown_with_its_digest_during_and_after_its_run(shop: Any, reading: Any) -> None:
     run_id, _ = reading
     live = shop.get(f"/api/v1/runs/{run_id}/grant").json
     assert live["grant"]["run_id"] == run_id
@@ -34,7 +34,7 @@ def test_a_grant_is_shown_with_its_digest_while_it_runs_and_afterwards(shop: Any
     assert shop.get(f"/api/v1/runs/{run_id}/grant").json == {**live, "revoked": revoked}
 
 
-def test_explaining_names_who_decided_in_the_words_of_a_language(shop: Any, reading: Any) -> None:
+def test_an_explanation_names_the_deciding_layer_in_either_language(shop: Any, reading: Any) -> None:
     path = f"/api/v1/runs/{reading[0]}/explain"
     (page,) = shop.get(f"{path}?action=history.page").json["items"]
     assert (page["allowed"], "code" in page, "thing" in page) == (True, False, False)
@@ -54,7 +54,7 @@ def test_explaining_names_who_decided_in_the_words_of_a_language(shop: Any, read
 
 
 @pytest.mark.parametrize(("query", "field"), [("thing=x", "action"), ("locale=de_DE", "locale")])
-def test_a_question_that_does_not_fit_is_refused(shop: Any, reading: Any, query: str, field: str) -> None:
+def test_an_invalid_explain_request_is_refused(shop: Any, reading: Any, query: str, field: str) -> None:
     answer = shop.get(f"/api/v1/runs/{reading[0]}/explain?{query}")
     assert (answer.status, answer.error["details"]["field"]) == (400, field)
     assert answer.error["hint"]
@@ -74,7 +74,7 @@ def test_the_next_call_after_a_revocation_is_refused(shop: Any, reading: Any) ->
 
 
 @pytest.mark.requirement("P03-02", "P03-04")
-def test_a_changed_policy_is_for_the_next_run(shop: Any) -> None:
+def test_a_changed_policy_applies_to_the_next_run(shop: Any) -> None:
     def reads(conversation: str, **permissions: list[str]) -> str:
         shop.save_agent("edited-reader", "workshop/reader", access={"permissions": permissions})
         return shop.tell("edited-reader", "read", conversation=conversation).json["run_id"]
@@ -104,7 +104,7 @@ def test_a_changed_policy_is_for_the_next_run(shop: Any) -> None:
         assert shop.ended(run_id)["status"] == "cancelled"
 
 
-def test_taking_everything_stops_the_run(shop: Any, reading: Any) -> None:
+def test_revoking_everything_stops_the_run(shop: Any, reading: Any) -> None:
     run_id, _ = reading
     assert shop.post(f"/api/v1/runs/{run_id}/revoke", {"everything": True}).json["revoked"] == {"all": True}
     run = shop.ended(run_id)
@@ -126,7 +126,7 @@ def test_taking_everything_stops_the_run(shop: Any, reading: Any) -> None:
         ({"all": True}, "all"),
     ],
 )
-def test_taking_away_what_was_never_given_is_refused(shop: Any, reading: Any, body: Any, field: str | None) -> None:
+def test_revoking_an_ungranted_right_is_refused(shop: Any, reading: Any, body: Any, field: str | None) -> None:
     answer = shop.post(f"/api/v1/runs/{reading[0]}/revoke", body)
     assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
     assert answer.error["details"].get("field") == field

@@ -51,7 +51,7 @@ class Turns:
 
 
 class Things:
-    """One operation of each kind; what they do is chosen by the test."""
+    """One operation of each kind; the test chooses its behaviour."""
 
     def __init__(self) -> None:
         self.act: Handler | None = None
@@ -119,7 +119,7 @@ class Door:
         return sent[0]["status"], json.loads(sent[1]["body"]), found
 
     async def connect(self, path: str = "/socket", token: str = "ann") -> list[Message]:
-        """What a WebSocket is sent."""
+        """The messages sent to a WebSocket."""
         headers = [(b"authorization", f"Bearer {token}".encode())]
         scope = {"type": "websocket", "path": path, "query_string": b"", "headers": headers, "extensions": _DENIAL}
         sent: list[Message] = []
@@ -147,7 +147,7 @@ async def door(open_journal: Callable[..., Journal], memory_store: Store, clock:
     return Door(Router([things], guard), things, tickets, rates, strangers, at_once)
 
 
-async def test_who_has_the_right_gets_through(door: Door) -> None:
+async def test_a_caller_with_the_right_passes(door: Door) -> None:
     assert (await door.ask())[:2] == (200, {"done": True})
     assert (door.things.callers, door.rates.asked) == ([ANN], ["one/user:ann"])
 
@@ -164,34 +164,34 @@ async def test_who_has_the_right_gets_through(door: Door) -> None:
         ({"method": "PUT"}, 405, "method_not_allowed"),
     ],
 )
-async def test_everybody_else_is_told_why_and_nothing_is_done(door: Door, asked: Any, status: int, code: str) -> None:
+async def test_every_other_caller_is_refused_with_a_reason(door: Door, asked: Any, status: int, code: str) -> None:
     found, body, _ = await door.ask(**asked)
     assert (found, body["error"]["code"]) == (status, code)
     assert body["error"]["hint"]
     assert door.things.callers == []
 
 
-async def test_what_is_open_asks_nobody(door: Door) -> None:
+async def test_an_open_operation_needs_no_token_and_no_rate(door: Door) -> None:
     assert (await door.ask(path="/open", token=None))[0] == 200
     assert (door.rates.asked, door.strangers.asked) == ([], [])
 
 
-async def test_who_asks_too_often_waits(door: Door) -> None:
+async def test_a_caller_above_its_rate_gets_429(door: Door) -> None:
     door.rates.left = 1
     assert [(await door.ask())[0] for _ in range(2)] == [200, 429]
     assert len(door.things.callers) == 1
 
 
-async def test_who_guesses_too_often_waits_whatever_the_guess(door: Door) -> None:
+async def test_an_address_with_too_many_wrong_tokens_gets_429(door: Door) -> None:
     door.strangers.left = 2
     statuses = [(await door.ask(token=token))[0] for token in ("a", None, "b")]
     statuses.append((await door.ask(path="/stream", token=None, query="ticket=x"))[0])
     assert statuses == [401, 401, 429, 429]
     assert set(door.strangers.asked) == {"192.0.2.7"}
-    assert (await door.ask())[0] == 200  # a valid token is nobody's guess
+    assert (await door.ask())[0] == 200  # a valid token is not a guess
 
 
-async def test_a_refusal_is_typed_and_so_is_a_mistake(door: Door) -> None:
+async def test_refusals_and_internal_errors_are_typed(door: Door) -> None:
     async def refuse(request: Request) -> ASGIApp:
         raise Conflict("no", reason="test", hint="later")
 
@@ -207,7 +207,7 @@ async def test_a_refusal_is_typed_and_so_is_a_mistake(door: Door) -> None:
     assert [door.at_once.enter("one/user:ann") for _ in range(2)] == [None, None]  # nothing is left behind
 
 
-async def test_as_many_as_may_be_are_answered_at_once(door: Door) -> None:
+async def test_concurrent_requests_are_limited(door: Door) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> ASGIApp:
@@ -228,14 +228,14 @@ async def test_as_many_as_may_be_are_answered_at_once(door: Door) -> None:
     assert [door.at_once.enter("one/user:ann") for _ in range(2)] == [None, None]
 
 
-async def test_a_ticket_brings_its_caller(door: Door) -> None:
+async def test_a_ticket_identifies_its_caller(door: Door) -> None:
     ticket = door.tickets.issue(ANN, "/stream")
     assert (await door.ask(path="/stream", token=None, query=f"ticket={ticket}"))[0] == 200
     assert door.things.callers == [ANN]
     assert (await door.ask(path="/stream", token=None, query=f"ticket={ticket}"))[0] == 401
 
 
-async def test_a_method_that_is_not_possible_names_those_that_are(door: Door) -> None:
+async def test_a_wrong_method_gets_the_list_of_allowed_methods(door: Door) -> None:
     _, _, headers = await door.ask(method="PATCH")
     assert headers["allow"] == "GET, HEAD, POST"
 
@@ -248,7 +248,7 @@ async def test_a_method_that_is_not_possible_names_those_that_are(door: Door) ->
         (ValueError("a mistake of ours"), 1011, "the host failed because of a bug"),
     ],
 )
-async def test_a_socket_that_was_let_in_and_cannot_go_on_is_closed_with_the_reason(
+async def test_an_accepted_socket_that_fails_is_closed_with_the_reason(
     door: Door, wrong: Exception, code: int, reason: str
 ) -> None:
     door.things.wrong = wrong
@@ -258,7 +258,7 @@ async def test_a_socket_that_was_let_in_and_cannot_go_on_is_closed_with_the_reas
     assert door.at_once.names == 0
 
 
-async def test_a_socket_that_is_not_let_in_gets_an_answer(door: Door) -> None:
+async def test_a_refused_socket_gets_an_http_response(door: Door) -> None:
     start, _ = await door.connect(token="eve")
     assert (start["type"], start["status"]) == ("websocket.http.response.start", 401)
     assert door.at_once.names == 0

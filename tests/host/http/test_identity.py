@@ -1,4 +1,4 @@
-"""People, programs and workspaces over HTTP: who comes in, as whom, and what they see."""
+"""Users, programs and workspaces over HTTP: logins, identities, and their views."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 def user(api: Any) -> Any:
-    """Makes a user who is gone afterwards; returns the token of a session of theirs."""
+    """Makes a user who is deleted afterwards; returns the token of a session."""
     made: list[tuple[str, str]] = []
 
     def make(user_id: str, role: str, workspace: str = "default") -> str:
@@ -36,13 +36,13 @@ def north(api: Any) -> str:
     return "north"
 
 
-def test_the_admin_token_is_the_installation(api: Any) -> None:
+def test_the_admin_token_represents_the_installation(api: Any) -> None:
     shown = api.get("/api/v1/session").json
     assert (shown["kind"], shown["name"], shown["workspace"]) == ("installation", "admin-token", "default")
     assert "workspaces.write" in shown["rights"]
 
 
-def test_a_user_logs_in_sees_who_they_are_and_logs_out(api: Any, user: Any) -> None:
+def test_a_user_logs_in_reads_their_session_and_logs_out(api: Any, user: Any) -> None:
     token = user("ann1", "viewer")
     shown = api.get("/api/v1/session", token=token).json
     assert (shown["kind"], shown["name"], shown["role"], shown["user_id"]) == ("session", "user:ann1", "viewer", "ann1")
@@ -65,14 +65,14 @@ def known(api: Any) -> None:
         {"workspace": "nowhere", "user": "ann2", "password": PASSWORD},
     ],
 )
-def test_whoever_does_not_come_in_gets_the_same_bytes(api: Any, known: None, body: dict[str, str]) -> None:
+def test_every_failed_login_gets_the_same_bytes(api: Any, known: None, body: dict[str, str]) -> None:
     answer = api.post("/api/v1/session", body, token=None)
     other = api.post("/api/v1/session", {"user": "x", "password": "y"}, token=None)
     assert (answer.status, answer.body) == (other.status, other.body) == (401, answer.body)
     assert answer.error["code"] == "unauthenticated"
 
 
-def test_a_browser_gets_a_cookie_that_no_script_reads(api: Any, user: Any) -> None:
+def test_a_browser_gets_a_cookie_that_scripts_cannot_read(api: Any, user: Any) -> None:
     user("ann3", "viewer")
     body = {"user": "ann3", "password": PASSWORD, "cookie": True}
     begun = api.post("/api/v1/session", body, token=None)
@@ -91,13 +91,13 @@ def test_a_browser_gets_a_cookie_that_no_script_reads(api: Any, user: Any) -> No
     assert api.get("/api/v1/session", token=None, **same_site).status == 401
 
 
-def test_a_wrong_header_is_not_made_good_by_a_cookie(api: Any, user: Any) -> None:
+def test_a_cookie_does_not_replace_a_wrong_header(api: Any, user: Any) -> None:
     token = user("ann4", "viewer")
     answer = api.get("/api/v1/session", token="wrong", cookie=f"bollard={token}")
     assert answer.status == 401
 
 
-def test_a_password_is_changed_by_who_knows_it(api: Any, user: Any) -> None:
+def test_a_password_change_needs_the_old_password(api: Any, user: Any) -> None:
     token = user("ann5", "viewer")
     change = {"old": PASSWORD, "new": "another password"}
     assert api.post("/api/v1/session/password", {**change, "old": "wrong"}, token=token).status == 401
@@ -147,14 +147,14 @@ def test_no_answer_holds_a_password(api: Any, user: Any) -> None:
         ({"role": "viewer", "revision": -1}, "revision"),
     ],
 )
-def test_a_user_that_does_not_fit_is_refused_and_not_there(api: Any, body: dict[str, Any], field: str) -> None:
+def test_an_invalid_user_is_refused_and_not_saved(api: Any, body: dict[str, Any], field: str) -> None:
     answer = api.put("/api/v1/users/bob", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field)
     assert answer.error["hint"]
     assert api.get("/api/v1/users/bob").status == 404
 
 
-def test_a_key_is_shown_once_and_opens_what_it_is_for(api: Any) -> None:
+def test_a_key_is_shown_once_and_has_only_its_rights(api: Any) -> None:
     made = api.post("/api/v1/keys", {"name": "ci", "rights": ["agents.read"], "expires_in_s": 3600})
     assert made.status == 201
     key_id, token = made.json["key_id"], made.json["token"]
@@ -171,7 +171,7 @@ def test_a_key_is_shown_once_and_opens_what_it_is_for(api: Any) -> None:
     assert api.get(f"/api/v1/keys/{key_id}").status == 404
 
 
-def test_a_key_that_is_asked_for_again_is_the_same_key(api: Any) -> None:
+def test_a_repeated_key_request_gets_the_same_key(api: Any) -> None:
     body = {"name": "again", "rights": ["agents.read"]}
     first = api.post("/api/v1/keys", body, idempotency_key="k1")
     second = api.post("/api/v1/keys", body, idempotency_key="k1")
@@ -192,13 +192,13 @@ def test_a_key_that_is_asked_for_again_is_the_same_key(api: Any) -> None:
         {"rights": ["runs.read"]},
     ],
 )
-def test_a_key_that_does_not_fit_is_refused(api: Any, body: dict[str, Any]) -> None:
+def test_an_invalid_key_request_is_refused(api: Any, body: dict[str, Any]) -> None:
     before = api.get("/api/v1/keys").body
     assert api.post("/api/v1/keys", body).status == 400
     assert api.get("/api/v1/keys").body == before
 
 
-def test_nobody_makes_a_key_that_can_do_more_than_they_may(api: Any, user: Any) -> None:
+def test_a_key_cannot_have_more_rights_than_its_maker(api: Any, user: Any) -> None:
     token = user("olga", "operator")
     refused = api.post("/api/v1/keys", {"name": "k", "rights": ["users.write"]}, token=token)
     assert (refused.status, refused.error["code"]) == (403, "unauthorized")
@@ -212,7 +212,7 @@ def test_nobody_makes_a_key_that_can_do_more_than_they_may(api: Any, user: Any) 
 # --- in whose name ---
 
 
-def test_a_members_runs_are_in_their_own_name(api: Any, user: Any) -> None:
+def test_a_members_runs_have_their_own_actor(api: Any, user: Any) -> None:
     token = user("mia", "member")
     said = {"agent": "parrot", "input": {"text": "hello"}}
     run_id = api.post("/api/v1/runs", said, token=token).json["run_id"]
@@ -224,7 +224,7 @@ def test_a_members_runs_are_in_their_own_name(api: Any, user: Any) -> None:
     assert api.post("/api/v1/runs", {**said, "actor": {"id": "mia"}}, token=token).status == 202
 
 
-def test_an_operator_may_speak_for_others(api: Any, user: Any) -> None:
+def test_an_operator_may_act_for_other_actors(api: Any, user: Any) -> None:
     token = user("olga", "operator")
     body = {"agent": "parrot", "input": {"text": "hi"}, "actor": {"type": "feishu", "id": "ou_1"}}
     assert api.post("/api/v1/runs", body, token=token).status == 202
@@ -245,7 +245,7 @@ def test_an_actor_of_a_channel_is_linked_to_a_user(api: Any, user: Any) -> None:
 # --- a second workspace ---
 
 
-def test_a_run_of_a_second_workspace_works_and_stays_there(api: Any, north: str, user: Any, client_of: Any) -> None:
+def test_a_run_of_a_second_workspace_stays_in_it(api: Any, north: str, user: Any, client_of: Any) -> None:
     token = user("nia", "member", north)
     said = {"agent": "parrot", "input": {"text": "from the north"}, "conversation": "room"}
     created = api.post("/api/v1/runs", said, token=token)
@@ -261,7 +261,7 @@ def test_a_run_of_a_second_workspace_works_and_stays_there(api: Any, north: str,
     assert run_id not in api.get("/api/v1/runs").body.decode()
 
 
-def test_a_workspace_that_is_not_yours_and_one_that_is_not_there_are_the_same(api: Any, north: str, user: Any) -> None:
+def test_a_foreign_workspace_and_an_absent_one_look_the_same(api: Any, north: str, user: Any) -> None:
     token = user("nia", "admin", north)
     foreign = api.get("/api/v1/session", token=token, bollard_workspace="default")
     absent = api.get("/api/v1/session", token=token, bollard_workspace="nowhere")
@@ -274,7 +274,7 @@ def test_a_workspace_that_is_not_yours_and_one_that_is_not_there_are_the_same(ap
     assert api.get("/api/v1/session", bollard_workspace="nowhere").status == 404
 
 
-def test_what_is_saved_in_one_workspace_is_not_in_another(api: Any, north: str) -> None:
+def test_an_agent_of_one_workspace_is_absent_from_another(api: Any, north: str) -> None:
     body = {"runner_id": "plugin:local/parrot/default"}
     assert api.put("/api/v1/agents/polly", body, bollard_workspace=north).status == 201
     assert api.get("/api/v1/agents/polly").status == 404
@@ -283,7 +283,7 @@ def test_what_is_saved_in_one_workspace_is_not_in_another(api: Any, north: str) 
     assert api.delete("/api/v1/agents/polly", bollard_workspace=north).status == 200
 
 
-def test_a_closed_workspace_stops_its_runs_and_lets_nobody_in(api: Any, user: Any, client_of: Any) -> None:
+def test_a_closed_workspace_stops_its_runs_and_refuses_its_tokens(api: Any, user: Any, client_of: Any) -> None:
     assert api.put("/api/v1/workspaces/brief", {}).status == 201
     token = user("bea", "member", "brief")
     said = {"agent": "parrot", "input": {"text": "wait"}}
@@ -291,7 +291,7 @@ def test_a_closed_workspace_stops_its_runs_and_lets_nobody_in(api: Any, user: An
     stream = client_of(api.port, token).stream(run_id)
     stream.until("message.delta")
     assert api.delete("/api/v1/workspaces/brief").json == {"workspace_id": "brief", "deleted": True}
-    last = list(stream)[-1].data["data"]  # its token ends too, and its reader may be told that first
+    last = list(stream)[-1].data["data"]  # its token ends too, and its reader may get that first
     assert last.get("status", last.get("reason")) in ("cancelled", "revoked")
     stream.close()
     assert api.get("/api/v1/session", token=token).status == 401
@@ -301,14 +301,14 @@ def test_a_closed_workspace_stops_its_runs_and_lets_nobody_in(api: Any, user: An
     assert api.delete("/api/v1/workspaces/default").status == 409
 
 
-def test_the_first_workspace_can_be_named(api: Any) -> None:
+def test_the_first_workspace_can_be_renamed(api: Any) -> None:
     assert api.get("/api/v1/workspaces/default").headers["etag"] == '"0"'
     named = api.put("/api/v1/workspaces/default", {"name": "Home"}, if_match='"0"')
     assert (named.status, named.json["name"]) == (200, "Home")
     assert api.put("/api/v1/workspaces/default", {"name": "House"}, if_match='"0"').status == 412
 
 
-def test_workspaces_people_keys_and_agents_outlive_the_host(
+def test_workspaces_users_keys_and_agents_survive_a_restart(
     start_host: Any, client_of: Any, settings: Any, tmp_path: Any
 ) -> None:
     own = replace(settings, data=tmp_path / "data", database="")

@@ -1,4 +1,4 @@
-"""`/knowledge` of a whole host, with the real engine in its process: bases, documents, questions, and who may what."""
+"""`/knowledge` of a whole host, with the real engine in its process: bases, documents, retrievals, and rights."""
 
 import subprocess
 import sys
@@ -59,13 +59,13 @@ def ask(api: Any, kb_id: str, query: str, **more: Any) -> list[Any]:
     return answer.json["chunks"]
 
 
-def test_a_host_without_a_question_starts_no_knowledge_process(api: Any, settings: Settings) -> None:
+def test_a_host_without_a_retrieval_starts_no_knowledge_process(api: Any, settings: Settings) -> None:
     assert api.put("/api/v1/knowledge/idle", {}).status == 201
     assert [each["kb_id"] for each in api.get("/api/v1/knowledge").json["items"]] == ["idle"]
     assert not (settings.data / "knowledge.sqlite").exists()
 
 
-def test_what_a_question_needs_is_imported_by_no_host_that_is_asked_none() -> None:
+def test_a_host_without_a_retrieval_imports_no_knowledge_modules() -> None:
     seen = "import sys, bollard.host.app; print([n for n in sys.modules if n in %r])"
     heavy = ("bollard.host.knowledge.engine", "bollard.knowledge", "numpy", "wordllama", "pypdf")
     found = subprocess.run([sys.executable, "-c", seen % (heavy,)], capture_output=True, text=True, check=True)
@@ -113,7 +113,7 @@ def test_a_document_is_found_by_meaning_and_by_words_in_two_languages(api: Any) 
     assert ask(api, "handbook", "leave", filters={"language": "en"}) == []
 
 
-def test_a_file_is_sent_as_it_is_and_can_be_read_replaced_and_deleted(api: Any) -> None:
+def test_a_file_is_uploaded_unchanged_and_can_be_read_replaced_and_deleted(api: Any) -> None:
     assert api.put("/api/v1/knowledge/files", {}).status == 201
     base, name = "/api/v1/knowledge/files/documents", quote("报告.md")
     meta = quote('{"year":2026,"tags":["a","b"]}')
@@ -141,7 +141,7 @@ def test_a_file_is_sent_as_it_is_and_can_be_read_replaced_and_deleted(api: Any) 
     assert api.send("DELETE", f"{base}/{document_id}").status == 404
 
 
-def test_documents_come_in_pages(api: Any) -> None:
+def test_documents_are_paged(api: Any) -> None:
     assert api.put("/api/v1/knowledge/many", {"embedding": "none"}).status == 201
     for number in range(5):
         put_text(api, "many", f"d{number}", f"Number {number}.")
@@ -156,7 +156,7 @@ def test_documents_come_in_pages(api: Any) -> None:
     assert api.get(f"/api/v1/knowledge/handbook/documents?{cursor[1:]}").status in (400, 404)
 
 
-def test_a_document_that_cannot_be_read_says_so_and_the_others_are_there(api: Any) -> None:
+def test_an_unreadable_document_fails_and_the_others_are_indexed(api: Any) -> None:
     assert api.put("/api/v1/knowledge/mixed", {}).status == 201
     base = "/api/v1/knowledge/mixed/documents"
     assert api.put(f"{base}/broken.pdf", b"%PDF-1.7 and nothing more", content_type="application/pdf").status == 202
@@ -185,7 +185,7 @@ def test_a_document_that_cannot_be_read_says_so_and_the_others_are_there(api: An
         (b'{"name":"a","text":"b","document_id":"../up"}', "application/json", "", 400, "invalid_argument"),
     ],
 )
-def test_what_is_no_document_is_refused_by_its_reason(
+def test_an_invalid_document_is_refused_with_its_reason(
     api: Any, body: bytes, media: str, query: str, status: int, code: str
 ) -> None:
     api.put("/api/v1/knowledge/refusing", {})
@@ -193,7 +193,7 @@ def test_what_is_no_document_is_refused_by_its_reason(
     assert (answer.status, answer.error["code"]) == (status, code)
 
 
-def test_a_document_beyond_its_limit_is_refused_and_one_of_some_mebibytes_is_not(api: Any) -> None:
+def test_a_document_beyond_its_limit_is_refused_and_a_large_one_is_accepted(api: Any) -> None:
     api.put("/api/v1/knowledge/large", {"embedding": "none"})
     base = "/api/v1/knowledge/large/documents"
     over = api.put(
@@ -216,13 +216,13 @@ def test_a_document_beyond_its_limit_is_refused_and_one_of_some_mebibytes_is_not
         ({"query": "x", "colour": 1}, "colour"),
     ],
 )
-def test_a_question_that_cannot_be_asked_is_refused_by_its_field(api: Any, body: Any, field: str) -> None:
+def test_an_invalid_retrieval_is_refused_by_its_field(api: Any, body: Any, field: str) -> None:
     api.put("/api/v1/knowledge/refusing", {})
     answer = api.post("/api/v1/knowledge/refusing/retrieve", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field)
 
 
-def test_viewers_see_members_ask_and_operators_edit(api: Any) -> None:
+def test_viewers_read_members_retrieve_and_operators_edit(api: Any) -> None:
     api.put("/api/v1/knowledge/rights", {})
     put_text(api, "rights", "d", "A word.")
     base = "/api/v1/knowledge/rights"
@@ -245,7 +245,7 @@ def test_viewers_see_members_ask_and_operators_edit(api: Any) -> None:
         assert [api.send(*each, token=token).status for each in asked] == statuses, role
 
 
-def test_a_run_asks_the_bases_of_its_agent_and_no_other(api: Any) -> None:
+def test_a_run_queries_the_knowledge_bases_of_its_agent_only(api: Any) -> None:
     api.until_health(lambda health: health["plugins"]["reader"]["status"] == "ready")
     for kb_id, text in (("open", "The office opens at nine."), ("closed", "The safe is behind the picture.")):
         assert api.put(f"/api/v1/knowledge/{kb_id}", {}).status == 201
@@ -267,7 +267,7 @@ def test_a_run_asks_the_bases_of_its_agent_and_no_other(api: Any) -> None:
     assert "bollard_retrieval_seconds_count 1" in metrics, "refused queries reach no base"
 
 
-def test_a_base_and_its_documents_outlive_a_restart_and_a_deleted_one_does_not(
+def test_a_base_and_its_documents_survive_a_restart_and_a_deleted_one_does_not(
     start_host: Any, client_of: Any, tmp_path: Path
 ) -> None:
     own = Settings(data=tmp_path / "own", plugins=(), builtin_plugins=False, port=0, grace_s=0.5)

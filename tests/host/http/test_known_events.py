@@ -58,7 +58,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("kind", EVENTS)
-async def test_an_event_that_comes_again_while_the_disk_is_full_is_told_its_first_outcome(
+async def test_a_duplicate_event_on_a_full_disk_gets_its_first_outcome(
     store: Store, stages: Stages, tmp_path: Path, kind: str
 ) -> None:
     stage, blobs, event = await stages(store), FillableBlobs(tmp_path), EVENTS[kind]
@@ -74,7 +74,7 @@ async def test_an_event_that_comes_again_while_the_disk_is_full_is_told_its_firs
         await taking.take(replace(event, event=replace(event.event, source_id="new")), body)
 
 
-async def test_an_event_that_comes_again_is_known_also_where_its_content_would_not_be_taken_any_more(
+async def test_a_duplicate_event_is_recognised_even_if_its_content_is_no_longer_allowed(
     store: Store, stages: Stages, tmp_path: Path
 ) -> None:
     stage, payloads = await stages(store), Payloads(BlobStore(tmp_path), EVENT_BYTES)
@@ -89,7 +89,7 @@ async def test_an_event_that_comes_again_is_known_also_where_its_content_would_n
 
 
 @pytest.mark.parametrize("form", ["native", "structured", "binary"])
-async def test_a_large_event_that_comes_again_while_the_disk_is_full_is_told_its_first_outcome(
+async def test_a_large_duplicate_event_on_a_full_disk_gets_its_first_outcome(
     store: Store, stages: Stages, tmp_path: Path, form: str
 ) -> None:
     stage, blobs = await stages(store), FillableBlobs(tmp_path)
@@ -134,7 +134,7 @@ def large_event(form: str, event_id: str, data: JsonObject) -> Request:
     )
 
 
-async def test_an_event_is_recorded_with_its_caller_and_is_the_same_from_another_one(
+async def test_an_event_is_recorded_with_its_caller_and_duplicates_ignore_the_caller(
     store: Store, stages: Stages, tmp_path: Path
 ) -> None:
     stage, body = await stages(store), Payload(size=0, held=b"")

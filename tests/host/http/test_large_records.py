@@ -27,7 +27,7 @@ def test_a_page_of_large_records_is_shorter(shop: Any) -> None:
     assert pages > 2
 
 
-async def test_a_run_with_large_records_names_every_message_that_it_was_given(
+async def test_a_run_with_large_records_names_every_steering_message(
     memory_store: MemoryStore, open_journal: Any, scribe: Any, clock: Any
 ) -> None:
     journal, facts = open_journal(memory_store), scribe.facts()

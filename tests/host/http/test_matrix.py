@@ -1,5 +1,5 @@
-"""Every operation against everybody who should not get through: callers of another workspace, of a lesser role, without
-a token. The operations come from the table, so that a new route cannot be forgotten here."""
+"""Every operation against every unauthorised caller: of another workspace, of a lesser role, without a token. The
+operations come from the table, so that a new route cannot be forgotten here."""
 
 import contextlib
 import http.client
@@ -70,11 +70,11 @@ ABSENT = {
 
 @dataclass
 class Theirs:
-    """What the first workspace has, by the name that paths have for it."""
+    """The resources of the first workspace, by the names of path parameters."""
 
     ids: dict[str, str] = field(default_factory=dict)
     before: dict[str, bytes] = field(default_factory=dict)
-    """What its own people read of it."""
+    """The view of its own users."""
 
 
 def filled(operation: Operation, ids: dict[str, str]) -> str:
@@ -199,7 +199,7 @@ def theirs(api: Any) -> Theirs:
 
 
 def enrolled(api: Any) -> str:
-    """A remote runtime with a key of its own."""
+    """A remote runtime with its own key."""
     code = api.post("/api/v1/runtimes", {"name": "their-runtime"}).json["code"]
     key = Ed25519PrivateKey.generate()
     public = key.public_key().public_bytes_raw()
@@ -228,7 +228,7 @@ def stranger(api: Any) -> str:
 
 @pytest.fixture(scope="module")
 def onlooker(api: Any) -> str:
-    """A key of a third workspace, where nobody has tried anything under the names of the first."""
+    """A key of a third workspace, where no test has used the names of the first."""
     assert api.put("/api/v1/workspaces/third", {}).status == 201
     rights = sorted(rights_of("admin"))
     made = api.post("/api/v1/keys", {"name": "all", "rights": rights}, bollard_workspace="third")
@@ -241,7 +241,7 @@ MOMENT = re.compile(r'"(created|set)_at":[0-9.]+')
 
 
 def told(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
-    """Status and body; the id that was asked for may be said again."""
+    """Status and body; the requested id may be repeated."""
     text = answer.body.decode()
     for name, value in ids.items():
         text = text.replace(f'"{value}"', f'"<{name}>"').replace(f"folder is {value}", f"folder is <{name}>")
@@ -249,9 +249,7 @@ def told(answer: Any, ids: dict[str, str]) -> tuple[int, str]:
 
 
 @for_each("name", [name for name, each in GUARDED.items() if "{" in each.path])
-def test_what_is_in_another_workspace_is_answered_as_if_it_were_not_there(
-    api: Any, theirs: Theirs, stranger: str, name: str
-) -> None:
+def test_a_resource_of_another_workspace_looks_absent(api: Any, theirs: Theirs, stranger: str, name: str) -> None:
     operation = GUARDED[name]
     foreign = sent(api, operation, theirs.ids, stranger)
     absent = sent(api, operation, ABSENT, stranger)
@@ -262,7 +260,7 @@ def test_what_is_in_another_workspace_is_answered_as_if_it_were_not_there(
 
 
 @for_each("name", [name for name, each in GUARDED.items() if each.method == "GET"])
-def test_no_list_and_no_answer_holds_anything_of_another_workspace(
+def test_no_list_and_no_response_contains_data_of_another_workspace(
     api: Any, theirs: Theirs, onlooker: str, name: str
 ) -> None:
     body = sent(api, GUARDED[name], ABSENT, onlooker).body.decode()
@@ -280,7 +278,7 @@ def test_no_list_and_no_answer_holds_anything_of_another_workspace(
         assert theirs.ids[thing] not in body
 
 
-def test_nothing_of_the_first_workspace_was_changed_by_the_second(api: Any, theirs: Theirs) -> None:
+def test_the_second_workspace_changed_nothing_in_the_first(api: Any, theirs: Theirs) -> None:
     """Runs behind the tests above, which tried everything."""
     for name, before in theirs.before.items():
         assert api.get(filled(OPERATIONS[name], theirs.ids)).body == before, name
@@ -312,7 +310,7 @@ def elsewhere(api: Any) -> Elsewhere:
 
 
 @for_each("name", GUARDED)
-def test_nobody_without_a_token_gets_anything(elsewhere: Elsewhere, theirs: Theirs, name: str) -> None:
+def test_a_request_without_a_valid_token_gets_no_data(elsewhere: Elsewhere, theirs: Theirs, name: str) -> None:
     for token in (None, "blk_0000000000000000_" + "0" * 64):
         there, absent = (sent(elsewhere, GUARDED[name], ids, token) for ids in (theirs.ids, ABSENT))
         assert there == absent
@@ -334,12 +332,12 @@ def roles(api: Any) -> dict[str, str]:
 
 
 HARMFUL = frozenset({"DELETE /api/v1/session"})
-"""What a role may do and this test should not: it would end the session that it asks with."""
+"""Rights of a role that this test does not use: they would end the session of the test."""
 
 
 @for_each("role", ROLES)
 @for_each("name", sorted(GUARDED.keys() - HARMFUL))
-def test_a_role_may_do_what_its_row_of_the_table_says(api: Any, roles: dict[str, str], name: str, role: str) -> None:
+def test_each_role_may_do_exactly_what_the_table_allows(api: Any, roles: dict[str, str], name: str, role: str) -> None:
     operation = GUARDED[name]
     answer = sent(api, operation, ABSENT, roles[role])
     refused = answer.status == 403 and answer.error["details"].get("right") == operation.right is not None

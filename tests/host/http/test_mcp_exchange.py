@@ -32,7 +32,7 @@ PATIENCE_S = 120.0
 
 
 class Workbench:
-    """Tools in memory: `wait` goes on until it is let go, `steps` tells how far it is."""
+    """Tools in memory: `wait` runs until it is released, `steps` reports its progress."""
 
     instructions = "In memory."
 
@@ -64,7 +64,7 @@ class Workbench:
 
 
 class Sent:
-    """One request, and what is sent back for it."""
+    """One request, and the messages sent back for it."""
 
     scope: dict[str, Any]
 
@@ -145,7 +145,7 @@ def note(method: str, **params: Any) -> Sent:
         ({"jsonrpc": "2.0", "id": 1, "method": "ping"}, {"mcp-protocol-version": MODERN}, -32602, 400),
     ],
 )
-def test_what_is_no_message_is_refused_with_its_code(body: Any, headers: Any, code: int, status: int) -> None:
+def test_an_invalid_message_is_refused_with_its_code(body: Any, headers: Any, code: int, status: int) -> None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     with pytest.raises(RpcRefused) as refused:
         read_message(raw, headers)
@@ -177,19 +177,19 @@ def test_what_is_no_message_is_refused_with_its_code(body: Any, headers: Any, co
         (lambda: older("tools/list", cursor=1), -32602, 200),
     ],
 )
-async def test_a_request_is_refused_in_the_way_of_its_era(sent: Any, code: int, status: int) -> None:
+async def test_a_request_is_refused_in_the_form_of_its_era(sent: Any, code: int, status: int) -> None:
     answer = await sent().over(McpExchange(), Workbench())
     assert (answer.json["error"]["code"], answer.status) == (code, status)
 
 
-async def test_a_header_that_is_there_twice_matches_nothing() -> None:
+async def test_a_duplicate_header_matches_no_method() -> None:
     sent = modern("tools/list")
     sent.scope["headers"].append((b"mcp-method", b"tools/list"))
     answer = await sent.over(McpExchange(), Workbench())
     assert (answer.json["error"]["code"], answer.status) == (-32020, 400)
 
 
-async def test_both_eras_are_told_who_serves_them() -> None:
+async def test_both_eras_learn_the_server_info() -> None:
     exchange, server = McpExchange(), Workbench()
     found = (await modern("server/discover").over(exchange, server)).json["result"]
     assert (found["supportedVersions"], found["resultType"]) == ([MODERN], "complete")
@@ -206,7 +206,7 @@ async def test_both_eras_are_told_who_serves_them() -> None:
     assert (await modern("tools/call", encoded, name="steps").over(exchange, server)).status == 200
 
 
-async def test_a_long_list_comes_in_pages_that_join_without_a_hole() -> None:
+async def test_a_long_list_has_pages_without_a_gap() -> None:
     exchange, server = McpExchange(), Workbench(2 * TOOLS_OF_PAGE + 7)
     names: list[str] = []
     more: dict[str, Any] = {}
@@ -222,7 +222,7 @@ async def test_a_long_list_comes_in_pages_that_join_without_a_hole() -> None:
     assert sizes == [TOOLS_OF_PAGE, TOOLS_OF_PAGE, 9]
 
 
-async def test_progress_is_told_to_who_asks_for_it_and_the_newest_of_much() -> None:
+async def test_progress_is_sent_on_request_and_only_the_newest_notes_are_kept() -> None:
     exchange, server = McpExchange(), Workbench()
     told = await modern("tools/call", name="steps", meta={"progressToken": "mine"}).over(exchange, server)
     *notes, last = told.events
@@ -233,7 +233,7 @@ async def test_progress_is_told_to_who_asks_for_it_and_the_newest_of_much() -> N
         assert (await silent.over(exchange, server)).json["result"]["structuredContent"] == {"name": "steps"}
 
 
-async def test_a_call_that_says_nothing_for_long_becomes_a_stream_that_is_kept_open() -> None:
+async def test_a_silent_call_turns_into_a_stream_that_stays_open() -> None:
     exchange, server = McpExchange(stream_after_s=0.0), Workbench()
     sent = modern("tools/call", name="wait")
     asking = asyncio.create_task(sent.over(exchange, server))
@@ -245,7 +245,7 @@ async def test_a_call_that_says_nothing_for_long_becomes_a_stream_that_is_kept_o
     assert [each["result"]["structuredContent"] for each in told.events] == [{"name": "wait"}]
 
 
-async def test_hanging_up_stops_a_call_of_the_newer_era_and_none_of_the_older() -> None:
+async def test_a_disconnect_stops_a_call_of_the_newer_era_only() -> None:
     exchange, server = McpExchange(), Workbench()
     for sent, stops in ((modern("tools/call", name="wait"), True), (older("tools/call", name="wait"), False)):
         server.begun.clear()
@@ -261,7 +261,7 @@ async def test_hanging_up_stops_a_call_of_the_newer_era_and_none_of_the_older() 
     server.go.set()
 
 
-async def test_a_note_cancels_the_call_of_that_number_of_that_caller_and_no_other() -> None:
+async def test_a_notification_cancels_only_the_call_of_that_id_and_caller() -> None:
     exchange, server = McpExchange(), Workbench()
 
     async def begin(who: str, identity: Any) -> "asyncio.Task[Sent]":
@@ -281,7 +281,7 @@ async def test_a_note_cancels_the_call_of_that_number_of_that_caller_and_no_othe
         assert "result" in (await asking).json
 
 
-async def test_a_caller_has_so_many_calls_under_way_and_no_more() -> None:
+async def test_a_caller_has_a_limit_of_calls_in_flight() -> None:
     exchange, server = McpExchange(), Workbench()
     many: list[asyncio.Task[Sent]] = []
     for number in range(CALLS_OF_CALLER):
@@ -298,7 +298,7 @@ async def test_a_caller_has_so_many_calls_under_way_and_no_more() -> None:
     assert (await older("tools/call", name="wait").over(exchange, server)).status == 200
 
 
-def test_content_of_ours_is_content_of_theirs() -> None:
+def test_content_is_translated_to_mcp_content() -> None:
     elements: list[JsonObject] = [
         {"type": "text", "text": "hello"},
         {"type": "image_base64", "image_base64": "data:image/jpeg;base64,AAAA"},
@@ -327,7 +327,7 @@ def test_content_of_ours_is_content_of_theirs() -> None:
     )
 
 
-def test_arguments_are_not_said_a_second_time_in_headers() -> None:
+def test_arguments_are_not_repeated_in_headers() -> None:
     marked: JsonObject = {
         "type": "object",
         "properties": {

@@ -85,7 +85,7 @@ class Harness:
         return self.api.post("/mcp/run", body, token=token or self.token, **headers)
 
     def call(self, tool: str, /, **arguments: Any) -> Any:
-        """Without the official client, in the older era: the whole message that comes back."""
+        """Without the official client, in the older era: the whole response message."""
         params = {"name": tool, "arguments": arguments}
         return self.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).json
 
@@ -98,7 +98,7 @@ class Harness:
 
 
 def client(api: Any, path: str, token: str, era: str, *steps: Any) -> list[Any]:
-    """What the official client says of these steps; the first is the version that it speaks."""
+    """The results of the official client for these steps; the first is its protocol version."""
     told = {"MCP_URL": f"http://127.0.0.1:{api.port}{path}", "MCP_TOKEN": token, "MCP_MODE": era}
     ended = subprocess.run(
         [sys.executable, str(PROGRAM)],
@@ -125,7 +125,9 @@ def text_of(answer: Any) -> str:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.smoke
-def test_a_harness_does_with_the_official_client_what_its_run_may(gateway: Any, settings: Settings, era: str) -> None:
+def test_a_harness_uses_the_rights_of_its_run_through_the_official_client(
+    gateway: Any, settings: Settings, era: str
+) -> None:
     harness = Harness(gateway, conversation=f"room-{era}")
     repeated = {"bollard/call_id": "my-own-1"}
     written = call("bollard_artifacts_write", name="note.txt", text="kept by a harness")
@@ -166,7 +168,7 @@ def test_a_harness_does_with_the_official_client_what_its_run_may(gateway: Any, 
     assert not any(harness.token.encode() in each for each in kept), "the token itself is kept nowhere"
 
 
-def test_what_was_not_granted_is_not_there_and_what_is_wrong_is_said_to_the_model(gateway: Any) -> None:
+def test_an_ungranted_tool_is_unknown_and_wrong_arguments_are_a_tool_error(gateway: Any) -> None:
     harness = Harness(gateway)
     absent = harness.call("http_fetch", url="http://127.0.0.1/")["error"]
     assert (absent["code"], absent["message"]) == (-32602, "Unknown tool: http_fetch")
@@ -184,7 +186,7 @@ def test_what_was_not_granted_is_not_there_and_what_is_wrong_is_said_to_the_mode
     harness.end()
 
 
-def test_a_call_waits_for_the_yes_of_a_person(gateway: Any) -> None:
+def test_a_call_waits_for_the_approval_of_a_user(gateway: Any) -> None:
     harness = Harness(gateway, "asking")
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(harness.call, "calculate", expression="1 + 1")
@@ -216,7 +218,7 @@ def test_a_call_ends_with_its_run(gateway: Any) -> None:
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
-def test_a_token_opens_the_tools_of_its_run_and_nothing_else_and_not_for_longer(gateway: Any) -> None:
+def test_a_gateway_token_opens_the_tools_of_its_run_only_while_it_is_valid(gateway: Any) -> None:
     harness, other = Harness(gateway), Harness(gateway)
     assert harness.post(PING).json == {"jsonrpc": "2.0", "id": 1, "result": {}}
     for path in ("/api/v1/runs", f"/api/v1/runs/{harness.run_id}", "/api/v1/agents"):
@@ -243,7 +245,7 @@ def test_a_token_opens_the_tools_of_its_run_and_nothing_else_and_not_for_longer(
     other.end()
 
 
-def test_the_older_tokens_of_a_run_make_room_for_new_ones(gateway: Any) -> None:
+def test_new_tokens_of_a_run_replace_the_oldest(gateway: Any) -> None:
     harness = Harness(gateway)
     path = f"/api/v1/runs/{harness.run_id}/mcp-token"
     tokens = [harness.token, *(gateway.post(path, token=harness.run_token).json["token"] for _ in range(8))]
@@ -255,7 +257,7 @@ def test_the_older_tokens_of_a_run_make_room_for_new_ones(gateway: Any) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_an_agent_is_a_tool_of_an_outside_client(gateway: Any, era: str) -> None:
+def test_an_agent_is_a_tool_for_an_external_client(gateway: Any, era: str) -> None:
     key = gateway.post("/api/v1/keys", {"name": "outside", "rights": ["runs.create"]}).json
     gateway.save_agent("shy", gate={"talk": "listed", "actors": ["user:nobody"]})
     wait = {**call("parrot", text="wait"), "leave": True}
@@ -287,7 +289,7 @@ def test_an_agent_is_a_tool_of_an_outside_client(gateway: Any, era: str) -> None
     assert gateway.ended(newest)["status"] == "cancelled", "whoever stops waiting stops what was begun for it"
 
 
-def test_the_same_message_again_gets_the_first_run_and_a_reader_may_not_talk(gateway: Any) -> None:
+def test_a_repeated_message_gets_the_first_run_and_a_reader_may_not_talk(gateway: Any) -> None:
     body = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -302,7 +304,7 @@ def test_the_same_message_again_gets_the_first_run_and_a_reader_may_not_talk(gat
     assert (refused.status, refused.error["details"]["right"]) == (403, "runs.create")
 
 
-def test_a_call_ends_with_the_key_that_it_was_made_with(gateway: Any) -> None:
+def test_a_call_ends_with_its_key(gateway: Any) -> None:
     key = gateway.post("/api/v1/keys", {"name": "short", "rights": ["runs.create"]}).json
     params = {"name": "parrot", "arguments": {"text": "wait"}, "_meta": {"progressToken": "p"}}
     body = json.dumps({"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params}).encode()

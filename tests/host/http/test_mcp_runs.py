@@ -39,7 +39,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings
 
 
 def told(api: Any, text: str, agent: str = "able") -> tuple[Any, list[Any]]:
-    """What the runner said at last, and all records of its run."""
+    """The last message of the runner, and all records of its run."""
     created = api.tell(agent, text)
     assert created.status == 202, created.body
     records = api.read(created.json["run_id"])
@@ -57,7 +57,7 @@ def connect(api: Any, name: str, mode: str, **terms: Any) -> dict[str, Any]:
     return answer.json["tools"][0]
 
 
-def test_a_run_calls_a_tool_that_was_agreed_to_and_granted_and_no_other(api: Any) -> None:
+def test_a_run_calls_only_consented_and_granted_tools(api: Any) -> None:
     api.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
     tool = connect(api, "plain", "plain", risk="low", flow=NO_FLOW, effects="none")
     connect(api, "dies", "dies", risk="low", flow=NO_FLOW)
@@ -70,11 +70,11 @@ def test_a_run_calls_a_tool_that_was_agreed_to_and_granted_and_no_other(api: Any
     started = next(each.data["data"] for each in records if each.type == "action.started")
     assert (started["capability"], started["definition_sha256"]) == ("mcp:plain/act", tool["definition_sha256"])
     assert "code" in told(api, "mcp:plain/act", agent="bare")[0], "nobody granted it"
-    # A server that dies in a call: nobody can say what came of it, and the run is told so.
+    # A server that dies in a call: the outcome is unknown, and the run learns that.
     said, records = told(api, "mcp:dies/act")
     assert said == {"code": "outcome_unknown"}
     assert [each.type for each in records if each.type.startswith("action.")] == ["action.started", "action.unknown"]
-    # Without its yes it is nobody's any more, and why is said.
+    # Without its consent the tool is absent, with a reason.
     api.post("/api/v1/mcp-servers/plain/consent", {"withdraw": ["act"]})
     assert "code" in told(api, "mcp:plain/act")[0]
     absent = {each["id"]: each for each in api.get("/api/v1/capabilities").json["items"]}["mcp:plain/act"]

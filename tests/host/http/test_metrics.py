@@ -1,4 +1,4 @@
-"""`/metrics`: every number an operator needs, in a format that a scraper reads, and only for those who may."""
+"""`/metrics`: every number an operator needs, in a format that a scraper reads, and only with the right."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +49,7 @@ def test_a_run_is_counted_from_its_start_to_its_end(api: Any, scrape: Any) -> No
     assert after["bollard_queue_age_seconds", ()] == 0
 
 
-def test_a_run_that_is_going_shows_with_its_state_and_its_reader(api: Any, scrape: Any) -> None:
+def test_a_running_run_shows_with_its_state_and_its_reader(api: Any, scrape: Any) -> None:
     run_id = api.say("wait")
     stream = api.stream(run_id)
     stream.until("message.delta")
@@ -75,7 +75,7 @@ def test_a_worker_that_dies_is_counted_by_its_plugin(api: Any, scrape: Any) -> N
     assert after["bollard_runs_ended_total", (("status", "failed"), ("reason", "runner.crashed"))] >= 1
 
 
-def test_requests_that_were_refused_are_counted_too(api: Any, scrape: Any) -> None:
+def test_refused_requests_are_counted_too(api: Any, scrape: Any) -> None:
     key: Key = ("bollard_http_requests_total", (("operation", "createRun"), ("class", "4xx")))
     before = scrape().get(key, 0.0)
     assert api.post("/api/v1/runs", {"nonsense": 1}).status == 400
@@ -99,7 +99,7 @@ def test_metrics_need_a_right(api: Any) -> None:
     assert api.get("/metrics", token="wrong").status == 401
 
 
-def test_a_scraper_on_this_machine_needs_no_token_where_the_settings_say_so(
+def test_a_local_scraper_needs_no_token_if_the_settings_allow_it(
     settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     host = start_host(replace(settings, data=tmp_path, database="", metrics_open=True))
@@ -110,7 +110,7 @@ def test_a_scraper_on_this_machine_needs_no_token_where_the_settings_say_so(
     assert client.get("/api/v1/runs", token=None).status == 401  # and nothing else is open
 
 
-def test_what_opens_metrics_opens_them_to_loopback_alone() -> None:
+def test_open_metrics_are_open_to_loopback_only() -> None:
     class Nobody:
         def authenticate(self, connection: Any) -> str:
             return "refused"

@@ -97,7 +97,7 @@ class _Answering(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _hold(self) -> None:
-        """Until somebody hangs up: then writing fails."""
+        """Until the client disconnects: then writing fails."""
         while not self.server.held.wait(0.01):
             self.wfile.write(b": still here\n\n")
 
@@ -131,7 +131,7 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def asker(settings: Settings, tmp_path_factory: pytest.TempPathFactory, start_module_host: Any, client_of: Any) -> Any:
-    """A host with a runner that asks its model whatever it is told."""
+    """A host with a runner that passes its input to its model."""
     plugin: Path = tmp_path_factory.mktemp("plugins") / "asker.py"
     plugin.write_text(textwrap.dedent(PLUGIN), encoding="utf-8")
     host = start_module_host(replace(settings, plugins=(plugin,), tokens_per_day=1_000_000, cost_per_day=1000.0))
@@ -152,9 +152,7 @@ def agent(api: Any, agent_id: str, model: str, **policy: Any) -> None:
     api.save_agent(agent_id, "asker/default", {"model": model}, access=access, **policy)
 
 
-def test_a_run_streams_a_models_words_and_its_ledger_usage_and_numbers_say_what_they_cost(
-    asker: Any, provider: Provider
-) -> None:
+def test_a_run_streams_a_model_and_its_usage_and_metrics_show_the_cost(asker: Any, provider: Provider) -> None:
     saved(asker, provider, "streamed", price={"input": 10.0, "output": 100.0})
     agent(asker, "talker", "streamed")
     run_id = asker.tell("talker", "hello").json["run_id"]
@@ -180,7 +178,7 @@ def test_a_run_streams_a_models_words_and_its_ledger_usage_and_numbers_say_what_
     assert 'bollard_model_cost_total{model="streamed",currency="USD"}' in numbers
 
 
-def test_a_provider_that_refuses_is_told_to_the_runner_without_the_key(asker: Any, provider: Provider) -> None:
+def test_a_refusal_of_the_provider_reaches_the_runner_without_the_key(asker: Any, provider: Provider) -> None:
     saved(asker, provider, "refusing")
     agent(asker, "refused", "refusing")
     provider.status = 429
@@ -194,7 +192,7 @@ def test_a_provider_that_refuses_is_told_to_the_runner_without_the_key(asker: An
     assert 'bollard_model_errors_total{reason="rate_limited"}' in asker.get("/metrics").body.decode()
 
 
-def test_cancelling_a_run_in_the_middle_of_an_answer_hangs_up_on_the_provider(asker: Any, provider: Provider) -> None:
+def test_cancelling_a_run_during_an_answer_closes_the_provider_connection(asker: Any, provider: Provider) -> None:
     saved(asker, provider, "endless")
     agent(asker, "stopped", "endless")
     provider.holding = True
@@ -210,7 +208,7 @@ def test_cancelling_a_run_in_the_middle_of_an_answer_hangs_up_on_the_provider(as
     assert (called["status"], called["estimated"]) == ("cancelled", True)
 
 
-def test_an_agent_that_names_default_gets_the_default_model_of_its_workspace(asker: Any, provider: Provider) -> None:
+def test_the_model_named_default_is_the_default_model_of_the_workspace(asker: Any, provider: Provider) -> None:
     saved(asker, provider, "chosen", secret=None, default=True)
     agent(asker, "anybody", "default")
     run_id = asker.tell("anybody", "hello").json["run_id"]
@@ -220,7 +218,7 @@ def test_an_agent_that_names_default_gets_the_default_model_of_its_workspace(ask
     assert asker.delete("/api/v1/models/chosen").status == 200
 
 
-def test_a_model_that_the_policy_cuts_off_does_not_exist_for_the_run(asker: Any, provider: Provider) -> None:
+def test_a_model_excluded_by_the_policy_does_not_exist_for_the_run(asker: Any, provider: Provider) -> None:
     saved(asker, provider, "cut")
     access = {"permissions": {"models": ["invoke", "stream"]}, "resources": {"models": {"only": ["other"]}}}
     asker.save_agent("cut", "asker/default", {"model": "cut"}, access=access)
@@ -231,7 +229,7 @@ def test_a_model_that_the_policy_cuts_off_does_not_exist_for_the_run(asker: Any,
     assert provider.asked == []
 
 
-def test_a_model_with_its_own_proxy_takes_the_login_from_a_secret_and_notices_a_new_one(
+def test_a_model_with_its_own_proxy_reads_the_login_from_a_secret_and_notices_changes(
     asker: Any, provider: Provider
 ) -> None:
     with proxy_server(provider.server_address[1], login="ann:right") as proxy:
@@ -250,7 +248,7 @@ def test_a_model_with_its_own_proxy_takes_the_login_from_a_secret_and_notices_a_
     asker.delete("/api/v1/models/behind")
 
 
-def test_models_are_saved_listed_changed_and_forgotten_with_their_revisions(asker: Any, provider: Provider) -> None:
+def test_models_are_saved_listed_changed_and_deleted_with_their_revisions(asker: Any, provider: Provider) -> None:
     path = "/api/v1/models/edited"
     body = {"style": "openai-chat", "base_url": provider.url, "model": "tiny"}
     first = asker.put(path, body)
@@ -294,7 +292,7 @@ def test_models_are_saved_listed_changed_and_forgotten_with_their_revisions(aske
         ({"colour": "red"}, "model.colour"),
     ],
 )
-def test_what_cannot_work_is_refused_by_field(asker: Any, change: Any, field: str) -> None:
+def test_an_invalid_model_is_refused_by_its_field(asker: Any, change: Any, field: str) -> None:
     body = {"style": "openai-chat", "base_url": "https://example.org/v1", "model": "tiny", **change}
     answer = asker.put("/api/v1/models/wrong", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field)
@@ -302,12 +300,12 @@ def test_what_cannot_work_is_refused_by_field(asker: Any, change: Any, field: st
 
 
 @pytest.mark.parametrize("model_id", ["demo", "default"])
-def test_what_nobody_saved_cannot_be_changed_or_forgotten(asker: Any, model_id: str) -> None:
+def test_a_builtin_model_cannot_be_changed_or_deleted(asker: Any, model_id: str) -> None:
     assert asker.put(f"/api/v1/models/{model_id}", {"style": "demo"}).status == 409
     assert asker.delete(f"/api/v1/models/{model_id}").status == 409
 
 
-def test_a_test_says_what_was_heard_or_why_nothing_was(asker: Any, provider: Provider) -> None:
+def test_a_model_test_reports_the_answer_or_the_reason_of_its_failure(asker: Any, provider: Provider) -> None:
     saved(asker, provider, "tried")
     heard = asker.post("/api/v1/models/tried/test").json
     assert (heard["ok"], heard["words"], heard["usage"]["total_tokens"]) == (True, "in pieces", 9)
@@ -320,7 +318,7 @@ def test_a_test_says_what_was_heard_or_why_nothing_was(asker: Any, provider: Pro
     assert asker.post("/api/v1/models/nowhere/test").status == 404
 
 
-def test_models_of_one_workspace_are_not_there_in_another(asker: Any, provider: Provider) -> None:
+def test_models_of_one_workspace_are_absent_from_another(asker: Any, provider: Provider) -> None:
     saved(asker, provider, "private")
     assert asker.put("/api/v1/workspaces/elsewhere", {}).status == 201
     there = asker.get("/api/v1/models?limit=100", bollard_workspace="elsewhere").json["items"]
@@ -328,7 +326,7 @@ def test_models_of_one_workspace_are_not_there_in_another(asker: Any, provider: 
     assert asker.get("/api/v1/models/private", bollard_workspace="elsewhere").status == 404
 
 
-def test_saved_models_are_there_after_a_restart(
+def test_saved_models_survive_a_restart(
     settings: Settings, provider: Provider, tmp_path: Path, start_host: Any, client_of: Any
 ) -> None:
     alone = replace(settings, data=tmp_path / "data", database="", plugins=(), builtin_plugins=False)
@@ -342,7 +340,7 @@ def test_saved_models_are_there_after_a_restart(
     assert again.get("/api/v1/models/default").json["alias_of"] == "kept"
 
 
-def test_what_an_agent_can_use_names_its_models_and_why(asker: Any) -> None:
+def test_the_capabilities_of_an_agent_include_its_models_with_reasons(asker: Any) -> None:
     access = {"permissions": {"models": ["invoke", "stream"]}, "resources": {"models": {"add": ["demo"]}}}
     asker.save_agent("modelled", "asker/default", access=access)
     answer = asker.get("/api/v1/agents/modelled/capabilities")

@@ -46,7 +46,7 @@ SIGNED = {"cursor", "consent"}
 
 
 def resolved(thing: Any) -> Any:
-    """What a reference of the document stands for."""
+    """The target of a reference of the document."""
     while isinstance(thing, dict) and "$ref" in thing:
         found: Any = DOCUMENT
         for part in thing["$ref"].removeprefix("#/").split("/"):
@@ -61,7 +61,7 @@ def problems(schema: Any, value: Any) -> list[str]:
 
 
 def media_of(item: Any) -> Iterator[tuple[str, str, Any]]:
-    """Where, media type, and what is said of it: of the body and of every answer."""
+    """Place, media type, and description: of the body and of every answer."""
     for media, said in item.get("requestBody", {}).get("content", {}).items():
         yield "body", media, said
     for status, answer in item["responses"].items():
@@ -88,12 +88,12 @@ def test_every_schema_of_the_document_is_json_schema() -> None:
             Draft202012Validator.check_schema(parameter["schema"])
 
 
-def test_the_document_that_is_kept_is_that_of_the_code() -> None:
+def test_the_stored_document_matches_the_code() -> None:
     kept = (ROOT / "docs/reference/openapi.json").read_text(encoding="utf-8")
     assert kept == render(described(operations())), "run scripts/describe"
 
 
-def test_every_reference_leads_somewhere_and_nothing_is_left_over() -> None:
+def test_every_reference_has_a_target_and_every_component_is_used() -> None:
     text = json.dumps(DOCUMENT)
     used = set(re.findall(r'"\$ref": "#/components/([^"]+)"', text))
     there = {f"{kind}/{name}" for kind, things in DOCUMENT["components"].items() for name in things}
@@ -114,7 +114,7 @@ def test_the_fixed_parts_have_the_values_of_the_code() -> None:
 
 
 @for_each("name", ALL)
-def test_an_operation_is_described_whole(name: str) -> None:
+def test_every_operation_is_fully_described(name: str) -> None:
     operation, item = ALL[name], ITEMS[name]
     assert item["summary"].endswith(".")
     assert item["description"].endswith(".")
@@ -139,28 +139,28 @@ def test_every_example_fits_its_schema(name: str) -> None:
             assert problems(parameter["schema"], parameter["example"]) == [], parameter["name"]
 
 
-def test_every_link_leads_to_an_operation_with_that_part() -> None:
+def test_every_link_names_an_operation_with_that_parameter() -> None:
     for item in ITEMS.values():
         for answer in map(resolved, item["responses"].values()):
             for link in answer.get("links", {}).values():
                 assert link["parameters"].keys() == set(parts_of(ALL[link["operationId"]].path))
 
 
-def test_every_part_of_a_path_is_known_and_no_other() -> None:
+def test_every_path_parameter_is_declared_and_no_other() -> None:
     assert {part for each in ALL.values() for part in parts_of(each.path)} == set(PATH_PARTS)
 
 
 # --- errors ---
 
 
-def test_every_code_has_words_and_its_example_is_an_error() -> None:
+def test_every_code_has_a_text_and_its_example_is_an_error() -> None:
     assert ERROR_WORDS.keys() == STATUS.keys()
     for code, words in ERROR_WORDS.items():
         assert problems(ERROR, words.example(code)) == []
         assert words.summary.endswith(".")
 
 
-def test_a_code_may_be_tried_again_where_its_error_says_so() -> None:
+def test_a_code_is_retryable_if_its_error_is() -> None:
     named = (*vars(host_errors).values(), *vars(http_errors).values())
     kinds = [kind for kind in named if isinstance(kind, type) and issubclass(kind, HostError)]
     first = {kind.code: kind.retryable for kind in reversed(kinds)}
@@ -203,13 +203,13 @@ REFUSED = {
     "updatePlugin": "not_found",
     "rollbackPlugin": "not_found",  # there is no earlier version
     "consentRuntime": "conflict",  # the runtime is not connected
-    "enrolRuntime": "unauthenticated",  # the code of the example was never told to anybody; a true one is used below
+    "enrolRuntime": "unauthenticated",  # the code of the example was never issued; a valid one is used below
     "consentMcpTools": "conflict",  # the server of the example is switched off, and lists nothing
     "refreshMcpServer": "conflict",
-    "beginMcpLogin": "conflict",  # and nobody logs in for it; test_logins does
+    "beginMcpLogin": "conflict",  # and there is no login for it; test_logins has one
     "completeMcpLogin": "conflict",
     "logoutMcpServer": "conflict",
-    "getApproval": "not_found",  # nobody asked for anything; test_approvals does
+    "getApproval": "not_found",  # there is no approval; test_approvals has one
     "getApprovalContent": "not_found",
     "decideApproval": "not_found",
     "answerRunQuestion": "not_found",
@@ -218,7 +218,7 @@ REFUSED = {
 """Examples that this host cannot say yes to."""
 STAGES = ("PUT", "POST", "GET", "OPTIONS", "PATCH", "DELETE")
 LAST = ("deleteKnowledgeBase", "unlinkActor", "deleteBinding", "deleteAgent", "endSession", "deleteUser", "drainHost")
-"""What is tried behind everything else, in this order: it takes away what others need."""
+"""Operations that run after all others, in this order: they remove resources that others need."""
 
 
 def _turn(operation: Operation) -> tuple[int, int]:
@@ -291,7 +291,7 @@ def archive() -> bytes:
 
 
 def _install(api: Any) -> None:
-    """The plugin of the examples, with the consent that the first try is told to ask for."""
+    """The plugin of the examples, with the consent that the first try demands."""
     asked = api.post("/api/v1/plugins", archive(), content_type="application/zip")
     consent = asked.error["details"]["consent"]
     answer = api.post(f"/api/v1/plugins?consent={consent}", archive(), content_type="application/zip")
@@ -376,7 +376,7 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
 
 
 @for_each("name", sorted((name for name in ALL if name != "streamPluginLogs"), key=lambda n: _turn(ALL[n])))
-def test_the_example_of_an_operation_is_true(world: World, name: str) -> None:
+def test_the_example_of_every_operation_is_accurate(world: World, name: str) -> None:
     operation = ALL[name]
     path, body, token, headers = _request(world, operation)
     if needed := [f"{field.name}={field.example}" for field in operation.query if field.required]:
@@ -390,7 +390,7 @@ def test_the_example_of_an_operation_is_true(world: World, name: str) -> None:
 
 
 @for_each("name", [name for name, each in ALL.items() if each.method == "GET" and each.query])
-def test_the_examples_of_parameters_are_taken(world: World, name: str) -> None:
+def test_the_examples_of_parameters_are_accepted(world: World, name: str) -> None:
     operation = ALL[name]
     if name == "streamPluginLogs":
         return
@@ -402,7 +402,7 @@ def test_the_examples_of_parameters_are_taken(world: World, name: str) -> None:
     assert answer.status != 400, answer.body
 
 
-def test_the_example_of_an_endless_stream_is_true(world: World) -> None:
+def test_the_example_of_an_endless_stream_is_accurate(world: World) -> None:
     path, _, token, _ = _request(world, ALL["streamPluginLogs"])
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", world.api.port, timeout=120)) as connection:
         connection.request("GET", path, headers={"authorization": f"Bearer {token}"})
@@ -415,7 +415,7 @@ def test_the_example_of_an_endless_stream_is_true(world: World) -> None:
     assert json.loads(event["data"])["number"] == 1
 
 
-def test_the_document_of_a_host_is_that_of_its_version(world: World) -> None:
+def test_the_document_of_a_host_has_its_version(world: World) -> None:
     answer = world.api.get("/api/v1/openapi.json")
     assert answer.json == DOCUMENT
     again = world.api.get("/api/v1/openapi.json", if_none_match=answer.headers["etag"])

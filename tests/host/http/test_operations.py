@@ -1,4 +1,4 @@
-"""The list of operations: complete, unambiguous, and the same as what a host serves."""
+"""The list of operations: complete, unambiguous, and the same as the one of a host."""
 
 import asyncio
 import re
@@ -16,19 +16,19 @@ from bollard.host.settings import Settings
 
 ALL = operations()
 NO_RIGHT = {"issueTicket", "showSession", "endSession", "changePassword", "getOpenApi"}
-"""What everybody with a token may do: it is about the caller alone, or the same for everybody."""
+"""Operations for every token: they concern only the caller, or are the same for all."""
 
 OWN_ERRORS = {"getReadiness", "serveRunOverMcp", "serveAgentsOverMcp"}
 """Whose refusals have another shape, beside that of all: readiness, and JSON-RPC."""
 
 
-def test_no_two_operations_share_a_name_or_a_place() -> None:
+def test_no_two_operations_share_a_name_or_a_path() -> None:
     for count in (Counter(each.name for each in ALL), Counter((each.method, each.path) for each in ALL)):
         assert [key for key, number in count.items() if number > 1] == []
 
 
 @for_each("operation", ALL, ids=[each.name for each in ALL])
-def test_an_operation_says_what_its_users_need(operation: Operation) -> None:
+def test_every_operation_has_a_complete_declaration(operation: Operation) -> None:
     assert re.fullmatch(r"[a-z]+[A-Za-z]+", operation.name)
     assert operation.summary.endswith(".")
     assert operation.tag
@@ -56,7 +56,7 @@ def test_a_list_has_a_limit_and_a_cursor() -> None:
         assert not each.name.startswith("list") or "cursor" in names, each.name
 
 
-def test_a_host_has_every_resource_of_the_list_and_no_other(tmp_path: Path) -> None:
+def test_a_host_serves_exactly_the_listed_resources(tmp_path: Path) -> None:
     async def resources() -> set[type]:
         host = Host(Settings(data=tmp_path / "data", builtin_plugins=False, port=0, grace_s=0, journal="thread"))
         await host.start()

@@ -1,4 +1,4 @@
-"""Every list comes in pages: a limit, a signed cursor, and nothing twice or missing."""
+"""Every list has pages: a limit, a signed cursor, and no item twice or missing."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ LISTS = [
 
 
 @for_each(("path", "key"), LISTS)
-def test_pages_hold_everything_once_and_in_the_order_of_the_whole(full: Any, path: str, key: str) -> None:
+def test_pages_return_every_item_once_in_order(full: Any, path: str, key: str) -> None:
     mark = "&" if "?" in path else "?"
     whole = full.get(f"{path}{mark}limit=100").json
     assert (whole["has_more"], len(whole["items"]) >= 1) == (False, True)
@@ -74,7 +74,7 @@ def test_pages_hold_everything_once_and_in_the_order_of_the_whole(full: Any, pat
         assert [item[key] for item in paged(full, path, limit)] == keys
 
 
-def test_records_of_a_run_come_in_pages_by_number_or_by_cursor(full: Any) -> None:
+def test_records_of_a_run_are_paged_by_number_or_by_cursor(full: Any) -> None:
     run_id = full.get("/api/v1/runs?limit=1").json["items"][0]["run_id"]
     path = f"/api/v1/runs/{run_id}/records"
     whole = full.get(f"{path}?limit=100").json["items"]
@@ -86,7 +86,7 @@ def test_records_of_a_run_come_in_pages_by_number_or_by_cursor(full: Any) -> Non
 
 
 @for_each(("path", "key"), LISTS)
-def test_a_cursor_is_good_for_its_own_list_only(full: Any, path: str, key: str) -> None:
+def test_a_cursor_is_valid_for_its_own_list_only(full: Any, path: str, key: str) -> None:
     del key
     mark = "&" if "?" in path else "?"
     foreign = full.get("/api/v1/agents?limit=1").json["next_cursor"]
@@ -99,7 +99,7 @@ def test_a_cursor_is_good_for_its_own_list_only(full: Any, path: str, key: str) 
 
 @for_each(("path", "key"), LISTS)
 @for_each("query", ["limit=0", "limit=101", "limit=x", "limit=", "limt=3", "limit=1&limit=1"])
-def test_what_cannot_be_a_page_is_refused_with_a_hint(full: Any, path: str, key: str, query: str) -> None:
+def test_an_invalid_page_request_is_refused_with_a_hint(full: Any, path: str, key: str, query: str) -> None:
     del key
     answer = full.get(f"{path}{'&' if '?' in path else '?'}{query}")
     assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
@@ -107,14 +107,14 @@ def test_what_cannot_be_a_page_is_refused_with_a_hint(full: Any, path: str, key:
     assert answer.error["hint"]
 
 
-def test_a_status_that_no_run_has_is_refused(full: Any) -> None:
+def test_an_unknown_run_status_is_refused(full: Any) -> None:
     answer = full.get("/api/v1/runs?status=foo")
     assert (answer.status, answer.error["details"]["field"]) == (400, "status")
     assert "completed" in answer.error["hint"]
 
 
-def test_every_list_is_among_those_that_are_tried() -> None:
-    """A list is what takes a cursor; one that is elsewhere is tested where its things are."""
+def test_every_list_is_covered_by_the_paging_tests() -> None:
+    """A list takes a cursor; other lists are tested with their resources."""
     here = {path.partition("?")[0].replace("long%20talk", "{conversation_id}") for path, _ in LISTS}
     people = ("identity", "users", "keys", "workspaces", "actors")
     things = ("plugins", "channels", "runtimes", "deliveries", "secrets", "skills", "mcp", "models", "knowledge")
@@ -129,7 +129,7 @@ def test_every_list_is_among_those_that_are_tried() -> None:
 # --- conversations ---
 
 
-def test_conversations_come_with_the_newest_first(full: Any) -> None:
+def test_conversations_are_listed_newest_first(full: Any) -> None:
     items = full.get("/api/v1/conversations").json["items"]
     assert [item["conversation_id"] for item in items] == [
         "long talk",
@@ -140,7 +140,7 @@ def test_conversations_come_with_the_newest_first(full: Any) -> None:
     assert (newest["conversation_id"], newest["thread_id"], newest["bot_id"]) == ("talk-0", "side", None)
 
 
-def test_messages_are_those_of_the_thread_that_was_asked_for(full: Any) -> None:
+def test_messages_are_those_of_the_requested_thread(full: Any) -> None:
     full.ended(full.say("in a thread", conversation="threads", thread="t/1"))
     full.ended(full.say("outside", conversation="threads"))
     outside = full.get("/api/v1/conversations/threads/messages").json["items"]
@@ -159,7 +159,7 @@ def test_a_conversation_may_have_any_name(full: Any) -> None:
     assert [item["conversation_id"] for item in items] == ["a/b c?d#é"] * 2
 
 
-def test_absent_conversations_are_all_the_same(full: Any) -> None:
+def test_absent_conversations_all_look_the_same(full: Any) -> None:
     answers = [
         full.get("/api/v1/conversations/nowhere/messages"),
         full.get("/api/v1/conversations/threads/messages?bot=other"),
@@ -169,7 +169,7 @@ def test_absent_conversations_are_all_the_same(full: Any) -> None:
     assert len({answer.body for answer in answers}) == 1
 
 
-def test_a_cursor_of_a_message_goes_on_behind_it(full: Any) -> None:
+def test_the_cursor_of_a_message_continues_after_it(full: Any) -> None:
     path = "/api/v1/conversations/long%20talk/messages"
     items = full.get(path).json["items"]
     behind = full.get(f"{path}?cursor={items[2]['cursor']}").json["items"]
@@ -179,7 +179,7 @@ def test_a_cursor_of_a_message_goes_on_behind_it(full: Any) -> None:
 # --- events ---
 
 
-def test_an_event_is_read_back_with_what_it_carried(full: Any) -> None:
+def test_an_event_reads_back_with_its_content(full: Any) -> None:
     body = {
         "source": "forge",
         "id": "delivery-1",
@@ -197,14 +197,14 @@ def test_an_event_is_read_back_with_what_it_carried(full: Any) -> None:
     assert event["event_id"] in [item["event_id"] for item in full.get("/api/v1/events?limit=3").json["items"]]
 
 
-def test_an_event_that_led_to_nothing_says_why(full: Any) -> None:
+def test_a_dropped_event_has_a_reason(full: Any) -> None:
     told = full.post("/api/v1/events", {"source": "forge", "id": "nobody", "type": "nothing.binds"}).json
     assert told["run_id"] is None
     event = full.get(f"/api/v1/events/{told['event_id']}").json
     assert (event["dispatch"], event["reason"]) == ("dropped", told["reason"])
 
 
-def test_absent_events_are_all_the_same(full: Any) -> None:
+def test_absent_events_all_look_the_same(full: Any) -> None:
     answers = [full.get(f"/api/v1/events/{name}") for name in ("evt_x", "y" * 300, "%00")]
     assert {answer.status for answer in answers} == {404}
     assert len({answer.body for answer in answers}) == 1
@@ -213,7 +213,7 @@ def test_absent_events_are_all_the_same(full: Any) -> None:
 # --- artifacts ---
 
 CONTENT = bytes(range(256)) * 20_000
-"""Larger than what is read at once."""
+"""Larger than one read."""
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def artifact(full: Any, settings: Settings) -> Any:
 PATH = "/api/v1/artifacts/art_1"
 
 
-def test_an_artifact_is_known_and_its_content_is_whole(artifact: Any) -> None:
+def test_an_artifact_has_metadata_and_complete_content(artifact: Any) -> None:
     known = artifact.get(PATH).json
     assert (known["artifact_id"], known["size_bytes"], known["mime_type"]) == ("art_1", len(CONTENT), "text/html")
     answer = artifact.get(f"{PATH}/content")
@@ -263,14 +263,14 @@ def test_an_artifact_is_known_and_its_content_is_whole(artifact: Any) -> None:
     ("header", "first", "end"),
     [("bytes=0-9", 0, 10), ("bytes=1048570-1048590", 1048570, 1048591), ("bytes=-5", -5, None), ("bytes=9-", 9, None)],
 )
-def test_a_range_of_the_content_is_just_that(artifact: Any, header: str, first: int, end: int | None) -> None:
+def test_a_range_request_returns_exactly_its_bytes(artifact: Any, header: str, first: int, end: int | None) -> None:
     answer = artifact.get(f"{PATH}/content", range=header)
     assert (answer.status, answer.body == CONTENT[first:end]) == (206, True)
     start = first % len(CONTENT)
     assert answer.headers["content-range"] == f"bytes {start}-{start + len(answer.body) - 1}/{len(CONTENT)}"
 
 
-def test_a_range_that_is_not_there_is_told_so(artifact: Any) -> None:
+def test_a_range_beyond_the_content_is_refused(artifact: Any) -> None:
     answer = artifact.get(f"{PATH}/content", range=f"bytes={len(CONTENT)}-")
     assert (answer.status, answer.error["code"]) == (416, "range_not_satisfiable")
     assert answer.error["details"]["size"] == len(CONTENT)
@@ -278,7 +278,7 @@ def test_a_range_that_is_not_there_is_told_so(artifact: Any) -> None:
     assert (other.status, other.body == CONTENT) == (200, True)
 
 
-def test_absent_artifacts_are_all_the_same(artifact: Any) -> None:
+def test_absent_artifacts_all_look_the_same(artifact: Any) -> None:
     for rest in ("", "/content"):
         answers = [artifact.get(f"/api/v1/artifacts/{name}{rest}") for name in ("art_x", "y" * 300, "%00")]
         assert {answer.status for answer in answers} == {404}
@@ -286,7 +286,7 @@ def test_absent_artifacts_are_all_the_same(artifact: Any) -> None:
 
 
 @for_each("said", ["text/\u6f22", "text/x\r\nx-evil: 1", "no type", "text/x; a=\u00e9", "a" * 300])
-def test_a_content_whose_type_cannot_stand_in_a_header_is_bytes(api: Any, said: str) -> None:
+def test_a_content_type_that_is_invalid_as_a_header_is_sent_as_bytes(api: Any, said: str) -> None:
     event = {"specversion": "1.0", "id": said[:9], "source": "types", "type": "x.y", "datacontenttype": said}
     sent = {**event, "data_base64": "aGVsbG8="}
     taken = api.post("/api/v1/events", sent, content_type="application/cloudevents+json")

@@ -17,7 +17,7 @@ from bollard.host.store.blobs import BlobStore
 
 
 class Slow:
-    """A body whose beginning is large, and whose end comes when it is told to."""
+    """A body with a large beginning, whose end arrives on demand."""
 
     def __init__(self) -> None:
         self.began = asyncio.Event()
@@ -59,13 +59,13 @@ async def sent(tmp_path: Path) -> AsyncIterator[Callable[[str | None], asyncio.T
         body.end.set()
     for outcome in await asyncio.gather(*readers, return_exceptions=True):
         assert isinstance(outcome, ClientDisconnect | Overloaded)
-    async with AsyncExitStack() as again:  # whoever left gave the place back
+    async with AsyncExitStack() as again:  # the abandoned request freed its slot
         for _ in range(LARGE_EVENTS_OF_CHANNEL):
             payloads._enter("room")
             again.callback(payloads._leave, "room")
 
 
-async def test_the_channels_of_one_name_do_not_take_every_place(sent: Any) -> None:
+async def test_channels_of_one_name_do_not_take_every_slot(sent: Any) -> None:
     for _ in range(LARGE_EVENTS_OF_CHANNEL):
         await sent("room")
     with pytest.raises(Overloaded):
@@ -102,7 +102,7 @@ CONTENT = bytes(range(256)) * 12_000
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 2, 3])
-async def test_a_body_that_may_be_known_is_whole_in_memory_while_the_disk_is_full(tmp_path: Path, pieces: int) -> None:
+async def test_a_body_of_a_possible_duplicate_stays_in_memory_on_a_full_disk(tmp_path: Path, pieces: int) -> None:
     payloads = Payloads(FullBlobs(tmp_path, pieces), EVENT_BYTES)
     async with payloads.received(sending(CONTENT), again=True) as payload:
         assert (payload.held, payload.size) == (CONTENT, len(CONTENT))
@@ -112,7 +112,7 @@ async def test_a_body_that_may_be_known_is_whole_in_memory_while_the_disk_is_ful
             raise AssertionError("nobody said that it may be known")
 
 
-async def test_no_more_bodies_are_in_memory_than_are_dealt_with_at_once(tmp_path: Path) -> None:
+async def test_the_number_of_bodies_in_memory_is_limited(tmp_path: Path) -> None:
     payloads = Payloads(FullBlobs(tmp_path, 0), EVENT_BYTES)
     for _ in range(2):  # places that were taken are free again
         async with AsyncExitStack() as held:

@@ -121,7 +121,7 @@ def said(api: Any, run_id: str) -> dict[str, Any]:
     return json.loads(message.data["data"]["message"]["content"].removeprefix("calling "))
 
 
-def test_a_tool_of_a_plugin_is_called_over_the_channel_and_written_down(kit: Any) -> None:
+def test_a_plugin_tool_is_called_over_the_connection_and_recorded(kit: Any) -> None:
     run_id = begun(kit, "able", "add", a=20, b=22)
     assert said(kit, run_id)["text"] == "42"
     records = [each for each in kit.read(run_id) if each.type.startswith("action.")]
@@ -133,7 +133,7 @@ def test_a_tool_of_a_plugin_is_called_over_the_channel_and_written_down(kit: Any
     assert call(kit, "able", "add", a="one")["code"] == "invalid_argument"
 
 
-def test_a_tool_that_was_not_granted_is_not_found(kit: Any) -> None:
+def test_an_ungranted_tool_is_not_found(kit: Any) -> None:
     for name in ("add", "tool:local/kit/add", "no-such-tool"):
         refused = call(kit, "bare", name, a=1, b=1)
         assert refused["code"] == "not_found", refused
@@ -165,7 +165,7 @@ def test_another_agent_is_a_tool_and_its_run_is_a_child(kit: Any) -> None:
     kit.until_health(lambda health: health["plugins"]["parrot"]["status"] == "ready")
 
 
-def test_a_run_activates_the_skill_that_it_was_granted_and_nobody_else_does(kit: Any) -> None:
+def test_a_run_activates_only_its_granted_skill(kit: Any) -> None:
     assert call(kit, "able", "activate", skill="report-writer")["text"] == "Begin with what changed.\n"
     assert call(kit, "able", "activate", skill="other")["is_error"]
 
@@ -178,7 +178,7 @@ def question_of(api: Any, run_id: str) -> dict[str, Any]:
     return asked
 
 
-def test_a_skill_is_written_only_after_a_yes(kit: Any) -> None:
+def test_a_skill_is_written_only_after_an_approval(kit: Any) -> None:
     skill = {"name": "mine", "description": "Mine.", "body": "Do it."}
     for decision, status in (("deny", 404), ("allow_once", 200)):
         run_id = begun(kit, "able", "register_skill", **skill)
@@ -194,7 +194,7 @@ def test_a_skill_is_written_only_after_a_yes(kit: Any) -> None:
     assert kit.delete("/api/v1/skills/mine").status == 200
 
 
-def test_a_runner_that_does_not_say_that_it_writes_skills_has_no_tool_for_it(kit: Any) -> None:
+def test_a_runner_without_skill_authoring_has_no_tool_for_it(kit: Any) -> None:
     run_id = kit.tell("plain", "what have you got?").json["run_id"]
     has = said(kit, run_id)
     assert sorted(has["tools"]) == ["activate", "add", "hang", "parrot"]
@@ -214,7 +214,7 @@ def ask_platform(api: Any, agent: str, action: str, target: Any, **payload: Any)
     return run_id, said(api, run_id)
 
 
-def test_a_skill_that_was_revoked_is_not_activated_any_more(kit: Any) -> None:
+def test_a_revoked_skill_is_not_activated(kit: Any) -> None:
     resources = {"tools": {"add": ["tool:builtin/activate"]}, "skills": {"add": ["report-writer"]}}
     access = {"permissions": {"tools": ["call"]}, "resources": resources}
     kit.save_agent("watched", "kit/caller", access=access, approval={"mode": "always"})
@@ -228,7 +228,7 @@ def test_a_skill_that_was_revoked_is_not_activated_any_more(kit: Any) -> None:
     assert told["text"].startswith("an operator revoked the skill")
 
 
-def test_a_run_acts_on_a_platform_through_the_executor_and_learns_what_came_of_it(kit: Any, program: Program) -> None:
+def test_a_platform_action_passes_the_executor_and_returns_its_outcome(kit: Any, program: Program) -> None:
     kit.save_agent("sender", "kit/sender", access={"permissions": {"platform": ["request"]}})
     room = {"url": program.url, "abilities": {"dedupe": "none", "max_message_size": 100}}
     assert kit.put("/api/v1/channels/room", room).status == 201
@@ -258,7 +258,7 @@ def test_a_run_acts_on_a_platform_through_the_executor_and_learns_what_came_of_i
 
 @pytest.fixture
 def asking(kit: Any, program: Program) -> Any:
-    """Says what to do on the platform without waiting for it."""
+    """Requests an action on the platform without waiting for it."""
     kit.save_agent("asker", "kit/asker", access={"permissions": {"platform": ["request"]}})
     assert kit.put("/api/v1/channels/hall", {"url": program.url, "abilities": {"dedupe": "none"}}).status in (200, 201)
     target = {"channel": "hall", "target": "lobby"}
@@ -271,7 +271,7 @@ def asking(kit: Any, program: Program) -> Any:
 
 
 @pytest.mark.requirement("P05-36")
-def test_an_action_that_is_asked_for_in_a_result_goes_through_the_executor_before_the_run_ends(
+def test_an_action_requested_in_a_result_is_executed_before_the_run_ends(
     kit: Any, program: Program, asking: Any
 ) -> None:
     run_id = asking("asker", "one", "two")
@@ -283,7 +283,7 @@ def test_an_action_that_is_asked_for_in_a_result_goes_through_the_executor_befor
 
 
 @pytest.mark.requirement("P05-36")
-def test_an_action_in_a_result_is_refused_as_the_call_would_be(kit: Any, program: Program, asking: Any) -> None:
+def test_an_action_in_a_result_is_refused_like_a_call(kit: Any, program: Program, asking: Any) -> None:
     kit.save_agent("quiet", "kit/asker")
     run_id = asking("quiet", "no")
     records = kit.read(run_id)
@@ -293,7 +293,7 @@ def test_an_action_in_a_result_is_refused_as_the_call_would_be(kit: Any, program
     assert program.came == []
 
 
-def test_a_run_whose_action_hangs_can_be_stopped_and_says_that_its_outcome_is_unknown(
+def test_a_run_with_a_hanging_action_can_be_cancelled_and_its_outcome_is_unknown(
     kit: Any, program: Program, asking: Any
 ) -> None:
     program.gate.clear()
@@ -306,7 +306,7 @@ def test_a_run_whose_action_hangs_can_be_stopped_and_says_that_its_outcome_is_un
     assert "action.unknown" in [each.type for each in records]
 
 
-def test_the_tools_of_a_workspace_are_not_those_of_another(kit: Any) -> None:
+def test_the_tools_of_one_workspace_are_absent_from_another(kit: Any) -> None:
     kept = {each["id"] for each in _all(kit) if each["id"].startswith("skill:")}
     assert kept == {"skill:report-writer"}
     assert kit.put("/api/v1/workspaces/second", {}).status in (200, 201)

@@ -53,7 +53,7 @@ def gate(tmp_path: Any) -> Any:
 
 @pytest.fixture
 def talker(gate: Any) -> Callable[..., bytes]:
-    """An archive of a plugin that says what version it is."""
+    """An archive of a plugin that prints its version."""
 
     def pack(name: str = "talker", version: str = "1.0.0", says: str = "one", **more: Any) -> bytes:
         fields = {"author": "acme", "env": "[]", "permissions": "{}", **more}
@@ -73,7 +73,7 @@ def send(api: Any, method: str, path: str, archive: bytes, **query: str) -> Any:
 
 
 def install(api: Any, archive: bytes, method: str = "POST", path: str = PLUGINS, **query: str) -> Any:
-    """Say yes to whatever it asks for."""
+    """Consent to everything that it requests."""
     refused = send(api, method, path, archive, **query)
     assert refused.status == 409, refused.body
     assert refused.error["code"] == "consent_needed"
@@ -134,7 +134,7 @@ def test_a_plugin_is_installed_only_with_consent_and_then_runs(clean: Any, talke
     assert items["local/parrot"]["origin"] == "settings"
 
 
-def test_a_second_plugin_of_a_name_is_refused_whatever_its_author(clean: Any, talker: Any) -> None:
+def test_a_second_plugin_with_a_similar_name_is_refused(clean: Any, talker: Any) -> None:
     archive = talker()
     assert install(clean, archive).status == 201
     again = send(clean, "POST", PLUGINS, talker(says="two"))
@@ -150,7 +150,7 @@ def test_a_second_plugin_of_a_name_is_refused_whatever_its_author(clean: Any, ta
     assert "looks like local/parrot" in other.error["message"]
 
 
-def test_an_update_asks_for_consent_only_where_it_wants_more(clean: Any, talker: Any) -> None:
+def test_an_update_needs_consent_only_for_more_permissions(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
     assert install(clean, talker(permissions="{history: [page]}")).status == 201
     wider = talker(version="2.0.0", says="two", permissions="{history: [page, search]}")
@@ -169,7 +169,7 @@ def test_an_update_asks_for_consent_only_where_it_wants_more(clean: Any, talker:
     assert "contains the plugin acme/talkers" in other.error["message"]
 
 
-def test_a_run_keeps_the_code_that_it_began_with_and_new_runs_get_the_new(clean: Any, talker: Any, gate: Any) -> None:
+def test_a_run_keeps_its_code_and_new_runs_get_the_new_code(clean: Any, talker: Any, gate: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
     assert install(clean, talker(says="one")).status == 201
     old_pid = clean.get(path).json["processes"][0]["pid"]
@@ -188,7 +188,7 @@ def test_a_run_keeps_the_code_that_it_began_with_and_new_runs_get_the_new(clean:
     assert not psutil.pid_exists(old_pid)
 
 
-def test_what_was_there_before_can_be_gone_back_to(clean: Any, talker: Any) -> None:
+def test_a_plugin_rolls_back_to_an_earlier_version(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
     first = install(clean, talker(says="one", permissions="{history: [page]}")).json["digest"]
     send(clean, "PUT", path, talker(version="2.0.0", says="two"))
@@ -202,7 +202,7 @@ def test_what_was_there_before_can_be_gone_back_to(clean: Any, talker: Any) -> N
     assert clean.post(f"{path}/rollback", {"digest": "abcdef"}).status == 404
 
 
-def test_a_plugin_is_switched_off_and_on_and_has_as_many_workers_as_wanted(clean: Any, talker: Any) -> None:
+def test_a_plugin_is_disabled_and_enabled_and_has_the_requested_workers(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
     assert install(clean, talker()).status == 201
     off = clean.send("PATCH", path, {"enabled": False})
@@ -219,7 +219,7 @@ def test_a_plugin_is_switched_off_and_on_and_has_as_many_workers_as_wanted(clean
         assert clean.send("PATCH", path, body).status == 400
 
 
-def test_a_plugin_that_is_needed_stays(clean: Any, talker: Any) -> None:
+def test_a_plugin_in_use_is_not_removed(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
     assert install(clean, talker()).status == 201
     body = {"runner_id": "plugin:acme/talker/default"}
@@ -236,7 +236,7 @@ def test_a_plugin_that_is_needed_stays(clean: Any, talker: Any) -> None:
     assert clean.delete(path).status == 404
 
 
-def test_what_comes_with_the_host_is_not_changed_here(clean: Any, talker: Any) -> None:
+def test_a_plugin_of_the_settings_cannot_be_changed_over_http(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/local/parrot"
     assert clean.get(path).json["origin"] == "settings"
     for answer in (
@@ -248,7 +248,7 @@ def test_what_comes_with_the_host_is_not_changed_here(clean: Any, talker: Any) -
         assert (answer.status, answer.error["code"]) == (409, "conflict")
 
 
-def test_code_that_cannot_work_changes_nothing(clean: Any, talker: Any) -> None:
+def test_a_plugin_that_fails_to_load_changes_nothing(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
     broken = talker(code="raise RuntimeError('no such luck')")
     refused = install(clean, broken)
@@ -261,7 +261,7 @@ def test_code_that_cannot_work_changes_nothing(clean: Any, talker: Any) -> None:
     assert clean.get(path).json["revision"] == 1
 
 
-def test_archives_that_are_none_are_refused_and_leave_nothing(clean: Any, settings: Any, talker: Any) -> None:
+def test_invalid_archives_are_refused_and_leave_no_file(clean: Any, settings: Any, talker: Any) -> None:
     for body, why in ((b"", "not a zip"), (b"\x1f\x8bxx", "not a zip"), (talker()[:-30], "not a zip")):
         refused = send(clean, "POST", PLUGINS, body)
         assert (refused.status, refused.error["code"]) == (400, "invalid_argument")
@@ -274,7 +274,7 @@ def test_archives_that_are_none_are_refused_and_leave_nothing(clean: Any, settin
     assert list((settings.data / "plugins" / ".incoming").iterdir()) == []
 
 
-def test_a_package_that_is_not_there_is_refused(clean: Any) -> None:
+def test_an_absent_package_is_refused(clean: Any) -> None:
     missing = clean.post(PLUGINS, {"package": "no-such-package"}, content_type="application/json")
     assert (missing.status, missing.error["code"]) == (404, "not_found")
     nothing = clean.post(PLUGINS, {"package": "pytest"}, content_type="application/json")
@@ -305,7 +305,7 @@ def test_the_log_of_a_plugin_is_read_and_followed(clean: Any, talker: Any, monke
     assert clean.get(f"{path}/logs?limit=0").status == 400
 
 
-def test_a_quarantined_plugin_says_why_and_is_pardoned_by_a_restart(clean: Any, talker: Any) -> None:
+def test_a_quarantined_plugin_has_a_reason_and_a_restart_clears_it(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
     assert install(clean, talker()).status == 201
     for _ in range(5):
@@ -320,7 +320,7 @@ def test_a_quarantined_plugin_says_why_and_is_pardoned_by_a_restart(clean: Any, 
     assert ask(clean, "again") == "one again"
 
 
-def test_code_under_development_covers_what_is_installed_until_it_goes(clean: Any, talker: Any) -> None:
+def test_a_development_version_covers_the_installed_one_until_it_is_removed(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
     assert install(clean, talker(says="one")).status == 201
     dev = send(clean, "PUT", f"{path}/dev", talker(says="dev", version="9.0.0"))
@@ -346,7 +346,7 @@ def test_code_under_development_covers_what_is_installed_until_it_goes(clean: An
     assert clean.post(f"{path}/dev").status == 404
 
 
-def test_code_under_development_needs_no_installation(clean: Any, talker: Any) -> None:
+def test_a_development_version_needs_no_installation(clean: Any, talker: Any) -> None:
     path = f"{PLUGINS}/acme/fresh"
     archive = talker(name="fresh", says="dev")
     assert install(clean, archive, "PUT", f"{path}/dev").status == 200
@@ -356,7 +356,7 @@ def test_code_under_development_needs_no_installation(clean: Any, talker: Any) -
     assert clean.get(path).status == 404
 
 
-def test_installed_plugins_are_back_after_a_restart_and_changed_code_is_not_run(
+def test_installed_plugins_survive_a_restart_and_changed_code_is_not_run(
     settings: Any, talker: Any, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     path = f"{PLUGINS}/acme/talker"
@@ -395,7 +395,7 @@ def test_installed_plugins_are_back_after_a_restart_and_changed_code_is_not_run(
     host.stop()
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(clean: Any, settings: Any, talker: Any) -> None:
+def test_an_interrupted_upload_leaves_no_file(clean: Any, settings: Any, talker: Any) -> None:
     archive = talker()
     with socket.create_connection(("127.0.0.1", clean.port)) as half:
         head = f"POST {PLUGINS} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {clean.token}\r\n"
@@ -406,7 +406,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(clean: Any, settings: Any, tal
     assert clean.get(f"{PLUGINS}/acme/talker").status == 404
 
 
-def test_an_install_that_is_asked_for_twice_is_done_once(clean: Any, talker: Any) -> None:
+def test_a_repeated_install_request_installs_once(clean: Any, talker: Any) -> None:
     archive = talker()
     consent = send(clean, "POST", PLUGINS, archive).error["details"]["consent"]
     path = f"{PLUGINS}?consent={consent}"

@@ -23,7 +23,7 @@ FIELDS = (
 @for_each(
     "query", [b"", b"limit=1", b"limit=100&status=failed", b"follow=true&after=0", b"agent=%E7%8C%AB", b"cursor=x"]
 )
-def test_what_is_listed_passes(query: bytes) -> None:
+def test_a_listed_query_passes(query: bytes) -> None:
     check_query(FIELDS, query)
 
 
@@ -49,20 +49,20 @@ def test_what_is_listed_passes(query: bytes) -> None:
         (b"&".join(b"a=1" for _ in range(100)), "query", "send name=value pairs in UTF-8"),
     ],
 )
-def test_what_is_not_is_refused_with_a_hint(query: bytes, field: str, hint: str) -> None:
+def test_an_unlisted_query_is_refused_with_a_hint(query: bytes, field: str, hint: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         check_query(FIELDS, query)
     assert (refused.value.details["field"], refused.value.hint) == (field, hint)
 
 
-def test_a_required_parameter_is_not_left_out() -> None:
+def test_a_missing_required_parameter_is_refused() -> None:
     needed = (QueryField(name="q", summary="", required=True), *PAGE)
     check_query(needed, b"limit=1&q=x")
     with pytest.raises(InvalidRequest, match="the parameter q is missing"):
         check_query(needed, b"limit=1")
 
 
-def test_where_nothing_can_be_asked_everything_is_refused() -> None:
+def test_an_operation_without_parameters_refuses_every_parameter() -> None:
     with pytest.raises(InvalidRequest, match="there is no parameter limit"):
         check_query((), b"limit=1")
     check_query((), b"ticket=x", ticket=True)
@@ -79,14 +79,14 @@ def test_where_nothing_can_be_asked_everything_is_refused() -> None:
         b"Authorization=Bearer",
     ],
 )
-def test_a_token_in_a_url_is_refused_whatever_it_is_called(query: bytes) -> None:
+def test_a_token_in_a_url_is_refused_under_any_name(query: bytes) -> None:
     with pytest.raises(InvalidRequest, match="a token does not belong in a URL") as refused:
         refuse_token(query)
     assert "POST /api/v1/tickets" in refused.value.hint
 
 
 @given(st.binary(max_size=200))
-def test_no_query_is_more_than_a_refusal(query: bytes) -> None:
+def test_any_query_passes_or_is_refused(query: bytes) -> None:
     with contextlib.suppress(InvalidRequest):
         check_query(FIELDS, query)
     with contextlib.suppress(InvalidRequest):

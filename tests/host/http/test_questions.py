@@ -1,4 +1,4 @@
-"""A run asks the person it works for, waits, and goes on with the answer: through the API and by a message."""
+"""A run asks its user, waits, and continues with the answer: through the API and by a message."""
 
 import json
 from typing import Any
@@ -51,7 +51,7 @@ def said(api: Any, run_id: str) -> str:
     return message.data["data"]["message"]["content"]
 
 
-def test_a_run_waits_for_the_answer_and_goes_on_with_it(asker: Any) -> None:
+def test_a_run_waits_for_the_answer_and_continues_with_it(asker: Any) -> None:
     run_id, question = asked(asker)
     assert (question["question"], question["choices"]) == ("Which one?", ["left", "right"])
     assert asker.get(f"/api/v1/runs/{run_id}").json["status"] == "waiting"
@@ -79,7 +79,7 @@ def test_a_message_in_the_conversation_is_the_answer(asker: Any) -> None:
     assert kinds == ["steering.queued", "steering.injected", "steering.acknowledged"]
 
 
-def test_a_message_that_is_none_of_the_choices_is_no_answer_and_is_not_lost(asker: Any) -> None:
+def test_a_message_outside_the_choices_is_not_an_answer_and_not_lost(asker: Any) -> None:
     run_id, question = asked(asker, conversation="hall", actor={"id": "ann"})
     sent = asker.tell("asker", json.dumps({"question": "again?"}), conversation="hall", actor={"id": "ann"}).json
     assert sent["steering"]["claimed_by_run_id"] == run_id
@@ -97,7 +97,7 @@ def test_a_message_that_is_none_of_the_choices_is_no_answer_and_is_not_lost(aske
     assert asker.post(f"/api/v1/runs/{other}/cancel", {}).status in (202, 409)
 
 
-def test_a_run_that_is_stopped_takes_its_question_along(asker: Any) -> None:
+def test_a_stopped_run_withdraws_its_question(asker: Any) -> None:
     run_id, question = asked(asker)
     assert asker.post(f"/api/v1/runs/{run_id}/cancel", {}).status == 202
     assert asker.ended(run_id)["status"] == "cancelled"

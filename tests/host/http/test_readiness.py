@@ -1,4 +1,4 @@
-"""`/readyz` says whether work should come here, and each reason why not; `/healthz` only that somebody answers."""
+"""`/readyz` reports whether the host accepts work, and each reason against it; `/healthz` only that it answers."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ def _codes(**known: Any) -> list[str]:
     return [reason.code for reason in reasons_of(replace(READY, **standing), ProbeResult(**known))]
 
 
-def test_a_host_that_lacks_nothing_is_ready() -> None:
+def test_a_complete_host_is_ready() -> None:
     assert _codes() == []
 
 
@@ -51,11 +51,11 @@ def test_a_host_that_lacks_nothing_is_ready() -> None:
         ({"draining": True, "store": "x", "journal": "y"}, ["draining", "journal", "store"]),
     ],
 )
-def test_each_reason_is_named(known: dict[str, Any], codes: list[str]) -> None:
+def test_each_reason_has_its_code(known: dict[str, Any], codes: list[str]) -> None:
     assert _codes(**known) == codes
 
 
-def test_every_reason_says_what_to_do() -> None:
+def test_every_reason_has_a_message_and_a_hint() -> None:
     worst = reasons_of(
         HostStatus(started=False, broken=False, draining=True, recovered=False),
         ProbeResult(journal="x", store="y", revision=None),
@@ -65,7 +65,7 @@ def test_every_reason_says_what_to_do() -> None:
 
 
 class _Journal:
-    """A journal in memory: what a commit comes to."""
+    """A journal in memory with a chosen outcome of a commit."""
 
     def __init__(self) -> None:
         self.full = False
@@ -93,7 +93,7 @@ async def _reasons(readiness: Readiness) -> list[str]:
     return [reason.code for reason in await readiness.reasons()]
 
 
-async def test_the_journal_and_the_store_are_really_asked(
+async def test_readiness_probes_the_journal_and_the_store(
     journal: Any, memory_store: MemoryStore, clock: ManualClock
 ) -> None:
     plan = FailurePlan()
@@ -122,7 +122,9 @@ async def test_the_journal_and_the_store_are_really_asked(
     assert await _reasons(readiness) == []
 
 
-async def test_many_who_ask_cost_one_question(journal: Any, memory_store: MemoryStore, clock: ManualClock) -> None:
+async def test_many_concurrent_readers_share_one_probe(
+    journal: Any, memory_store: MemoryStore, clock: ManualClock
+) -> None:
     readiness = Readiness(lambda: READY, journal, memory_store, clock)
     await asyncio.gather(*(readiness.reasons() for _ in range(100)))
     assert journal.asked == 1
@@ -131,7 +133,9 @@ async def test_many_who_ask_cost_one_question(journal: Any, memory_store: Memory
     assert journal.asked == 2
 
 
-async def test_who_stops_asking_stops_nobody_else(journal: Any, memory_store: MemoryStore, clock: ManualClock) -> None:
+async def test_a_cancelled_reader_does_not_cancel_the_probe_of_others(
+    journal: Any, memory_store: MemoryStore, clock: ManualClock
+) -> None:
     go_on = asyncio.Event()
 
     async def slow() -> None:
@@ -146,7 +150,7 @@ async def test_who_stops_asking_stops_nobody_else(journal: Any, memory_store: Me
     assert await patient == []
 
 
-async def test_a_journal_and_a_store_that_do_not_answer_are_not_waited_for(
+async def test_readiness_does_not_wait_for_a_silent_journal_or_store(
     memory_store: MemoryStore, journal: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bollard.host.http.resources.health.READY_PROBE_S", 0.01)
@@ -162,7 +166,7 @@ async def test_a_journal_and_a_store_that_do_not_answer_are_not_waited_for(
     stuck.set()
 
 
-async def test_a_host_that_is_not_there_asks_nobody(
+async def test_a_host_that_is_not_started_probes_nothing(
     journal: Any, memory_store: MemoryStore, clock: ManualClock
 ) -> None:
     readiness = Readiness(lambda: replace(READY, started=False), journal, memory_store, clock)
@@ -173,7 +177,7 @@ async def test_a_host_that_is_not_there_asks_nobody(
 # --- the whole host ---
 
 
-def test_a_host_that_is_ready_says_how_it_is(api: Any) -> None:
+def test_a_ready_host_reports_its_details(api: Any) -> None:
     answer = api.get("/readyz", token=None)
     assert answer.status == 200
     assert (answer.json["ready"], answer.json["reasons"]) == (True, [])
@@ -181,7 +185,7 @@ def test_a_host_that_is_ready_says_how_it_is(api: Any) -> None:
     assert api.get("/healthz", token=None).body == b"ok"
 
 
-def test_a_host_that_is_reached_from_elsewhere_tells_strangers_no_details(
+def test_a_public_host_shows_no_details_without_a_token(
     settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     host = start_host(replace(settings, data=tmp_path, database="", origins=("https://bollard.example.org",)))
@@ -192,7 +196,7 @@ def test_a_host_that_is_reached_from_elsewhere_tells_strangers_no_details(
     assert "plugins" in client.get("/readyz").json
 
 
-def test_another_version_that_changed_the_schema_takes_the_host_out(
+def test_a_schema_changed_by_another_version_makes_the_host_unready(
     settings: Settings, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     host = start_host(replace(settings, data=tmp_path, database=""))
@@ -255,7 +259,7 @@ class _Line:
             end.close()
 
 
-def test_a_database_that_is_away_takes_the_host_out_and_brings_it_back_when_it_returns(
+def test_an_unreachable_database_makes_the_host_unready_until_it_returns(
     plugin: Any, empty_postgres_url: str, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     server = urlsplit(empty_postgres_url)

@@ -26,7 +26,7 @@ def assert_refused(answer: Any, status: int, code: str) -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
-# --- who may ---
+# --- rights ---
 
 OPEN = {
     "/api/v1/session",
@@ -35,7 +35,7 @@ OPEN = {
     "/api/v1/runtime/enrolment",
     "/api/v1/runtime/channel",
 }
-"""Below the API, what needs no token: what one gets a token with, and what is signed instead."""
+"""Operations of the API without a token: those that issue a token, and those with a signature."""
 NAMES = {"run_id": "run_x", "agent_id": "parrot"}
 
 
@@ -49,21 +49,21 @@ OUTSIDE = [(each.method, filled(each.path)) for each in operations() if each.run
 """Operations that the token of one run opens too."""
 
 
-def test_what_is_open_to_everybody_is_little() -> None:
+def test_few_operations_are_open_without_a_token() -> None:
     opened = {(each.method, each.path) for each in operations() if each.open}
     assert {path for _, path in opened if path.startswith("/api/")} <= OPEN
     assert {("GET", "/healthz"), ("GET", "/readyz")} <= opened
 
 
 @pytest.mark.parametrize(("method", "path"), OUTSIDE)
-def test_a_route_of_a_run_token_wants_some_token(api: Any, method: str, path: str) -> None:
+def test_a_route_with_a_run_token_needs_a_token(api: Any, method: str, path: str) -> None:
     for header in (None, "", "Bearer", "Bearer ", f"Basic {api.token}"):
         named = {} if header is None else {"authorization": header}
         assert_refused(api.send(method, path, token=None, **named), 401, "unauthenticated")
 
 
 @for_each(("method", "path"), GUARDED)
-def test_every_route_wants_the_token_and_says_the_same_to_everyone_else(api: Any, method: str, path: str) -> None:
+def test_every_route_needs_the_token_and_gives_the_same_refusal(api: Any, method: str, path: str) -> None:
     stranger = api.elsewhere(f"{method} {path}")
     answers = [
         stranger.send(method, path, token=None),
@@ -75,7 +75,7 @@ def test_every_route_wants_the_token_and_says_the_same_to_everyone_else(api: Any
     assert len({answer.body for answer in answers}) == 1
 
 
-def test_nothing_that_is_almost_the_token_is_the_token(api: Any) -> None:
+def test_an_almost_correct_token_is_refused(api: Any) -> None:
     path = "/api/v1/runs"
     assert api.get(path).status == 200
     answers = [
@@ -97,11 +97,11 @@ def test_health_needs_no_token(api: Any) -> None:
     assert ready.json["plugins"]["parrot"]["workers"] >= 0
 
 
-# --- what is not there ---
+# --- absent resources ---
 
 
 @for_each("run_id", ["run_x", "run_0", "x" * 64, "x" * 65, "x" * 2000, "%00", "..%2F..", "%F0%9F%98%80"])
-def test_a_run_that_is_not_there_is_not_found_whatever_is_asked(api: Any, run_id: str) -> None:
+def test_an_absent_run_is_not_found_by_any_operation(api: Any, run_id: str) -> None:
     answers = [
         api.get(f"/api/v1/runs/{run_id}"),
         api.get(f"/api/v1/runs/{run_id}/records"),
@@ -123,7 +123,7 @@ def test_absent_runs_are_all_refused_with_the_same_bytes(api: Any) -> None:
     assert len(bodies) == 1
 
 
-def test_a_run_of_another_workspace_looks_as_if_it_were_not_there(api: Any, settings: Settings) -> None:
+def test_a_run_of_another_workspace_looks_absent(api: Any, settings: Settings) -> None:
     own = api.say("mine")
     api.read(own)
     store = choose_store(settings.database, settings.data, SystemClock())
@@ -149,7 +149,7 @@ def test_an_unknown_agent_is_not_found(api: Any) -> None:
 
 
 @for_each("path", ["/", "/api", "/api/v1/nothing", "/api/v2/runs", "/api/v1/runs/a/b/c"])
-def test_a_path_that_is_nothing_is_refused_like_everything(api: Any, path: str) -> None:
+def test_an_unknown_path_is_refused_with_not_found(api: Any, path: str) -> None:
     assert_refused(api.get(path), 404, "not_found")
 
 
@@ -166,7 +166,7 @@ def test_a_path_that_is_nothing_is_refused_like_everything(api: Any, path: str) 
         ("POST", "/api/v1/runners", "GET, HEAD"),
     ],
 )
-def test_a_method_that_is_not_possible_names_those_that_are(api: Any, method: str, path: str, allow: str) -> None:
+def test_a_wrong_method_gets_the_list_of_allowed_methods(api: Any, method: str, path: str, allow: str) -> None:
     answer = api.send(method, path)
     assert_refused(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == allow
@@ -198,7 +198,7 @@ def test_a_method_that_is_not_possible_names_those_that_are(api: Any, method: st
         (b'{"agent":"parrot","actor":{"typ":"user"}}', "actor.typ"),
     ],
 )
-def test_a_body_that_is_wrong_is_refused_by_its_field(api: Any, body: bytes, field: str) -> None:
+def test_an_invalid_body_is_refused_by_its_field(api: Any, body: bytes, field: str) -> None:
     before = api.until_health(lambda health: not health["runs"]["live"])["journal"]["records"]
     answer = api.post("/api/v1/runs", body)
     assert_refused(answer, 400, "invalid_argument")
@@ -207,7 +207,7 @@ def test_a_body_that_is_wrong_is_refused_by_its_field(api: Any, body: bytes, fie
 
 
 @pytest.mark.parametrize("missing", ["source", "id", "type"])
-def test_an_event_names_itself(api: Any, missing: str) -> None:
+def test_an_event_needs_its_identifying_fields(api: Any, missing: str) -> None:
     body = {"source": "s", "id": "1", "type": "webhook.received", "agent": "parrot"}
     del body[missing]
     answer = api.post("/api/v1/events", body)
@@ -236,13 +236,13 @@ def test_a_body_is_bounded_with_and_without_a_length(api: Any) -> None:
         ({**RUN, "id": "i" * 257}, "id"),
     ],
 )
-def test_what_is_too_large_is_refused_by_its_field(api: Any, body: Any, field: str) -> None:
+def test_an_oversized_field_is_refused_by_name(api: Any, body: Any, field: str) -> None:
     answer = api.post("/api/v1/runs", body)
     assert_refused(answer, 400, "invalid_argument")
     assert answer.error["details"]["field"] == field
 
 
-def test_nothing_is_lost_by_a_refusal(api: Any) -> None:
+def test_a_refused_id_stays_free_for_the_corrected_request(api: Any) -> None:
     """The refused id is free: the corrected request is the first one."""
     wrong = {"agent": "nobody", "input": {"text": "hi"}, "id": "corrected-later"}
     assert_refused(api.post("/api/v1/runs", wrong), 404, "not_found")

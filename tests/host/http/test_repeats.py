@@ -57,12 +57,12 @@ def test_a_refused_request_may_be_corrected_under_its_key(api: Any, key: str) ->
 
 
 @pytest.mark.parametrize("wrong", ["", "x" * 257, "caf\xe9", "tab\tbed"])
-def test_a_key_that_is_none_is_refused(api: Any, wrong: str) -> None:
+def test_an_invalid_idempotency_key_is_refused(api: Any, wrong: str) -> None:
     answer = api.post(PATH, stream_path(), idempotency_key=wrong)
     assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
 
 
-def test_many_at_once_lead_to_one_effect(api: Any, key: str) -> None:
+def test_many_concurrent_repeats_have_one_effect(api: Any, key: str) -> None:
     answers: list[Any] = []
 
     def ask() -> None:
@@ -82,7 +82,7 @@ def test_many_at_once_lead_to_one_effect(api: Any, key: str) -> None:
         assert answer.headers["retry-after"] == "1"
 
 
-def test_a_cancel_that_comes_again_is_answered_as_the_first_one(api: Any, key: str) -> None:
+def test_a_repeated_cancel_gets_the_first_answer(api: Any, key: str) -> None:
     run_id = api.say("wait")
     stream = api.stream(run_id)
     stream.until("message.delta")
@@ -106,7 +106,7 @@ def test_a_cancel_that_comes_again_is_answered_as_the_first_one(api: Any, key: s
         {"actor": {"id": "bob"}},
     ],
 )
-def test_a_run_under_a_known_key_is_refused_if_it_is_another(api: Any, key: str, change: Any) -> None:
+def test_another_run_under_a_known_key_is_refused(api: Any, key: str, change: Any) -> None:
     api.save_agent("twin")
     body = {"agent": "parrot", "input": {"text": "once"}, "actor": {"id": "ada"}, "data": {"a": [1, 2.5, None]}}
     first = api.post("/api/v1/runs", body, idempotency_key=key)
@@ -117,7 +117,7 @@ def test_a_run_under_a_known_key_is_refused_if_it_is_another(api: Any, key: str,
     assert (again.status, again.json) == (200, {**first.json, "first": False})
 
 
-def test_an_event_under_a_known_key_is_refused_if_it_is_another(api: Any, key: str) -> None:
+def test_another_event_under_a_known_key_is_refused(api: Any, key: str) -> None:
     body = {"source": "s", "type": "webhook.received", "agent": "parrot", "text": "x", "data": {"n": 1}}
     first = api.post("/api/v1/events", body, idempotency_key=key)
     assert first.status == 202, first.body
@@ -135,7 +135,7 @@ def settings_of_one(tmp_path: Path, plugin: Path) -> Settings:
     return Settings(data=tmp_path / "data", plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
 
 
-def test_answers_are_known_after_a_restart(settings_of_one: Settings, start_host: Any, client_of: Any) -> None:
+def test_saved_answers_survive_a_restart(settings_of_one: Settings, start_host: Any, client_of: Any) -> None:
     first = start_host(settings_of_one)
     api = client_of(first.port, first.token)
     told = api.post(PATH, stream_path(), idempotency_key="k")
@@ -147,7 +147,7 @@ def test_answers_are_known_after_a_restart(settings_of_one: Settings, start_host
     assert again.post(PATH, stream_path(1), idempotency_key="k").status == 422
 
 
-def test_what_was_begun_and_cut_off_is_not_done_again(
+def test_an_interrupted_request_is_not_executed_again(
     settings_of_one: Settings, start_host: Any, client_of: Any
 ) -> None:
     """As after a kill between the effect and its answer: the note is there, the answer is not."""
@@ -164,7 +164,7 @@ def test_what_was_begun_and_cut_off_is_not_done_again(
     assert again.post(PATH, stream_path(), idempotency_key="k2").status == 201
 
 
-def test_no_answer_is_kept_in_clear(settings_of_one: Settings, start_host: Any, client_of: Any) -> None:
+def test_no_saved_answer_is_stored_in_clear(settings_of_one: Settings, start_host: Any, client_of: Any) -> None:
     first = start_host(settings_of_one)
     api = client_of(first.port, first.token)
     ticket = api.post(PATH, stream_path(), idempotency_key="my-own-key").json["ticket"]

@@ -8,7 +8,7 @@ from tests.replacement import replace
 from bollard.host.settings import Settings
 
 
-def test_everything_that_was_told_is_there_after_a_restart(
+def test_runs_records_and_outcomes_survive_a_restart(
     tmp_path: Path, plugin: Path, start_host: Any, client_of: Any
 ) -> None:
     settings = Settings(data=tmp_path / "data", plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
@@ -39,9 +39,7 @@ def test_everything_that_was_told_is_there_after_a_restart(
     second.stop()
 
 
-def test_runs_that_waited_for_room_go_on_after_a_restart(
-    tmp_path: Path, plugin: Path, start_host: Any, client_of: Any
-) -> None:
+def test_waiting_runs_continue_after_a_restart(tmp_path: Path, plugin: Path, start_host: Any, client_of: Any) -> None:
     settings = Settings(
         data=tmp_path / "data", plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5, runs_at_once=1
     )

@@ -28,7 +28,7 @@ def make(api: Any, thing: Any) -> Any:
     return answer
 
 
-def test_the_tag_is_the_revision_everywhere(api: Any, thing: Any) -> None:
+def test_the_etag_is_the_revision_everywhere(api: Any, thing: Any) -> None:
     path, body, change = thing
     assert make(api, thing).headers["etag"] == '"1"'
     assert api.get(path).headers["etag"] == '"1"'
@@ -36,7 +36,7 @@ def test_the_tag_is_the_revision_everywhere(api: Any, thing: Any) -> None:
     assert (changed.status, changed.headers["etag"], changed.json["revision"]) == (200, '"2"', 2)
 
 
-def test_a_reader_who_has_it_gets_nothing_again(api: Any, thing: Any) -> None:
+def test_a_reader_with_the_current_etag_gets_304(api: Any, thing: Any) -> None:
     path, *_ = thing
     make(api, thing)
     for known in ('"1"', '"7", "1"', ' "1" '):
@@ -46,7 +46,7 @@ def test_a_reader_who_has_it_gets_nothing_again(api: Any, thing: Any) -> None:
         assert api.get(path, if_none_match=other).status == 200
 
 
-def test_who_edited_the_newest_revision_may_save_it(api: Any, thing: Any) -> None:
+def test_an_edit_of_the_newest_revision_may_be_saved(api: Any, thing: Any) -> None:
     path, body, change = thing
     make(api, thing)
     assert api.put(path, {**body, **change}, if_match='"1"').json["revision"] == 2
@@ -59,7 +59,7 @@ def test_who_edited_the_newest_revision_may_save_it(api: Any, thing: Any) -> Non
 
 
 @pytest.mark.parametrize("tag", ['W/"1"', "1", '"0"', '"x"', "", '"1'])
-def test_a_tag_that_is_not_the_newest_matches_nothing(api: Any, thing: Any, tag: str) -> None:
+def test_an_outdated_etag_matches_nothing(api: Any, thing: Any, tag: str) -> None:
     path, body, _ = thing
     make(api, thing)
     answer = api.put(path, body, if_match=tag)
@@ -68,7 +68,7 @@ def test_a_tag_that_is_not_the_newest_matches_nothing(api: Any, thing: Any, tag:
     assert api.get(path).json["revision"] == 1
 
 
-def test_only_what_is_new_can_be_made_with_a_star(api: Any, thing: Any) -> None:
+def test_if_none_match_with_a_star_creates_only(api: Any, thing: Any) -> None:
     path, body, _ = thing
     assert api.put(path, body, if_match="*").status == 412
     assert api.put(path, body, if_none_match="*").status == 201
@@ -78,7 +78,7 @@ def test_only_what_is_new_can_be_made_with_a_star(api: Any, thing: Any) -> None:
     assert (odd.status, odd.error["code"]) == (400, "invalid_argument")
 
 
-def test_two_names_of_the_revision_must_agree(api: Any, thing: Any) -> None:
+def test_the_header_and_the_body_revision_must_agree(api: Any, thing: Any) -> None:
     path, body, _ = thing
     make(api, thing)
     differs = api.put(path, {**body, "revision": 7}, if_match='"1"')
@@ -88,7 +88,7 @@ def test_two_names_of_the_revision_must_agree(api: Any, thing: Any) -> None:
     assert api.put(path, {**body, "revision": 1}, if_match='"1"').status == 200
 
 
-def test_deleting_is_held_to_the_tag_too(api: Any, thing: Any) -> None:
+def test_a_delete_checks_the_etag_too(api: Any, thing: Any) -> None:
     path, body, change = thing
     make(api, thing)
     api.put(path, {**body, **change})
@@ -98,7 +98,7 @@ def test_deleting_is_held_to_the_tag_too(api: Any, thing: Any) -> None:
     assert api.get(path).status == 404
 
 
-def test_what_nobody_saved_has_no_tag_to_keep(api: Any) -> None:
+def test_an_unsaved_agent_has_no_cacheable_etag(api: Any) -> None:
     own = api.get("/api/v1/agents/parrot")
     assert own.headers["etag"] == '"0"'
     assert api.get("/api/v1/agents/parrot", if_none_match='"0"').status == 200

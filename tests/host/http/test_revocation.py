@@ -43,7 +43,7 @@ def run_id(api: Any) -> Iterator[str]:
 
 
 def revoked_at(stream: Any) -> int:
-    """The first record that a reader was not given: the last thing that it was told."""
+    """The first record that a reader did not get: the last data of its stream."""
     events = list(stream)
     assert (events[-1].type, events[-1].id) == ("gap", None)
     assert events[-1].data["data"]["reason"] == "revoked"
@@ -51,7 +51,7 @@ def revoked_at(stream: Any) -> int:
     return events[-1].data["data"]["first"]
 
 
-def test_a_stream_ends_with_its_key_and_says_why(key: Key, run_id: str) -> None:
+def test_a_stream_ends_with_its_key_and_names_the_reason(key: Key, run_id: str) -> None:
     stream = key.client.stream(run_id)
     last = stream.until("message.delta")
     key.delete()
@@ -59,7 +59,7 @@ def test_a_stream_ends_with_its_key_and_says_why(key: Key, run_id: str) -> None:
     assert key.client.get(f"/api/v1/runs/{run_id}").status == 401
 
 
-def test_a_stream_that_was_resumed_and_told_nothing_names_where_its_reader_was(key: Key, run_id: str) -> None:
+def test_a_resumed_stream_without_records_names_the_position_of_its_reader(key: Key, run_id: str) -> None:
     first = key.client.stream(run_id)
     last = first.until("message.delta").id
     first.close()
@@ -68,7 +68,7 @@ def test_a_stream_that_was_resumed_and_told_nothing_names_where_its_reader_was(k
     assert revoked_at(stream) == int(last.partition(".")[2]) + 1
 
 
-def test_the_stream_of_a_run_that_was_just_made_ends_with_its_key(api: Any, key: Key) -> None:
+def test_the_stream_of_a_new_run_ends_with_its_key(api: Any, key: Key) -> None:
     stream = key.client.create_and_stream({"agent": "parrot", "input": {"text": "wait"}})
     run_id = stream.until("message.delta").data["run_id"]
     key.delete()
@@ -98,7 +98,7 @@ def test_a_stream_ends_when_its_user_gets_another_role(api: Any, run_id: str) ->
     assert api.delete("/api/v1/users/rita").status == 200
 
 
-def test_a_socket_ends_with_its_key_and_says_why(key: Key, run_id: str) -> None:
+def test_a_socket_ends_with_its_key_and_names_the_reason(key: Key, run_id: str) -> None:
     sent = {"authorization": f"Bearer {key.client.token}"}
     with connect(f"ws://127.0.0.1:{key.client.port}/api/v1/runs/{run_id}/socket", additional_headers=sent) as socket:
         while json.loads(socket.recv(PATIENCE_S))["event"] != "message.delta":
@@ -110,7 +110,7 @@ def test_a_socket_ends_with_its_key_and_says_why(key: Key, run_id: str) -> None:
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "revoked")
 
 
-def test_whoever_lost_the_key_of_a_socket_says_nothing_more_with_it(api: Any, key: Key, run_id: str) -> None:
+def test_a_socket_with_a_revoked_key_accepts_no_frames(api: Any, key: Key, run_id: str) -> None:
     sent = {"authorization": f"Bearer {key.client.token}"}
     with connect(f"ws://127.0.0.1:{key.client.port}/api/v1/runs/{run_id}/socket", additional_headers=sent) as socket:
         while json.loads(socket.recv(PATIENCE_S))["event"] != "message.delta":
@@ -125,7 +125,7 @@ def test_whoever_lost_the_key_of_a_socket_says_nothing_more_with_it(api: Any, ke
     assert api.get(f"/api/v1/runs/{run_id}").json.get("cancel_requested_at") is None
 
 
-def test_a_ticket_opens_nothing_once_its_key_is_gone(key: Key, run_id: str) -> None:
+def test_a_ticket_ends_with_its_key(key: Key, run_id: str) -> None:
     path = f"/api/v1/runs/{run_id}/stream"
     ticket = key.client.post("/api/v1/tickets", {"path": path}).json["ticket"]
     key.delete()

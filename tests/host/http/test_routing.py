@@ -30,32 +30,32 @@ PATHS = Paths(
         ("DELETE", "/a/resolve", ("no a", {"id": "resolve"})),
     ],
 )
-def test_a_path_is_found_by_its_name_first_and_by_its_parts_then(method: str, path: str, found: object) -> None:
+def test_a_literal_path_precedes_a_path_with_parameters(method: str, path: str, found: object) -> None:
     assert PATHS.find(method, path) == found
 
 
 @for_each("path", ["", "a", "/", "//a", "/a/", "/a/7/", "/a//b/x", "/A", "/a/7/b", "/a/7/b/x/y"])
-def test_what_is_not_there_is_not_found(path: str) -> None:
+def test_an_unknown_path_is_not_found(path: str) -> None:
     assert PATHS.find("GET", path) is None
 
 
-def test_a_path_without_end_is_not_looked_at() -> None:
+def test_an_overlong_path_is_not_parsed() -> None:
     assert PATHS.find("GET", "/a/" + "x" * PATH_CHARACTERS) is None
     assert PATHS.find("GET", "/a" * 10_000) is None
 
 
-def test_methods_of_every_reading_of_a_path_are_possible() -> None:
+def test_a_path_allows_the_methods_of_all_its_matches() -> None:
     assert PATHS.methods("/a/resolve") == ["DELETE", "GET", "HEAD", "POST"]
     assert PATHS.methods("/a/7") == ["DELETE", "GET", "HEAD"]
     assert PATHS.methods("/nothing") == []
 
 
-def test_an_encoded_slash_belongs_to_its_part() -> None:
+def test_an_encoded_slash_belongs_to_its_segment() -> None:
     assert PATHS.find("GET", "/a/x/y", b"/a/x%2Fy") == ("one a", {"id": "x/y"})
     assert PATHS.find("GET", "/a/x/b/y", b"/a/x%2fb%2Fy") == ("one a", {"id": "x/b/y"})
     assert PATHS.find("GET", "/a/x/y") is None
 
 
-def test_two_things_at_one_place_are_a_mistake() -> None:
+def test_two_operations_at_one_path_are_an_error() -> None:
     with pytest.raises(ValueError, match="twice"):
         Paths([("GET", "/a/{x}", 1), ("GET", "/a/{y}", 2)])

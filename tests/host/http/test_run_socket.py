@@ -54,7 +54,7 @@ def say(socket: ClientConnection, **frame: Any) -> None:
 
 
 def refusal(api: Any, path: str, **more: Any) -> Any:
-    """What is answered instead of a socket."""
+    """The response instead of a socket."""
     with pytest.raises(InvalidStatus) as refused, opened(api, path, **more):
         pass
     response = refused.value.response
@@ -76,7 +76,7 @@ def test_the_frames_are_the_records_of_the_stream(api: Any) -> None:
     assert [without_time(each)["data"] for each in got] == [{**each.data, "created_at": 0} for each in stream]
 
 
-def test_a_reader_goes_on_where_it_was(api: Any) -> None:
+def test_a_reader_resumes_at_its_position(api: Any) -> None:
     run_id = api.say("one two three")
     stream = api.read(run_id)
     with opened(api, path_of(run_id, f"?after={stream[3].id}")) as socket:
@@ -121,7 +121,7 @@ def test_a_run_is_steered_from_its_socket(shop: Any) -> None:
         (b"\x00\x01", "frame"),
     ],
 )
-def test_a_wrong_frame_is_refused_and_the_socket_goes_on(api: Any, sent: str | bytes, field: str) -> None:
+def test_an_invalid_frame_is_refused_and_the_socket_stays_open(api: Any, sent: str | bytes, field: str) -> None:
     run_id = api.say("wait")
     with opened(api, path_of(run_id)) as socket:
         socket.send(sent)
@@ -134,7 +134,7 @@ def test_a_wrong_frame_is_refused_and_the_socket_goes_on(api: Any, sent: str | b
         assert frames(socket)[-1]["event"] in ("run.ended", "done")
 
 
-def test_what_cannot_be_done_is_refused_with_its_code(api: Any) -> None:
+def test_an_impossible_steering_frame_is_refused_with_its_code(api: Any) -> None:
     run_id = api.say("wait")
     with opened(api, path_of(run_id)) as socket:
         until(socket, "message.delta")
@@ -144,7 +144,7 @@ def test_what_cannot_be_done_is_refused_with_its_code(api: Any) -> None:
         frames(socket)
 
 
-def test_what_is_refused_names_how_the_run_stands_now(api: Any) -> None:
+def test_a_refusal_names_the_current_status_of_the_run(api: Any) -> None:
     room = f"stands-{api.port}"
     first = api.say("wait", conversation=room)
     second = api.say("wait", conversation=room)
@@ -159,7 +159,7 @@ def test_what_is_refused_names_how_the_run_stands_now(api: Any) -> None:
         frames(socket)
 
 
-def test_a_reader_that_leaves_is_gone(api: Any) -> None:
+def test_a_reader_that_disconnects_is_removed(api: Any) -> None:
     run_id = api.say("wait")
     with opened(api, path_of(run_id)) as socket:
         until(socket, "message.delta")
@@ -169,7 +169,7 @@ def test_a_reader_that_leaves_is_gone(api: Any) -> None:
     api.ended(run_id)
 
 
-def test_who_may_not_read_the_run_gets_no_socket(api: Any) -> None:
+def test_a_caller_without_access_to_the_run_gets_no_socket(api: Any) -> None:
     run_id = api.say("x")
     for token in (None, "wrong"):
         status, error = refusal(api, path_of(run_id), token=token)
@@ -194,6 +194,6 @@ def test_a_ticket_opens_the_socket_once(api: Any) -> None:
     assert (status, error["code"]) == (401, "unauthenticated")
 
 
-def test_a_plain_request_is_told_what_this_is(api: Any) -> None:
+def test_a_plain_request_gets_upgrade_required(api: Any) -> None:
     answer = api.get(path_of("run_x"))
     assert (answer.status, answer.error["code"]) == (426, "upgrade_required")

@@ -27,7 +27,7 @@ def test_a_run_is_created_and_read_back(api: Any) -> None:
 
 
 @pytest.mark.requirement("P05-27")
-def test_a_run_is_streamed_as_it_is_created(api: Any) -> None:
+def test_a_run_is_streamed_on_its_creation(api: Any) -> None:
     stream = api.create_and_stream({"agent": "parrot", "input": {"text": "one two three"}})
     run_id = stream.response.getheader("bollard-run-id")
     events = list(stream)
@@ -70,7 +70,7 @@ def test_runs_are_listed_newest_first_page_by_page(api: Any) -> None:
 
 
 @pytest.mark.requirement("P05-33")
-def test_a_cursor_that_was_changed_is_refused(api: Any) -> None:
+def test_a_changed_cursor_is_refused(api: Any) -> None:
     for _ in range(2):
         api.say("x", conversation="cursors")
     cursor = api.get("/api/v1/runs?limit=1&conversation=cursors").json["next_cursor"]
@@ -107,7 +107,7 @@ def test_records_are_paged(api: Any) -> None:
 # --- streams ---
 
 
-def test_a_stream_resumes_behind_every_id(api: Any) -> None:
+def test_a_stream_resumes_after_every_id(api: Any) -> None:
     run_id = api.say("one two three four")
     whole = api.read(run_id)
     for index, event in enumerate(whole):
@@ -124,7 +124,7 @@ def test_a_cursor_of_another_form_is_refused(api: Any, last: str) -> None:
     assert answer.error["hint"]
 
 
-def test_two_readers_of_a_live_run_see_the_same(api: Any) -> None:
+def test_two_readers_of_a_live_run_see_the_same_records(api: Any) -> None:
     run_id = api.say("wait")
     one, two = api.stream(run_id), api.stream(run_id)
     one.until("message.delta")
@@ -136,7 +136,7 @@ def test_two_readers_of_a_live_run_see_the_same(api: Any) -> None:
     assert one.seen[-1].data["data"]["status"] == "cancelled"
 
 
-def test_a_reader_that_leaves_is_forgotten_and_the_run_goes_on(api: Any) -> None:
+def test_a_reader_that_disconnects_is_removed_and_the_run_continues(api: Any) -> None:
     api.until_health(lambda health: health["readers"] == 0)
     stream = api.create_and_stream({"agent": "parrot", "input": {"text": "wait"}})
     run_id = stream.response.getheader("bollard-run-id")
@@ -182,13 +182,13 @@ def test_a_run_is_cancelled_once(api: Any) -> None:
 
 
 @pytest.mark.requirement("P08-19")
-def test_a_crash_of_the_worker_ends_the_run_and_the_next_one_works(api: Any) -> None:
+def test_a_worker_crash_ends_the_run_and_the_next_run_works(api: Any) -> None:
     run_id = api.say("die")
     assert api.read(run_id)[-1].data["data"]["code"] == "runner.crashed"
     assert texts(api.read(api.say("still here"))) == "still here "
 
 
-def test_many_clients_at_once_all_get_their_own_run_whole(api: Any) -> None:
+def test_many_concurrent_clients_all_get_their_complete_run(api: Any) -> None:
     problems: list[str] = []
 
     def chat(number: int) -> None:
@@ -209,7 +209,7 @@ def test_many_clients_at_once_all_get_their_own_run_whole(api: Any) -> None:
 # --- events ---
 
 
-def test_an_event_becomes_a_run_and_again_the_same(api: Any) -> None:
+def test_an_event_starts_a_run_and_a_duplicate_gets_the_same_run(api: Any) -> None:
     body = {
         "source": "github",
         "id": "delivery-1",
@@ -230,7 +230,7 @@ def test_an_event_becomes_a_run_and_again_the_same(api: Any) -> None:
     assert api.read(silent.json["run_id"])[-1].data["data"]["status"] == "completed"
 
 
-def test_text_that_a_database_may_not_like_is_kept(api: Any) -> None:
+def test_unusual_text_is_stored_unchanged(api: Any) -> None:
     text = "nul\x00 quote' \U0001f600 汉字 \u2028"
     run_id = api.say(text, conversation="odd' \U0001f600 汉字 \u2028")
     events = api.read(run_id)

@@ -72,14 +72,14 @@ async def desk(open_journal: Callable[..., Journal], memory_store: Store, clock:
     return Desk(Repeats(journal=journal, store=memory_store, clock=clock, secret=b"s" * 32), journal, clock)
 
 
-async def test_a_repeat_is_answered_with_the_bytes_of_the_first(desk: Desk) -> None:
+async def test_a_repeat_gets_the_bytes_of_the_first_answer(desk: Desk) -> None:
     first, again = await desk.ask(), await desk.ask()
     assert (again.status_code, again.body, desk.done) == (201, first.body, 1)
     assert (again.headers["etag"], again.headers["content-type"]) == ('"1"', "application/json")
     assert (again.headers["idempotency-replayed"], "x-own" in again.headers) == ("true", False)
 
 
-async def test_while_the_first_is_answered_a_repeat_waits_outside(desk: Desk) -> None:
+async def test_a_repeat_during_the_first_request_is_refused_as_in_flight(desk: Desk) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> Response:
@@ -100,25 +100,25 @@ async def test_while_the_first_is_answered_a_repeat_waits_outside(desk: Desk) ->
 
 
 @pytest.mark.parametrize("other", [{"body": b'{"a":2}'}, {"path": "/y"}, {"query": b"a=1"}, {"body": b""}])
-async def test_a_key_is_for_one_request(desk: Desk, other: Any) -> None:
+async def test_a_key_belongs_to_one_request(desk: Desk, other: Any) -> None:
     await desk.ask()
     with pytest.raises(RepeatMismatch):
         await desk.ask(**other)
     assert desk.done == 1
 
 
-async def test_callers_do_not_meet(desk: Desk) -> None:
+async def test_keys_of_two_callers_are_separate(desk: Desk) -> None:
     answers = [await desk.ask(), await desk.ask(caller=BOB), await desk.ask(caller=installation("two"))]
     assert (len({answer.body for answer in answers}), desk.done) == (3, 3)
 
 
-async def test_without_a_caller_nothing_is_remembered(desk: Desk) -> None:
+async def test_without_a_caller_no_answer_is_saved(desk: Desk) -> None:
     await desk.ask(caller=None)
     await desk.ask(caller=None)
     assert desk.done == 2
 
 
-async def test_what_was_refused_may_be_tried_again(desk: Desk) -> None:
+async def test_a_refused_request_may_be_retried(desk: Desk) -> None:
     async def refuse(request: Request) -> Response:
         del request
         raise InvalidRequest("no", reason="test", hint="yes")
@@ -140,7 +140,7 @@ async def test_what_was_refused_may_be_tried_again(desk: Desk) -> None:
     assert (await desk.ask(body=b'{"a":2}')).status_code == 201
 
 
-async def test_what_was_cut_off_is_not_done_again(desk: Desk) -> None:
+async def test_an_interrupted_request_is_refused_as_unknown(desk: Desk) -> None:
     begun = asyncio.Event()
 
     async def slow(request: Request) -> Response:
@@ -157,7 +157,7 @@ async def test_what_was_cut_off_is_not_done_again(desk: Desk) -> None:
     assert (refused.value.retryable, desk.done) == (False, 0)
 
 
-async def test_an_answer_is_forgotten_after_a_day(desk: Desk) -> None:
+async def test_an_answer_expires_after_a_day(desk: Desk) -> None:
     await desk.ask()
     desk.clock.advance(KEPT_ANSWER_S - 1)
     await desk.ask()
@@ -167,7 +167,7 @@ async def test_an_answer_is_forgotten_after_a_day(desk: Desk) -> None:
     assert desk.done == 2
 
 
-async def test_an_answer_that_is_too_large_is_not_given_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_oversized_answer_is_not_repeated(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats_module, "KEPT_ANSWER_BYTES", 10)
     assert (await desk.ask()).status_code == 201
     with pytest.raises(Conflict, match="too large"):
@@ -175,7 +175,7 @@ async def test_an_answer_that_is_too_large_is_not_given_again(desk: Desk, monkey
     assert desk.done == 1
 
 
-async def test_nothing_is_begun_that_could_not_be_remembered(desk: Desk) -> None:
+async def test_a_request_is_not_started_if_its_answer_cannot_be_saved(desk: Desk) -> None:
     desk.journal.numbers.full = True
     with pytest.raises(StorageFull) as refused:
         await desk.ask()
@@ -183,7 +183,7 @@ async def test_nothing_is_begun_that_could_not_be_remembered(desk: Desk) -> None
     assert desk.done == 0
 
 
-async def test_a_body_that_is_streamed_is_known_by_its_length(desk: Desk) -> None:
+async def test_a_streamed_body_is_identified_by_its_length(desk: Desk) -> None:
     """It is not held in memory to be compared."""
     first = await desk.ask(operation=BY_HEAD, body=b'{"a":1}')
     again = await desk.ask(operation=BY_HEAD, body=b'{"a":2}')

@@ -1,7 +1,7 @@
-"""The description against a real host: what schemathesis makes of it is answered, and as the description says.
+"""The description against a real host: every generated request gets a documented answer.
 
-A seeded slice of all that could be tried; SCHEMATHESIS_EXAMPLES makes it larger, SCHEMATHESIS_SEED another one. How the
-host is asked is in schemathesis.toml.
+A seeded slice of all possible requests; SCHEMATHESIS_EXAMPLES makes it larger, SCHEMATHESIS_SEED another one. The
+settings are in schemathesis.toml.
 """
 
 import json
@@ -37,7 +37,7 @@ TIMEOUT_S = 1800.0
 
 @dataclass(frozen=True)
 class Asked:
-    """A host that runs, and who may ask it everything."""
+    """A running host, and its token with every right."""
 
     address: str
     token: str
@@ -46,7 +46,7 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    """`bollard up` on a free port: a process of its own behind a socket."""
+    """`bollard up` on a free port: a separate process behind a socket."""
     folder = tmp_path_factory.mktemp("asked")
     (folder / "parrot.py").write_text(textwrap.dedent(PARROT), encoding="utf-8")
     (folder / "openapi.json").write_bytes((HERE.parents[2] / "docs/reference/openapi.json").read_bytes())
@@ -70,7 +70,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 
 def explore(asked: Asked, *options: str, config: Path = HERE / "schemathesis.toml") -> str:
-    """Run schemathesis; fails with what it found."""
+    """Run schemathesis; fails with its findings."""
     command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config)]
     command += ["run", "openapi.json", "--url", asked.address, "--header", f"Authorization: Bearer {asked.token}"]
     command += ["--seed", SEED, "--no-color", *options]
@@ -87,8 +87,8 @@ def explore(asked: Asked, *options: str, config: Path = HERE / "schemathesis.tom
 
 
 @pytest.mark.parametrize("phase", ["examples,coverage", "fuzzing"])
-def test_whatever_is_asked_is_answered_as_the_description_says(asked: Asked, phase: str) -> None:
-    """No 5xx, no undocumented answer; what does not fit the schema is refused, and so is whoever has no token."""
+def test_every_generated_request_gets_a_documented_answer(asked: Asked, phase: str) -> None:
+    """No 5xx, no undocumented answer; an invalid request is refused, and so is one without a token."""
     said = explore(asked, "--phases", phase, "--max-examples", str(EXAMPLES))
     assert "Tested: 0" not in said
 
@@ -98,7 +98,7 @@ def only(*names: str) -> list[str]:
 
 
 @pytest.mark.smoke
-def test_a_run_is_read_and_stopped_by_what_its_creation_answered(asked: Asked) -> None:
+def test_a_run_is_read_and_stopped_by_the_links_of_its_creation(asked: Asked) -> None:
     said = explore(asked, "--phases", "stateful", *only(*RUN_OPERATIONS))
     assert f"{len(RUN_OPERATIONS) - 1} covered" in said
 
@@ -106,8 +106,10 @@ def test_a_run_is_read_and_stopped_by_what_its_creation_answered(asked: Asked) -
 @pytest.mark.parametrize(
     "names", [("appendRunResults", "steerRun", "explainRunGrant"), ("revokeRunGrant", "finalizeRun")], ids="-".join
 )
-def test_whatever_is_asked_of_a_run_that_is_active_is_answered_too(asked: Asked, names: tuple[str, ...]) -> None:
-    """A run that nobody executes: it goes on until a request ends it."""
+def test_every_generated_request_to_an_active_run_gets_a_documented_answer(
+    asked: Asked, names: tuple[str, ...]
+) -> None:
+    """A run without a worker: it stays active until a request ends it."""
     run_id = _external_run(asked, "-".join(names))
     config = asked.folder / f"{run_id}.toml"
     common = (HERE / "schemathesis.toml").read_text(encoding="utf-8")
@@ -123,7 +125,7 @@ def _external_run(asked: Asked, conversation: str) -> str:
         return json.load(answer)["run_id"]
 
 
-def test_nothing_failed_inside_the_host(asked: Asked) -> None:
+def test_no_generated_request_failed_inside_the_host(asked: Asked) -> None:
     """Runs behind the tests above: a mistake of ours that was answered politely is in the log."""
     log = (asked.folder / "log").read_text(encoding="utf-8")
     assert "a request failed" not in log

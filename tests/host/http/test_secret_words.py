@@ -14,7 +14,7 @@ def wordy(api: Any) -> Any:
     return api
 
 
-def test_no_secret_can_break_a_run_or_what_is_read_of_it(wordy: Any) -> None:
+def test_a_secret_equal_to_a_protocol_word_breaks_no_run_and_no_response(wordy: Any) -> None:
     run_id = wordy.say("the parrot has completed its message", conversation="room")
     events = wordy.read(run_id)
     assert events[-1].data["data"]["status"] == "completed"

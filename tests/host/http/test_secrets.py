@@ -1,5 +1,5 @@
-"""Secrets over HTTP: set and never shown, given to a run by name, and found nowhere else. The canaries are planted by a
-plugin that tells everything it was given, on every way out that it has (F43)."""
+"""Secrets over HTTP: set and never shown, given to a run by name, and found in no other place. The canaries are planted
+by a plugin that repeats everything it gets, on every way out that it has (F43)."""
 
 import base64
 import json
@@ -158,7 +158,7 @@ def stored(settings: Settings) -> Iterator[tuple[str, bytes]]:
                     )
 
 
-def test_a_secret_goes_in_and_only_its_name_and_dates_come_out(leaky: Any) -> None:
+def test_a_secret_is_write_only_and_shows_its_name_and_dates(leaky: Any) -> None:
     made = leaky.put("/api/v1/secrets/API.key-1", {"value": "a long value of mine"})
     assert (made.status, made.json["revision"], made.json["masked"]) == (201, 1, True)
     shown = leaky.get("/api/v1/secrets/API.key-1")
@@ -175,7 +175,7 @@ def test_a_secret_goes_in_and_only_its_name_and_dates_come_out(leaky: Any) -> No
 @for_each(
     ("name", "value"), [("a b", "value"), ("-x", "value"), ("x" * 65, "value"), ("good", ""), ("good", "x" * 8193)]
 )
-def test_what_cannot_be_a_secret_is_refused_with_a_hint(leaky: Any, name: str, value: str) -> None:
+def test_an_invalid_secret_is_refused_with_a_hint(leaky: Any, name: str, value: str) -> None:
     answer = leaky.put(f"/api/v1/secrets/{quote(name)}", {"value": value})
     assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
     assert answer.error["hint"]
@@ -191,13 +191,13 @@ def test_a_configuration_shows_a_chosen_name_and_hides_a_value(leaky: Any) -> No
 
 
 @pytest.mark.parametrize("given", ["secret:NOBODY", "secret:agent/leaky/key9", "secret:", "secret:a b"])
-def test_a_name_that_leads_nowhere_or_to_what_is_anothers_is_refused(leaky: Any, given: str) -> None:
+def test_an_unknown_or_foreign_secret_name_is_refused(leaky: Any, given: str) -> None:
     answer = leaky.put("/api/v1/agents/thief", {"runner_id": LEAKY, "config": {"key0": given}})
     assert (answer.status, answer.error["details"]["field"]) == (400, "config.key0")
     assert answer.error["hint"]
 
 
-def test_what_belongs_to_an_agent_goes_with_it_and_cannot_be_taken_from_it(leaky: Any) -> None:
+def test_a_secret_of_an_agent_is_deleted_with_it_and_not_before(leaky: Any) -> None:
     body = {"runner_id": LEAKY, "config": {"key0": "its own value"}}
     assert leaky.put("/api/v1/agents/brief", body).status == 201
     own = "agent/brief/key0"
@@ -207,7 +207,7 @@ def test_what_belongs_to_an_agent_goes_with_it_and_cannot_be_taken_from_it(leaky
     assert own not in [each["secret_name"] for each in leaky.get("/api/v1/secrets").json["items"]]
 
 
-def test_the_use_of_a_secret_is_written_down_and_a_missing_one_ends_the_run(leaky: Any) -> None:
+def test_the_use_of_a_secret_is_recorded_and_a_missing_one_ends_the_run(leaky: Any) -> None:
     assert leaky.put("/api/v1/secrets/GONE", {"value": "soon removed"}).status == 201
     body = {"runner_id": LEAKY, "config": {"key0": "secret:GONE"}}
     assert leaky.put("/api/v1/agents/user", body).status == 201
@@ -221,7 +221,7 @@ def test_the_use_of_a_secret_is_written_down_and_a_missing_one_ends_the_run(leak
     assert (ended["status"], "no secret GONE" in ended["error"]) == ("failed", True)
 
 
-def test_a_fingerprint_tells_equal_values_and_nothing_else(leaky: Any) -> None:
+def test_a_fingerprint_identifies_equal_values_of_one_workspace_only(leaky: Any) -> None:
     first, same, other = (
         leaky.post("/api/v1/fingerprints", {"value": value}).json["fingerprint"] for value in ("one", "one", "two")
     )
@@ -231,7 +231,7 @@ def test_a_fingerprint_tells_equal_values_and_nothing_else(leaky: Any) -> None:
     assert apart.json["fingerprint"] != first
 
 
-def test_no_canary_is_on_disk_in_a_stream_in_an_answer_or_in_a_log(leaky: Any) -> None:
+def test_no_canary_is_on_disk_in_a_stream_in_a_response_or_in_a_log(leaky: Any) -> None:
     assert len(CANARIES) == 50
     answers: list[bytes] = []
     for text in ("deltas", "message", "tools", "artifact", "state", "raise", "fail", "log"):
@@ -254,7 +254,7 @@ def test_no_canary_is_on_disk_in_a_stream_in_an_answer_or_in_a_log(leaky: Any) -
         assert found_in(content) == [], name
 
 
-def test_deltas_that_a_secret_was_cut_over_are_whole_but_for_it(leaky: Any) -> None:
+def test_deltas_with_a_split_secret_are_complete_except_for_the_secret(leaky: Any) -> None:
     events = leaky.read(leaky.tell("leaky", "deltas").json["run_id"])
     shown = "".join(event.data["data"]["chunk"]["content"] for event in events if event.type == "message.delta")
     (whole,) = [event.data["data"]["message"]["content"] for event in events if event.type == "message.completed"]
@@ -263,7 +263,7 @@ def test_deltas_that_a_secret_was_cut_over_are_whole_but_for_it(leaky: Any) -> N
     assert all("***" in line for line in shown.splitlines())
 
 
-def test_an_artifact_with_a_secret_inside_is_refused_and_says_why(leaky: Any) -> None:
+def test_an_artifact_with_a_secret_is_refused_with_a_reason(leaky: Any) -> None:
     events = leaky.read(leaky.tell("leaky", "artifact").json["run_id"])
     (refused,) = [event.data["data"] for event in events if event.type == "result.rejected"]
     assert "secret" in refused["problem"]

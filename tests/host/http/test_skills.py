@@ -1,4 +1,4 @@
-"""Skills over HTTP, on both stores: saved, read, changed, removed; and what an agent then has."""
+"""Skills over HTTP, on both stores: saved, read, changed, removed; and their effect on an agent."""
 
 import base64
 import time
@@ -48,7 +48,7 @@ def test_a_skill_is_saved_read_changed_and_removed(api: Any) -> None:
         ({"files": []}, "files"),
     ],
 )
-def test_what_is_no_skill_is_refused_with_a_hint(api: Any, sent: dict[str, Any], problem: str) -> None:
+def test_an_invalid_skill_is_refused_with_a_hint(api: Any, sent: dict[str, Any], problem: str) -> None:
     refused = api.put(SKILL, sent)
     assert refused.status == 400, refused.body
     assert problem in refused.error["message"]
@@ -56,7 +56,7 @@ def test_what_is_no_skill_is_refused_with_a_hint(api: Any, sent: dict[str, Any],
     assert api.get(SKILL).status == 404
 
 
-def test_an_agent_that_is_given_a_skill_has_its_name_and_description_and_no_more(api: Any) -> None:
+def test_an_agent_with_a_skill_sees_only_its_name_and_description(api: Any) -> None:
     assert api.put(SKILL, body()).status == 201
     api.save_agent("writer", access={"resources": {"skills": {"add": ["report-writer", "no-such"]}}})
     api.save_agent("reader")
@@ -76,7 +76,7 @@ def _told(api: Any, agent: str) -> str:
     return created.json["run_id"]
 
 
-def test_skills_are_there_after_a_restart_and_each_workspace_has_its_own(
+def test_skills_survive_a_restart_and_each_workspace_has_its_own(
     settings: Any, start_host: Any, client_of: Any, tmp_path: Any
 ) -> None:
     there = replace(settings, data=tmp_path, database="", plugins=())

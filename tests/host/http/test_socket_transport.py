@@ -14,7 +14,7 @@ PATIENCE_S = 120.0
 
 
 class Line:
-    """The server's side of a WebSocket in memory: what comes is put in, what leaves is taken out."""
+    """The server's side of a WebSocket in memory: a test puts incoming messages in and takes outgoing ones out."""
 
     def __init__(self) -> None:
         self.coming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -38,7 +38,7 @@ class Line:
 
 
 class Heard:
-    """Who is told what arrived."""
+    """Records the received frames."""
 
     def __init__(self) -> None:
         self.frames: list[Any] = []
@@ -70,11 +70,11 @@ async def open_line() -> Any:
 
 async def until(true: Any) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not true():  # noqa: ASYNC110 -- nobody tells
+        while not true():  # noqa: ASYNC110 -- there is no notification
             await asyncio.sleep(0)
 
 
-async def test_frames_come_and_go_in_order(open_line: Any) -> None:
+async def test_frames_are_sent_and_received_in_order(open_line: Any) -> None:
     line, transport, heard = open_line
     line.coming.put_nowait({"type": "websocket.receive", "text": "early"})
     await asyncio.sleep(0)
@@ -90,7 +90,7 @@ async def test_frames_come_and_go_in_order(open_line: Any) -> None:
     assert isinstance(heard.frames[2], FrameError)
 
 
-async def test_a_reader_that_is_slow_makes_producers_wait(open_line: Any) -> None:
+async def test_a_slow_reader_makes_producers_wait(open_line: Any) -> None:
     line, transport, heard = open_line
     transport.start(heard)
     line.reads.clear()
@@ -108,7 +108,7 @@ async def test_a_reader_that_is_slow_makes_producers_wait(open_line: Any) -> Non
     assert not transport.congested
 
 
-async def test_a_reader_that_never_reads_is_let_go_and_costs_no_more(open_line: Any) -> None:
+async def test_a_reader_that_never_reads_is_disconnected_at_the_buffer_limit(open_line: Any) -> None:
     line, transport, heard = open_line
     transport.start(heard)
     line.reads.clear()
@@ -121,7 +121,7 @@ async def test_a_reader_that_never_reads_is_let_go_and_costs_no_more(open_line: 
         await transport.drain()
 
 
-async def test_who_stops_reading_takes_nothing(open_line: Any) -> None:
+async def test_a_paused_transport_delivers_no_frames(open_line: Any) -> None:
     line, transport, heard = open_line
     transport.start(heard)
     line.coming.put_nowait({"type": "websocket.receive", "text": "first"})
@@ -137,7 +137,7 @@ async def test_who_stops_reading_takes_nothing(open_line: Any) -> None:
     await until(lambda: len(heard.frames) == 3)
 
 
-async def test_a_closed_line_is_told_at_once_and_what_was_queued_still_leaves(open_line: Any) -> None:
+async def test_a_closed_transport_reports_its_loss_at_once_and_sends_its_queue(open_line: Any) -> None:
     line, transport, heard = open_line
     transport.start(heard)
     transport.send(b"last words")
@@ -151,7 +151,7 @@ async def test_a_closed_line_is_told_at_once_and_what_was_queued_still_leaves(op
     assert heard.frames == []
 
 
-async def test_a_peer_that_goes_is_a_loss_with_its_reason(open_line: Any) -> None:
+async def test_a_peer_that_disconnects_is_reported_with_its_reason(open_line: Any) -> None:
     line, transport, heard = open_line
     transport.start(heard)
     line.coming.put_nowait({"type": "websocket.disconnect", "code": 1001, "reason": "the machine restarts"})
@@ -159,7 +159,7 @@ async def test_a_peer_that_goes_is_a_loss_with_its_reason(open_line: Any) -> Non
         assert "the machine restarts" in await heard.lost
 
 
-async def test_one_that_was_lost_before_anybody_listened_is_told_then(open_line: Any) -> None:
+async def test_a_loss_before_the_start_is_reported_at_the_start(open_line: Any) -> None:
     line, transport, heard = open_line
     transport.resume_reading()
     line.coming.put_nowait({"type": "websocket.disconnect", "code": 1006})

@@ -15,7 +15,7 @@ SCOPE = {"type": "http", "method": "POST", "path": "/x", "headers": [], "asgi": 
 
 
 class Client:
-    """One client, and what it was sent."""
+    """One client, and its messages."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
@@ -62,7 +62,7 @@ def _enter(watch: StallWatch, client: Client) -> OpenRequest:
     return watch.enter("createRun", SCOPE, client.receive, client.send)
 
 
-async def test_a_request_that_waits_for_silent_storage_is_told_and_its_operation_goes_on(
+async def test_a_request_that_waits_for_silent_storage_gets_an_error_and_continues(
     counted: list[tuple[str, int]],
 ) -> None:
     watch, client = _watch(Storage("journal"), counted), Client()
@@ -82,7 +82,7 @@ async def test_a_request_that_waits_for_silent_storage_is_told_and_its_operation
     assert watch.stall is None
 
 
-async def test_a_request_that_waits_for_something_else_is_not_told(counted: list[tuple[str, int]]) -> None:
+async def test_a_request_that_does_not_wait_for_storage_gets_no_error(counted: list[tuple[str, int]]) -> None:
     storage, client = Storage(), Client()
     watch = _watch(storage, counted)
     request = _enter(watch, client)
@@ -94,7 +94,7 @@ async def test_a_request_that_waits_for_something_else_is_not_told(counted: list
     assert watch.stall is None
 
 
-async def test_a_request_whose_body_is_still_coming_is_not_told(counted: list[tuple[str, int]]) -> None:
+async def test_a_request_with_an_incomplete_body_gets_no_stall_error(counted: list[tuple[str, int]]) -> None:
     storage, slow, other = Storage("journal", "store"), Client(), Client()
     watch = _watch(storage, counted)
     uploading, waiting = _enter(watch, slow), _enter(watch, other)
@@ -109,7 +109,7 @@ async def test_a_request_whose_body_is_still_coming_is_not_told(counted: list[tu
     assert uploading.is_answered
 
 
-async def test_a_stream_that_comes_too_late_ends_as_if_its_reader_had_left(counted: list[tuple[str, int]]) -> None:
+async def test_a_late_stream_ends_as_if_its_reader_had_disconnected(counted: list[tuple[str, int]]) -> None:
     watch, client, given_back = _watch(Storage("store"), counted), Client(), asyncio.Event()
     request = _enter(watch, client)
     await client.answered.wait()

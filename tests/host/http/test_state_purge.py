@@ -1,4 +1,4 @@
-"""`POST /api/v1/state/purge` of a real host: who may, what is refused, and what is told."""
+"""`POST /api/v1/state/purge` of a real host: rights, refusals, and answers."""
 
 import textwrap
 from pathlib import Path
@@ -37,7 +37,7 @@ def kept(api: Any, key: str) -> str:
     return run_id
 
 
-def test_a_purge_names_what_it_found_and_is_answered_again_as_the_first_time(api: Any) -> None:
+def test_a_purge_names_its_matches_and_its_repeat_gets_the_first_answer(api: Any) -> None:
     run_id = kept(api, "a")
     kept(api, "b")
     item = {"scope": "conversation", "key": "a", "run_id": run_id}
@@ -66,13 +66,13 @@ def test_a_purge_names_what_it_found_and_is_answered_again_as_the_first_time(api
     ],
     ids=str,
 )
-def test_a_purge_of_nobody_in_particular_is_refused(api: Any, body: dict[str, Any], field: str) -> None:
+def test_a_purge_without_a_selection_is_refused(api: Any, body: dict[str, Any], field: str) -> None:
     answer = api.post(PURGE, body)
     assert (answer.status, answer.error["code"]) == (400, "invalid_argument")
     assert answer.error["details"]["field"] == field
 
 
-def test_a_purge_needs_the_right_that_operators_have(api: Any) -> None:
+def test_a_purge_needs_the_right_of_operators(api: Any) -> None:
     for rights, status in ((["audit.read", "artifacts.write"], 403), (["state.write"], 200)):
         token = api.post("/api/v1/keys", {"name": "k", "rights": rights}).json["token"]
         assert api.post(PURGE, {"source": "web"}, token=token).status == status

@@ -25,7 +25,7 @@ def steer(shop: Any, run_id: str, text: str, **more: Any) -> Any:
     return shop.post(f"/api/v1/runs/{run_id}/steer", {"input": {"text": text}, **more})
 
 
-def test_a_run_is_steered_by_its_id_in_the_name_of_who_started_it(shop: Any, active: Any) -> None:
+def test_a_run_is_steered_by_its_id_as_its_own_actor(shop: Any, active: Any) -> None:
     run_id, stream = active
     answer = steer(shop, run_id, "enough")
     assert (answer.status, answer.json["first"]) == (202, True)
@@ -46,7 +46,7 @@ def test_the_same_message_again_gets_its_first_outcome(shop: Any, active: Any) -
     assert len(shop.get(f"/api/v1/runs/{run_id}").json["metadata"]["steering"]) == 1
 
 
-def test_somebody_else_gets_a_run_that_waits(shop: Any, active: Any) -> None:
+def test_a_message_of_another_actor_gets_a_waiting_run(shop: Any, active: Any) -> None:
     run_id, _ = active
     other = steer(shop, run_id, "enough", **BOB)
     assert (other.status, "steering" in other.json) == (202, False)
@@ -56,7 +56,7 @@ def test_somebody_else_gets_a_run_that_waits(shop: Any, active: Any) -> None:
     assert shop.ended(other.json["run_id"])["status"] == "completed"
 
 
-def test_a_message_that_is_streamed_and_steers_streams_the_run_from_there_on(shop: Any, active: Any) -> None:
+def test_a_streamed_steering_message_streams_the_run_from_its_position(shop: Any, active: Any) -> None:
     run_id, stream = active
     body = {"agent": "workshop.steady", "input": {"text": "enough"}, **ADA}
     room = shop.get(f"/api/v1/runs/{run_id}").json["conversation_id"]
@@ -69,7 +69,7 @@ def test_a_message_that_is_streamed_and_steers_streams_the_run_from_there_on(sho
     assert all(event.type != "run.created" for event in events)
 
 
-def test_what_was_dropped_by_the_users_own_cancel_is_visible(shop: Any, active: Any) -> None:
+def test_messages_dropped_by_a_cancel_are_visible(shop: Any, active: Any) -> None:
     run_id, _ = active
     steer(shop, run_id, "left", id=f"dropped-{run_id}")
     shop.post(f"/api/v1/runs/{run_id}/cancel")
@@ -81,7 +81,7 @@ def test_what_was_dropped_by_the_users_own_cancel_is_visible(shop: Any, active: 
     assert (other.status, other.error["code"]) == (409, "conflict"), "what is new cannot steer it any more"
 
 
-def test_a_message_that_is_repeated_when_its_run_has_ended_gets_its_first_outcome(shop: Any, active: Any) -> None:
+def test_a_repeated_message_gets_its_first_outcome_also_after_the_run(shop: Any, active: Any) -> None:
     run_id, _ = active
     key, path = f"enough-{run_id}", f"/api/v1/runs/{run_id}/steer"
     first = shop.post(path, {"input": {"text": "enough"}}, idempotency_key=key)
@@ -94,7 +94,7 @@ def test_a_message_that_is_repeated_when_its_run_has_ended_gets_its_first_outcom
     assert len(shop.get(f"/api/v1/runs?conversation={room}").json["items"]) == 1, "there is no second one"
 
 
-def test_a_run_that_cannot_be_steered_says_why(shop: Any) -> None:
+def test_a_run_that_cannot_be_steered_gives_a_reason(shop: Any) -> None:
     lonely = shop.tell("workshop.steady", "go").json["run_id"]
     ended = shop.tell("parrot", "done", conversation="not-steered").json["run_id"]
     shop.read(ended)
@@ -120,12 +120,12 @@ def test_a_run_that_cannot_be_steered_says_why(shop: Any) -> None:
     ("body", "field"),
     [({}, "input"), ({"input": "x"}, "input"), ({"input": {}, "agent": "a"}, "agent"), ({"input": {}, "id": ""}, "id")],
 )
-def test_a_message_that_does_not_fit_is_refused(shop: Any, active: Any, body: Any, field: str) -> None:
+def test_an_invalid_steering_message_is_refused(shop: Any, active: Any, body: Any, field: str) -> None:
     answer = shop.post(f"/api/v1/runs/{active[0]}/steer", body)
     assert (answer.status, answer.error["details"]["field"]) == (400, field)
 
 
-def test_a_runner_that_gives_its_pulls_up_gets_every_message_once(shop: Any) -> None:
+def test_a_runner_that_abandons_its_pulls_gets_every_message_once(shop: Any) -> None:
     room = f"steered-{next(_rooms)}"
     run_id = shop.tell("workshop.hasty", "go", conversation=room, **ADA).json["run_id"]
     stream = shop.stream(run_id)

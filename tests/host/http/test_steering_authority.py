@@ -1,5 +1,5 @@
-"""Steering, stopping and following runs through sockets and over MCP, for those who may not: refused by name, nothing
-reaches the run, and a run of others is not told from one that never was."""
+"""Steering, stopping and following runs through sockets and over MCP without the right: refused by name, no message
+reaches the run, and a foreign run looks like an unknown one."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Active:
     room: str
 
     def given(self) -> list[str]:
-        """What the log says of messages for it."""
+        """The log records about its messages."""
         page = self.api.get(f"/api/v1/runs/{self.run_id}/records?limit=100").json["items"]
         return [each["type"] for each in page if each["type"].startswith(("steering.", "run.cancel"))]
 
@@ -105,7 +105,7 @@ def called(client: Any, tool: str, **arguments: Any) -> Any:
     return answer.json
 
 
-def test_a_socket_to_a_run_of_others_is_refused_with_the_bytes_of_one_that_never_was(guarded: Any, active: Any) -> None:
+def test_a_socket_to_a_foreign_run_gets_the_bytes_of_an_unknown_run(guarded: Any, active: Any) -> None:
     run = active("guarded")
     make_elsewhere(guarded)
     for stranger in (key_of(guarded, bollard_workspace="elsewhere"), key_of(guarded)):
@@ -119,7 +119,7 @@ def test_a_socket_to_a_run_of_others_is_refused_with_the_bytes_of_one_that_never
 
 
 @pytest.mark.parametrize(("rights", "right"), [(["runs.read"], "runs.control"), (RIGHTS, None)])
-def test_who_may_only_look_says_nothing_into_a_run_and_does_not_stop_it(
+def test_a_read_only_caller_can_neither_steer_nor_cancel(
     guarded: Any, active: Any, rights: list[str], right: str | None
 ) -> None:
     """Without the right, and with the right but without part in the conversation."""
@@ -135,7 +135,7 @@ def test_who_may_only_look_says_nothing_into_a_run_and_does_not_stop_it(
     assert guarded.get(f"/api/v1/runs/{run.run_id}").json["status"] == "running"
 
 
-def test_somebody_who_may_steer_does_not_speak_in_the_name_of_who_began(guarded: Any, active: Any) -> None:
+def test_a_caller_who_may_steer_cannot_act_as_the_actor_of_the_run(guarded: Any, active: Any) -> None:
     guarded.save_agent("open", "workshop/steady", audience={"steer": {"who": "everyone"}, "see": {"who": "everyone"}})
     run = active("open")
     with socket_of(key_of(guarded), run.run_id) as socket:
@@ -150,7 +150,7 @@ def test_somebody_who_may_steer_does_not_speak_in_the_name_of_who_began(guarded:
     assert guarded.ended(own["data"]["run_id"])["status"] == "completed"
 
 
-def test_over_mcp_nobody_talks_into_a_conversation_of_others(guarded: Any, active: Any) -> None:
+def test_an_mcp_client_cannot_enter_a_foreign_conversation(guarded: Any, active: Any) -> None:
     run = active("guarded")
     key = key_of(guarded, ["runs.create"])
     refused = called(key, "guarded", text="enough", conversation=run.room)["result"]
@@ -164,7 +164,7 @@ def test_over_mcp_nobody_talks_into_a_conversation_of_others(guarded: Any, activ
     assert foreign == {**absent, "message": absent["message"].replace("absentx", "guarded")}
 
 
-def test_a_run_that_has_ended_is_followed_to_its_end_and_takes_nothing_more(guarded: Any, active: Any) -> None:
+def test_an_ended_run_accepts_no_further_actions(guarded: Any, active: Any) -> None:
     run = active("shown")
     guarded.post(f"/api/v1/runs/{run.run_id}/cancel")
     guarded.read(run.run_id)

@@ -38,13 +38,13 @@ def test_a_ticket_lives_for_seconds() -> None:
 
 
 @for_each("ticket", ["", "tkt_", "tkt_x", "\ud800", "x" * 10_000])
-def test_what_is_no_ticket_opens_nothing(ticket: str) -> None:
+def test_an_invalid_ticket_opens_nothing(ticket: str) -> None:
     book = TicketRegistry(ManualClock())
     book.issue(ANN, "/a")
     assert book.redeem(ticket, "/a") is None
 
 
-def test_a_full_book_issues_none_until_old_ones_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_registry_issues_no_tickets_until_old_ones_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tickets, "TICKETS", 3)
     clock = ManualClock()
     book = TicketRegistry(clock)
@@ -57,7 +57,7 @@ def test_a_full_book_issues_none_until_old_ones_are_gone(monkeypatch: pytest.Mon
     assert book.redeem(book.issue(ANN, "/a"), "/a") is ANN
 
 
-def test_one_caller_does_not_take_the_tickets_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_caller_cannot_take_all_tickets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tickets, "TICKETS_OF_CALLER", 2)
     clock = ManualClock()
     book, bob = TicketRegistry(clock), installation("two")

@@ -27,7 +27,7 @@ def test_a_ticket_opens_its_stream_once_and_without_a_token(api: Any) -> None:
     assert "POST /api/v1/tickets" in again.error["hint"]
 
 
-def test_a_ticket_resumes_where_the_reader_was(api: Any) -> None:
+def test_a_ticket_resumes_at_the_position_of_the_reader(api: Any) -> None:
     run_id = api.say("one two three")
     whole = api.read(run_id)
     path = f"/api/v1/runs/{run_id}/stream"
@@ -35,7 +35,7 @@ def test_a_ticket_resumes_where_the_reader_was(api: Any) -> None:
     assert opened.body.count(b"event: ") == len(whole) - 3
 
 
-def test_a_ticket_opens_nothing_else(api: Any) -> None:
+def test_a_ticket_opens_only_its_path(api: Any) -> None:
     run_id, other = api.say("one"), api.say("two")
     for path in (f"/api/v1/runs/{other}/stream", f"/api/v1/runs/{run_id}/socket"):
         ticket = ticket_for(api, f"/api/v1/runs/{run_id}/stream")
@@ -47,7 +47,7 @@ def test_a_ticket_opens_nothing_else(api: Any) -> None:
         assert (refused.status, refused.error["code"]) == (400, "invalid_argument")
 
 
-def test_a_ticket_and_a_token_are_one_too_many(api: Any) -> None:
+def test_a_ticket_together_with_a_token_is_refused(api: Any) -> None:
     path = f"/api/v1/runs/{api.say('x')}/stream"
     answer = api.get(f"{path}?ticket={ticket_for(api, path)}")
     assert (answer.status, answer.error["details"]["field"]) == (400, "ticket")
@@ -61,7 +61,7 @@ def test_only_streams_and_sockets_have_tickets(api: Any, path: str) -> None:
     assert (answer.status, answer.error["details"]["field"]) == (400, "path")
 
 
-def test_a_ticket_of_an_absent_run_is_as_good_as_its_run(api: Any) -> None:
+def test_a_ticket_of_an_absent_run_gets_the_same_answer_as_the_run(api: Any) -> None:
     path = "/api/v1/runs/run_absent/stream"
     answer = api.get(f"{path}?ticket={ticket_for(api, path)}", token=None)
     assert answer.body == api.get(path).body
@@ -71,7 +71,7 @@ def test_a_ticket_needs_a_token(api: Any) -> None:
     assert api.post("/api/v1/tickets", {"path": "/api/v1/runs/r/stream"}, token=None).status == 401
 
 
-def test_a_token_in_a_url_is_refused_with_a_sentence(api: Any) -> None:
+def test_a_token_in_a_url_is_refused_with_a_message(api: Any) -> None:
     run_id = api.say("x")
     queries = [f"{name}={api.token}" for name in ("token", "access_token", "anything")]
     for query in (*queries, "api_key=x", "x=bls_1", "x=blk_1"):
@@ -82,7 +82,7 @@ def test_a_token_in_a_url_is_refused_with_a_sentence(api: Any) -> None:
             assert api.token not in answer.body.decode()
 
 
-def test_the_operations_with_tickets_are_those_that_are_read_for_long() -> None:
+def test_the_operations_with_tickets_are_streams_and_sockets() -> None:
     assert {operation.path for operation in operations() if operation.ticket} >= {
         "/api/v1/runs/{run_id}/stream",
         "/api/v1/runs/{run_id}/socket",
@@ -91,7 +91,7 @@ def test_the_operations_with_tickets_are_those_that_are_read_for_long() -> None:
         assert not operation.ticket or operation.method == "GET", operation.name
 
 
-def test_asking_for_the_head_of_a_stream_does_not_wait_for_its_end(api: Any) -> None:
+def test_a_head_request_to_a_stream_does_not_wait_for_its_end(api: Any) -> None:
     run_id = api.say("wait")
     head = api.send("HEAD", f"/api/v1/runs/{run_id}/stream")
     assert (head.status, head.body) == (200, b"")

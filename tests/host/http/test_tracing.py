@@ -1,5 +1,5 @@
-"""Traces, end to end: a caller's trace goes through the request, the run, the worker and its calls, and leaves by OTLP
-to a collector on a real socket. A collector that is away costs nobody anything."""
+"""Traces, end to end: a caller's trace covers the request, the run, the worker and its calls, and is sent by OTLP to a
+collector on a real socket. An unreachable collector costs only its spans."""
 
 import gzip
 import http.server
@@ -66,7 +66,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, *args: Any) -> None:
-                """Nobody reads it."""
+                """Silent."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -127,12 +127,12 @@ def client(traced: Settings, collector: Collector, start_host: Any, client_of: A
 
 @pytest.fixture(scope="module", params=["sqlite"])
 def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, plugin: Path) -> Settings:
-    """What is traced does not depend on the store."""
+    """Tracing does not depend on the store."""
     return Settings(data=tmp_path_factory.mktemp("data"), plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
 
 
 def said(client: Any, agent: str, text: str, **headers: str) -> tuple[str, str]:
-    """The run, and what it answered."""
+    """The run, and its answer."""
     body = {"agent": f"traced.{agent}", "input": {"text": text}, "conversation": "c"}
     run_id = client.post("/api/v1/runs", body, **headers).json["run_id"]
     events = client.read(run_id)
@@ -141,9 +141,7 @@ def said(client: Any, agent: str, text: str, **headers: str) -> tuple[str, str]:
     return run_id, messages[-1] if messages else ""
 
 
-def test_one_trace_goes_from_the_request_through_the_run_to_the_calls_of_its_worker(
-    client: Any, collector: Collector
-) -> None:
+def test_one_trace_covers_the_request_the_run_and_the_worker_calls(client: Any, collector: Collector) -> None:
     run_id, told = said(client, "teller", "page", traceparent=CALLER)
     spans = collector.wait_for("POST /api/v1/runs", "invoke_agent traced.teller", "api history.page")
     request, run, call = (
@@ -176,7 +174,7 @@ def test_a_child_run_is_in_the_trace_of_the_run_that_called_it(client: Any, coll
     assert attributes(child)["bollard.run.parent"] == attributes(boss)["bollard.run.id"]
 
 
-def test_a_request_without_a_trace_begins_one(client: Any, collector: Collector) -> None:
+def test_a_request_without_a_trace_starts_one(client: Any, collector: Collector) -> None:
     _, told = said(client, "teller", "hello", traceparent="nonsense")
     spans = collector.wait_for("POST /api/v1/runs", "invoke_agent traced.teller")
     request, run = spans["POST /api/v1/runs"], spans["invoke_agent traced.teller"]
@@ -185,14 +183,14 @@ def test_a_request_without_a_trace_begins_one(client: Any, collector: Collector)
     assert told == f"00-{request.trace_id.hex()}-{run.span_id.hex()}-01"
 
 
-def test_what_fails_says_so_in_its_span(client: Any, collector: Collector) -> None:
+def test_a_failed_run_has_an_error_in_its_span(client: Any, collector: Collector) -> None:
     said(client, "teller", "fail")
     run = collector.wait_for("invoke_agent traced.teller")["invoke_agent traced.teller"]
     assert run.status.code == 2
     assert attributes(run)["error.type"] == "runner.error"
 
 
-def test_a_call_that_is_refused_says_so_in_its_span(client: Any, collector: Collector) -> None:
+def test_a_refused_call_has_an_error_in_its_span(client: Any, collector: Collector) -> None:
     said(client, "teller", "peek")
     call = collector.wait_for("api events.page")["api events.page"]
     assert call.status.code == 2
@@ -200,7 +198,7 @@ def test_a_call_that_is_refused_says_so_in_its_span(client: Any, collector: Coll
 
 
 @pytest.mark.smoke
-def test_what_people_say_is_in_no_span(client: Any, collector: Collector) -> None:
+def test_no_span_contains_message_texts(client: Any, collector: Collector) -> None:
     said(client, "teller", "a secret sentence")
     collector.wait_for("invoke_agent traced.teller", "POST /api/v1/runs")
     client.host.stop()  # what waited has been sent
@@ -208,13 +206,13 @@ def test_what_people_say_is_in_no_span(client: Any, collector: Collector) -> Non
     assert all(client.token.encode() not in span.SerializeToString() for span in collector.spans)
 
 
-def test_the_last_spans_leave_before_the_host_does(client: Any, collector: Collector) -> None:
+def test_the_last_spans_are_sent_before_the_host_exits(client: Any, collector: Collector) -> None:
     said(client, "teller", "hello")
     client.host.stop()
     assert "invoke_agent traced.teller" in {span.name for span in collector.spans}
 
 
-def test_a_caller_that_does_not_record_is_followed(client: Any, collector: Collector) -> None:
+def test_an_unsampled_trace_of_the_caller_is_respected(client: Any, collector: Collector) -> None:
     _, told = said(client, "teller", "hello", traceparent=CALLER[:-1] + "0")
     assert told.startswith(f"00-{TRACE}-")
     assert told.endswith("-00")
@@ -222,7 +220,7 @@ def test_a_caller_that_does_not_record_is_followed(client: Any, collector: Colle
     assert TRACE not in {span.trace_id.hex() for span in collector.spans}
 
 
-def test_a_collector_that_is_not_there_costs_only_its_spans(
+def test_an_unreachable_collector_loses_only_its_spans(
     traced: Settings, start_host: Any, client_of: Any, tmp_path: Path, parse_metrics: Any
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as reserved:
@@ -237,7 +235,7 @@ def test_a_collector_that_is_not_there_costs_only_its_spans(
         host.stop()
 
 
-def test_without_a_collector_the_callers_span_goes_to_the_worker(
+def test_without_a_collector_the_worker_gets_the_span_of_the_caller(
     traced: Settings, start_host: Any, client_of: Any, tmp_path: Path
 ) -> None:
     host = start_host(replace(traced, data=tmp_path))
@@ -245,10 +243,10 @@ def test_without_a_collector_the_callers_span_goes_to_the_worker(
     client.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
     assert said(client, "teller", "hello", traceparent=CALLER)[1] == CALLER
     _, alone = said(client, "teller", "hello")
-    assert alone.endswith("-00")  # a trace of its own, that nobody records
+    assert alone.endswith("-00")  # its own trace, which is not recorded
 
 
-def test_an_event_is_in_the_trace_that_it_brings_or_in_that_of_its_request(client: Any, collector: Collector) -> None:
+def test_an_event_belongs_to_its_own_trace_or_to_that_of_its_request(client: Any, collector: Collector) -> None:
     client.put("/api/v1/bindings/ci", {"agent_id": "traced.teller", "filters": [{"field": "source", "values": ["ci"]}]})
     cloud = {"ce_specversion": "1.0", "ce_source": "ci", "ce_type": "com.example.build", "ce_id": "1"}
     own = "00-11111111111111111111111111111111-2222222222222222-01"

@@ -147,7 +147,7 @@ async def hall(memory_office: Any) -> Hall:
     return Hall(memory_office)
 
 
-async def test_whoever_may_change_the_agent_is_bound_by_no_rule(hall: Hall) -> None:
+async def test_an_editor_of_the_agent_is_exempt_from_the_audience_rule(hall: Hall) -> None:
     hall.agents.put(agent(AudienceRule(who="listed")))
     row = hall.run(("user", "ann"))
     for who in (installation(), caller("olga", "operator"), caller("ada", "admin")):
@@ -158,14 +158,14 @@ async def test_whoever_may_change_the_agent_is_bound_by_no_rule(hall: Hall) -> N
 @pytest.mark.parametrize(
     ("listed", "who"), [("user:bob", {"bob"}), ("role:member", {"ann", "bob"}), ("user:*", {"ann", "bob", "vic"})]
 )
-async def test_a_list_names_people_and_roles(hall: Hall, listed: str, who: set[str]) -> None:
+async def test_a_list_names_users_and_roles(hall: Hall, listed: str, who: set[str]) -> None:
     hall.agents.put(agent(AudienceRule(who="listed", actors=(listed,))))
     row = hall.run(None)
     people = {"ann": caller("ann"), "bob": caller("bob"), "vic": caller("vic", "viewer")}
     assert {name for name, each in people.items() if await hall.may(each, row) == {True}} == who
 
 
-async def test_who_takes_part_is_the_runs_own_actor_and_who_spoke_in_its_conversation(hall: Hall) -> None:
+async def test_participants_are_the_actor_of_the_run_and_the_actors_of_its_conversation(hall: Hall) -> None:
     hall.agents.put(agent(AudienceRule(who="participants")))
     alone, talk = hall.run(("user", "ann")), hall.run(("user", "ann"), "room")
     assert await hall.may(caller("ann"), alone) == {True}
@@ -179,14 +179,14 @@ async def test_who_takes_part_is_the_runs_own_actor_and_who_spoke_in_its_convers
     assert await hall.may(nobody, hall.run(None, "room")) == {False}
 
 
-async def test_who_speaks_for_others_steers_for_them_and_sees_no_more(hall: Hall) -> None:
+async def test_a_caller_who_acts_for_others_may_steer_but_not_see(hall: Hall) -> None:
     hall.agents.put(agent(AudienceRule(who="listed")))
     row = hall.run(("user", "ann"))
     program = Caller(workspace="default", kind="key", name="key:1", rights=frozenset({"actors.assume", "runs.read"}))
     assert [await hall.audience.may(program, deed, row) for deed in DEEDS] == [False, True, False]
 
 
-async def test_the_holder_of_a_runs_token_may_do_with_that_run_alone(hall: Hall) -> None:
+async def test_a_run_token_covers_its_own_run_only(hall: Hall) -> None:
     hall.agents.put(agent(AudienceRule(who="listed")))
     row, other = hall.run(None), hall.run(None)
     holder = Caller(workspace="default", kind="run", name=f"run:{row.run_id}", rights=frozenset({"runs.execute"}))
@@ -195,7 +195,7 @@ async def test_the_holder_of_a_runs_token_may_do_with_that_run_alone(hall: Hall)
     assert await hall.may(holder, other) == {False}
 
 
-async def test_runs_of_an_agent_without_a_rule_and_of_a_deleted_one_are_for_their_participants(hall: Hall) -> None:
+async def test_runs_without_a_rule_or_an_agent_are_for_their_participants(hall: Hall) -> None:
     hall.agents.put(agent(None))
     rows = [hall.run(("user", "ann")), hall.run(("user", "ann"), agent_id="gone")]
     assert await hall.audience.seen(caller("bob"), rows) == []
@@ -204,7 +204,7 @@ async def test_runs_of_an_agent_without_a_rule_and_of_a_deleted_one_are_for_thei
     assert await hall.audience.seen(caller("olga", "operator"), rows) == rows
 
 
-async def test_a_key_that_reads_the_log_or_acts_for_others_sees_the_runs_of_participants(hall: Hall) -> None:
+async def test_a_key_that_reads_the_log_or_acts_for_others_sees_runs_of_participants(hall: Hall) -> None:
     hall.agents.put(agent(AudienceRule(who="participants")))
     row = hall.run(("user", "ann"))
     for right, deeds in (("audit.read", [True, False, False]), ("actors.assume", [True, True, False])):
@@ -235,7 +235,7 @@ async def test_an_event_without_a_run_is_for_its_sender_and_the_participants_of_
     assert await seen(webhook) == {*people}
 
 
-async def test_what_belongs_to_a_run_is_for_who_sees_the_run(hall: Hall) -> None:
+async def test_a_resource_of_a_run_is_visible_to_the_readers_of_the_run(hall: Hall) -> None:
     hall.agents.put(agent(AudienceRule(who="participants")))
     row = hall.run(("user", "ann"))
     assert await hall.audience.sees_run(caller("ann"), row.run_id)
@@ -244,7 +244,7 @@ async def test_what_belongs_to_a_run_is_for_who_sees_the_run(hall: Hall) -> None
     assert await hall.audience.sees_run(caller("bob"), None)
 
 
-async def test_a_conversation_is_for_who_sees_the_newest_run_of_each_agent_in_it(hall: Hall) -> None:
+async def test_a_conversation_is_visible_to_readers_of_the_newest_run_of_each_agent(hall: Hall) -> None:
     hall.agents.put(agent(AudienceRule(who="everyone")))
     hall.agents.save(agent(AudienceRule(who="participants"), "private"))
     place = Scope(workspace="default", conversation="room")
@@ -257,7 +257,7 @@ async def test_a_conversation_is_for_who_sees_the_newest_run_of_each_agent_in_it
 
 
 @pytest.mark.parametrize(("agent_id", "thread"), [("private", "another"), ("echo", None)])
-async def test_however_much_is_said_beside_it_or_after_it_a_private_talk_lets_nobody_in(
+async def test_a_private_conversation_stays_private_after_any_number_of_other_runs(
     hall: Hall, agent_id: str, thread: str | None
 ) -> None:
     hall.agents.put(agent(AudienceRule(who="everyone")))
@@ -271,7 +271,7 @@ async def test_however_much_is_said_beside_it_or_after_it_a_private_talk_lets_no
     assert await hall.audience.sees_place(caller("ann"), place)
 
 
-async def test_a_stream_ends_soon_after_its_reader_may_not_see_the_run_any_more(hall: Hall) -> None:
+async def test_a_stream_ends_soon_after_its_reader_loses_access(hall: Hall) -> None:
     office = hall.office
     hall.agents.put(agent(None))
     row, token = hall.run(("user", "ann")), await office.login("ann")
@@ -291,7 +291,7 @@ async def test_a_stream_ends_soon_after_its_reader_may_not_see_the_run_any_more(
     for _ in range(3):
         office.clock.advance(STREAM_LOOK_S)
         assert await anext(batches) == []
-    await office.user("ann", "viewer", password=None)  # another role is another caller: whoever reads comes again
+    await office.user("ann", "viewer", password=None)  # another role is another caller: the reader reconnects
     assert await anext(batches) == []  # not looked at yet
     office.clock.advance(STREAM_LOOK_S)
     with pytest.raises(AccessRevoked):
@@ -299,7 +299,7 @@ async def test_a_stream_ends_soon_after_its_reader_may_not_see_the_run_any_more(
     assert closed == [True]
 
 
-async def test_whoever_has_another_session_is_still_somebody_and_who_is_disabled_is_not(hall: Hall) -> None:
+async def test_access_survives_one_ended_session_and_ends_with_the_last(hall: Hall) -> None:
     office = hall.office
     hall.agents.put(agent(AudienceRule(who="everyone")))
     row, first, second = hall.run(None), await office.login("ann"), await office.login("ann")

@@ -21,7 +21,7 @@ def member(user_id: str = "ann", **more: Any) -> KeyRequest:
     return KeyRequest(name=user_id, rights=("runs.read",), **more)
 
 
-async def test_a_key_opens_what_it_is_for_and_outlives_the_host(office: Any) -> None:
+async def test_a_key_has_its_rights_and_survives_a_restart(office: Any) -> None:
     made = await office.book.keys.make(CI, ADMIN)
     assert re.fullmatch(r"blk_[0-9a-f]{16}_[0-9a-f]{64}", made.token)
     await office.again()
@@ -32,14 +32,14 @@ async def test_a_key_opens_what_it_is_for_and_outlives_the_host(office: Any) -> 
     assert office.caller(made.token[:-1]) is None
 
 
-async def test_the_token_is_nowhere_on_disk(office: Any) -> None:
+async def test_the_token_is_not_stored_on_disk(office: Any) -> None:
     made = await office.book.keys.make(CI, ADMIN)
     secret = made.token.rpartition("_")[2].encode()
     assert all(secret not in row.data for row in office.store.records(0, 100))
     assert [b'"kind":"key"' in row.data for row in office.records("token.issued")] == [True]
 
 
-async def test_a_key_can_do_no_more_than_its_maker(memory_office: Any) -> None:
+async def test_a_key_has_no_more_rights_than_its_maker(memory_office: Any) -> None:
     office = memory_office
     await office.user(role="member")
     ann = office.caller(await office.login())
@@ -53,7 +53,7 @@ async def test_a_key_can_do_no_more_than_its_maker(memory_office: Any) -> None:
         await office.book.keys.make(CI, other)  # nor has a key a key that may more than itself
 
 
-async def test_a_users_key_follows_the_user(memory_office: Any) -> None:
+async def test_a_users_key_has_the_rights_of_the_user(memory_office: Any) -> None:
     office = memory_office
     await office.user(role="operator")
     ann = office.caller(await office.login())
@@ -68,7 +68,7 @@ async def test_a_users_key_follows_the_user(memory_office: Any) -> None:
     assert office.caller(made.token) is not None
 
 
-async def test_a_users_keys_go_with_the_user_and_are_not_the_next_ones_of_that_name(office: Any) -> None:
+async def test_the_keys_of_a_user_are_deleted_with_the_user(office: Any) -> None:
     await office.user(role="operator")
     await office.user("bob", role="operator")
     ann, bob = office.caller(await office.login()), office.caller(await office.login("bob"))
@@ -77,7 +77,7 @@ async def test_a_users_keys_go_with_the_user_and_are_not_the_next_ones_of_that_n
     assert office.caller(made.token) is not None
     await office.book.delete_user("ann", ADMIN)
     assert office.caller(made.token) is None
-    await office.user(role="admin")  # somebody else of this name
+    await office.user(role="admin")  # another user of this name
     for _ in range(2):
         assert office.caller(made.token) is None
         assert [saved.id for saved in office.book.keys.all("default")] == [others.saved.id]
@@ -88,7 +88,7 @@ async def test_a_users_keys_go_with_the_user_and_are_not_the_next_ones_of_that_n
     assert [b'"action":"deleted"' in data for data in said] == [False, True]
 
 
-async def test_what_a_key_made_ends_when_the_key_does(memory_office: Any) -> None:
+async def test_a_key_made_by_a_key_expires_no_later_than_its_maker(memory_office: Any) -> None:
     office = memory_office
     short = await office.book.keys.make(
         KeyRequest(name="s", rights=("runs.read", "keys.write"), expires_in_s=60), ADMIN
@@ -113,14 +113,14 @@ async def test_a_key_expires(memory_office: Any) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, KEY_LIFE_MAX_S + 1, float("inf"), float("nan")])
-async def test_a_key_that_would_never_expire_is_refused(memory_office: Any, seconds: float) -> None:
+async def test_a_key_with_an_invalid_expiry_is_refused(memory_office: Any, seconds: float) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await memory_office.book.keys.make(member(expires_in_s=seconds), ADMIN)
     assert caught.value.details["field"] == "expires_in_s"
     assert memory_office.book.keys.all("default") == []
 
 
-async def test_a_deleted_key_opens_nothing_from_then_on(office: Any) -> None:
+async def test_a_deleted_key_is_refused_at_once_and_after_a_restart(office: Any) -> None:
     made = await office.book.keys.make(CI, ADMIN)
     await office.book.keys.delete_as(ADMIN, made.saved.id)
     assert office.caller(made.token) is None
@@ -132,7 +132,7 @@ async def test_a_deleted_key_opens_nothing_from_then_on(office: Any) -> None:
         office.book.keys.get("default", made.saved.id)
 
 
-async def test_who_could_not_have_made_a_key_cannot_delete_it(memory_office: Any) -> None:
+async def test_a_caller_with_fewer_rights_cannot_delete_a_key(memory_office: Any) -> None:
     office = memory_office
     made = await office.book.keys.make(KeyRequest(name="k", rights=("users.write",)), ADMIN)
     operator = Caller(workspace="default", kind="key", name="key:1", rights=frozenset({"keys.write"}))
@@ -141,7 +141,7 @@ async def test_who_could_not_have_made_a_key_cannot_delete_it(memory_office: Any
     assert office.caller(made.token) is not None
 
 
-async def test_the_last_use_is_kept_at_most_once_a_minute(office: Any) -> None:
+async def test_the_last_use_is_saved_at_most_once_a_minute(office: Any) -> None:
     made = await office.book.keys.make(CI, ADMIN)
     uses, key_id = office.book.uses, made.saved.id
     assert uses.last("default", key_id) is None

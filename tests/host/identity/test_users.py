@@ -28,14 +28,14 @@ PASSWORD = "correct horse battery"
 ADMIN = installation()
 
 
-async def test_a_user_comes_in_with_the_password_and_has_the_rights_of_the_role(office: Any) -> None:
+async def test_a_user_logs_in_with_the_password_and_has_the_rights_of_the_role(office: Any) -> None:
     await office.user(role="operator")
     caller = office.caller(await office.login())
     assert (caller.workspace, caller.kind, caller.name, caller.role) == ("default", "session", "user:ann", "operator")
     assert caller.rights == rights_of("operator")
 
 
-async def test_users_and_sessions_outlive_the_host(office: Any) -> None:
+async def test_users_and_sessions_survive_a_restart(office: Any) -> None:
     await office.user()
     token = await office.login()
     await office.again()
@@ -43,7 +43,7 @@ async def test_users_and_sessions_outlive_the_host(office: Any) -> None:
     assert office.caller(await office.login()).user_id == "ann"
 
 
-async def test_nothing_that_opens_anything_is_in_the_log_or_kept_as_it_is(office: Any) -> None:
+async def test_no_password_and_no_token_is_in_the_log_or_stored_in_clear(office: Any) -> None:
     await office.user()
     token = await office.login()
     written = b"".join(row.data for row in office.store.records(0, 100))
@@ -69,7 +69,7 @@ async def test_nothing_that_opens_anything_is_in_the_log_or_kept_as_it_is(office
         ("default", "ann", "x" * 100_000),
     ],
 )
-async def test_whoever_does_not_come_in_is_told_the_same(
+async def test_every_failed_login_gets_the_same_error(
     memory_office: Any, workspace: str, user_id: str, password: str
 ) -> None:
     office = memory_office
@@ -86,7 +86,7 @@ async def test_whoever_does_not_come_in_is_told_the_same(
 
 
 class Watched(PasswordHasher):
-    """Notes what it is asked, and answers when it is let."""
+    """Records its calls, and answers on demand."""
 
     def __init__(self) -> None:
         super().__init__(time_cost=1, memory_cost=8, parallelism=1)
@@ -112,7 +112,7 @@ class Watched(PasswordHasher):
         return super().hash(password, salt=salt)
 
 
-async def test_an_unknown_user_costs_the_hasher_as_much_as_a_known_one() -> None:
+async def test_an_unknown_user_costs_as_much_hashing_as_a_known_one() -> None:
     watched = Watched()
     passwords = Passwords(watched)
     hashed = await passwords.hash(PASSWORD)
@@ -123,14 +123,14 @@ async def test_an_unknown_user_costs_the_hasher_as_much_as_a_known_one() -> None
     assert len(set(watched.costs)) == 1  # the same algorithm at the same cost
 
 
-async def test_a_login_and_a_failure_are_in_the_log_without_what_was_typed(memory_office: Any) -> None:
+async def test_logins_and_failures_are_in_the_log_without_the_typed_values(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     await office.login()
     for user_id, workspace in (("ann", "default"), ("my secret password", "default"), ("ann", "nowhere")):
         with pytest.raises(Unauthenticated):
             await office.login(user_id, "wrong", workspace)
-    await office.journal.commit(Entry())  # what was put before is on disk with it
+    await office.journal.commit(Entry())  # earlier entries are on disk with it
     (succeeded,) = office.records("login.succeeded")
     assert b'"user_id":"ann"' in succeeded.data
     failed = [row.data for row in office.records("login.failed")]
@@ -138,7 +138,7 @@ async def test_a_login_and_a_failure_are_in_the_log_without_what_was_typed(memor
     assert all(b"secret" not in data for data in failed)
 
 
-async def test_who_tries_too_often_must_wait_and_then_comes_in(memory_office: Any) -> None:
+async def test_a_login_above_the_rate_waits_and_then_succeeds(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     for _ in range(LOGINS_PER_MINUTE):
@@ -148,12 +148,12 @@ async def test_who_tries_too_often_must_wait_and_then_comes_in(memory_office: An
         await office.login()
     assert 0 < caught.value.details["retry_after_s"] <= 60 / LOGINS_PER_MINUTE + 1
     session = await office.book.sessions.begin("default", "ann", PASSWORD, "10.0.0.9")
-    assert office.caller(session.token) is not None  # somebody else's tries do not lock her out
+    assert office.caller(session.token) is not None  # tries of another address do not lock her out
     office.clock.advance(60)
     assert office.caller(await office.login()) is not None
 
 
-async def test_a_session_ends_by_itself(memory_office: Any) -> None:
+async def test_a_session_expires(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     token = await office.login()
@@ -165,7 +165,7 @@ async def test_a_session_ends_by_itself(memory_office: Any) -> None:
     assert office.caller(token) is None
 
 
-async def test_nobody_is_current_by_a_token_that_has_expired(memory_office: Any) -> None:
+async def test_an_expired_caller_is_not_current(memory_office: Any) -> None:
     office = memory_office
     await office.user(role="operator")
     ann = office.caller(await office.login())
@@ -175,12 +175,12 @@ async def test_nobody_is_current_by_a_token_that_has_expired(memory_office: Any)
     assert office.book.callers.is_current(key)
     office.clock.advance(60)
     assert office.book.callers.is_current(ann)
-    assert not office.book.callers.is_current(key)  # though nobody tried to use it since
+    assert not office.book.callers.is_current(key)  # even without any use since
     office.clock.advance(SESSION_S - 60)
     assert not office.book.callers.is_current(ann)
 
 
-async def test_a_logout_ends_one_session_for_good(office: Any) -> None:
+async def test_a_logout_ends_one_session_permanently(office: Any) -> None:
     await office.user()
     first, second = await office.login(), await office.login()
     await office.book.sessions.end("default", "ann", digest_of(first))
@@ -191,7 +191,7 @@ async def test_a_logout_ends_one_session_for_good(office: Any) -> None:
     assert office.caller(second) is not None
 
 
-async def test_the_oldest_session_ends_for_one_too_many(memory_office: Any) -> None:
+async def test_a_session_beyond_the_limit_ends_the_oldest(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     tokens = []
@@ -203,7 +203,7 @@ async def test_the_oldest_session_ends_for_one_too_many(memory_office: Any) -> N
     assert len(office.store.all_kept("session")) == SESSIONS_OF_USER
 
 
-async def test_another_role_counts_at_once_for_every_session(office: Any) -> None:
+async def test_a_changed_role_applies_to_every_session_at_once(office: Any) -> None:
     await office.user(role="admin")
     token = await office.login()
     await office.user(role="viewer", password=None)
@@ -212,7 +212,7 @@ async def test_another_role_counts_at_once_for_every_session(office: Any) -> Non
 
 
 @pytest.mark.parametrize("change", [{"disabled": True, "password": None}, {"password": "another password"}])
-async def test_a_new_password_and_being_disabled_end_every_session(office: Any, change: dict[str, Any]) -> None:
+async def test_a_new_password_and_a_disabled_user_end_every_session(office: Any, change: dict[str, Any]) -> None:
     await office.user()
     token = await office.login()
     await office.user(**change)
@@ -222,7 +222,7 @@ async def test_a_new_password_and_being_disabled_end_every_session(office: Any, 
     assert office.caller(token) is None
 
 
-async def test_a_user_changes_the_own_password_and_keeps_this_session_alone(memory_office: Any) -> None:
+async def test_a_password_change_keeps_only_the_current_session(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     here, elsewhere = await office.login(), await office.login()
@@ -236,7 +236,7 @@ async def test_a_user_changes_the_own_password_and_keeps_this_session_alone(memo
         await office.book.change_password(ADMIN, "", "another password", "::1")
 
 
-async def test_a_user_that_is_deleted_is_gone_with_password_and_sessions(office: Any) -> None:
+async def test_a_deleted_user_loses_password_and_sessions(office: Any) -> None:
     await office.user()
     token = await office.login()
     await office.book.delete_user("ann", ADMIN)
@@ -251,7 +251,7 @@ async def test_a_user_that_is_deleted_is_gone_with_password_and_sessions(office:
         await office.login()
 
 
-async def test_a_change_of_an_older_revision_is_refused_and_changes_nothing(memory_office: Any) -> None:
+async def test_an_edit_of_an_older_revision_is_refused_and_changes_nothing(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     await office.user(role="viewer", password=None)
@@ -273,9 +273,7 @@ async def test_a_change_of_an_older_revision_is_refused_and_changes_nothing(memo
         {"user_id": "ann", "role": "member", "disabled": "no"},
     ],
 )
-async def test_a_user_that_does_not_fit_is_refused_by_field_and_nothing_is_saved(
-    memory_office: Any, body: dict[str, Any]
-) -> None:
+async def test_an_invalid_user_is_refused_by_field_and_not_saved(memory_office: Any, body: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await memory_office.book.save_user(body, ADMIN)
     assert str(caught.value.details["field"]).startswith("user.")
@@ -284,7 +282,7 @@ async def test_a_user_that_does_not_fit_is_refused_by_field_and_nothing_is_saved
 
 
 @pytest.mark.parametrize("password", ["", "short", "x" * 300, "aaaaaaaaaaaaaa", "alexander1"])
-async def test_a_password_that_is_none_is_refused(memory_office: Any, password: str) -> None:
+async def test_an_invalid_password_is_refused(memory_office: Any, password: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await memory_office.user("alexander", password=password)
     assert caught.value.details["field"] == "password"
@@ -292,7 +290,7 @@ async def test_a_password_that_is_none_is_refused(memory_office: Any, password: 
     assert memory_office.store.all_kept("password") == []
 
 
-async def test_users_of_two_workspaces_do_not_meet(memory_office: Any) -> None:
+async def test_users_of_two_workspaces_are_separate(memory_office: Any) -> None:
     office = memory_office
     await office.book.workspaces.save({"workspace_id": "north"}, "admin-token")
     await office.user()
@@ -304,7 +302,7 @@ async def test_users_of_two_workspaces_do_not_meet(memory_office: Any) -> None:
     assert office.book.users.find("default", "ann") is not None
 
 
-async def test_few_passwords_are_hashed_at_once_and_few_wait() -> None:
+async def test_concurrent_password_hashes_and_their_queue_are_limited() -> None:
     watched = Watched()
     watched.lets.clear()
     passwords = Passwords(watched)
@@ -318,7 +316,7 @@ async def test_few_passwords_are_hashed_at_once_and_few_wait() -> None:
     assert await passwords.hash(PASSWORD)
 
 
-async def test_a_login_that_meets_a_new_password_leaves_no_session_behind(gate: Any, office_on: Any) -> None:
+async def test_a_login_during_a_password_change_leaves_no_session(gate: Any, office_on: Any) -> None:
     office = await office_on(gate.store)
     await office.user()
     gate.shut()
@@ -335,7 +333,7 @@ async def test_a_login_that_meets_a_new_password_leaves_no_session_behind(gate: 
     assert office.caller(token) is None
 
 
-async def test_a_password_that_is_changed_while_it_is_checked_opens_nothing(memory_office: Any) -> None:
+async def test_a_password_changed_during_its_check_opens_no_session(memory_office: Any) -> None:
     office = memory_office
     watched = Watched()
     office.book = open_identity(journal=office.journal, clock=office.clock, passwords=Passwords(watched))
@@ -352,7 +350,7 @@ async def test_a_password_that_is_changed_while_it_is_checked_opens_nothing(memo
     assert office.store.all_kept("session") == []
 
 
-async def test_a_role_that_is_taken_while_a_password_is_changed_is_not_given_back(memory_office: Any) -> None:
+async def test_a_role_changed_during_a_password_change_is_kept(memory_office: Any) -> None:
     office = memory_office
     watched = Watched()
     office.book = open_identity(journal=office.journal, clock=office.clock, passwords=Passwords(watched))
@@ -369,7 +367,7 @@ async def test_a_role_that_is_taken_while_a_password_is_changed_is_not_given_bac
 
 
 @pytest.mark.parametrize("meanwhile", ["disabled", "deleted", "another"])
-async def test_a_password_is_not_changed_of_who_was_shut_out_meanwhile(memory_office: Any, meanwhile: str) -> None:
+async def test_the_password_of_a_disabled_or_deleted_user_is_not_changed(memory_office: Any, meanwhile: str) -> None:
     office = memory_office
     watched = Watched()
     office.book = open_identity(journal=office.journal, clock=office.clock, passwords=Passwords(watched))
@@ -396,7 +394,7 @@ async def test_a_password_is_not_changed_of_who_was_shut_out_meanwhile(memory_of
     ]
 
 
-async def test_one_address_does_not_lock_a_user_out_everywhere(memory_office: Any) -> None:
+async def test_failed_logins_of_one_address_do_not_lock_the_user_out_elsewhere(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     for _ in range(LOGINS_OF_USER_PER_MINUTE + 1):
@@ -406,7 +404,7 @@ async def test_one_address_does_not_lock_a_user_out_everywhere(memory_office: An
     assert office.caller(session.token) is not None
 
 
-async def test_whoever_has_a_network_of_addresses_is_one_address(memory_office: Any) -> None:
+async def test_addresses_of_one_ipv6_network_share_a_login_rate(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     for number in range(LOGINS_PER_MINUTE):
@@ -416,7 +414,7 @@ async def test_whoever_has_a_network_of_addresses_is_one_address(memory_office: 
         await office.book.sessions.begin("default", "ann", "wrong password", "2001:db8::ffff")
 
 
-async def test_nobody_becomes_a_user_who_may_more_than_themselves(memory_office: Any) -> None:
+async def test_a_caller_cannot_change_users_with_more_rights(memory_office: Any) -> None:
     office = memory_office
     await office.user(role="admin")
     await office.user("vic", role="viewer")
@@ -425,7 +423,7 @@ async def test_nobody_becomes_a_user_who_may_more_than_themselves(memory_office:
     for body, password in (
         ({"user_id": "eve", "role": "admin"}, PASSWORD),  # a new one
         ({"user_id": "vic", "role": "member"}, None),  # raised
-        ({"user_id": "ann", "role": "viewer"}, None),  # lowered by who is below
+        ({"user_id": "ann", "role": "viewer"}, None),  # lowered by a caller with fewer rights
         ({"user_id": "ann", "role": "admin"}, "another password"),  # taken over
     ):
         with pytest.raises(Forbidden, match="has rights that you lack"):

@@ -12,14 +12,14 @@ from bollard.host.scope import Actor
 BY = "admin-token"
 
 
-async def test_there_is_one_workspace_from_the_start(office: Any) -> None:
+async def test_one_workspace_exists_from_the_start(office: Any) -> None:
     workspaces = office.book.workspaces
     assert workspaces.open_ids() == ["default"]
     assert workspaces.get("default").revision == 0
     assert not workspaces.is_open("north")
 
 
-async def test_a_workspace_is_made_renamed_and_outlives_the_host(office: Any) -> None:
+async def test_a_workspace_is_created_renamed_and_survives_a_restart(office: Any) -> None:
     await office.book.workspaces.save({"workspace_id": "north"}, BY)
     await office.book.workspaces.save({"workspace_id": "north", "name": "Norden"}, BY, 1)
     await office.again()
@@ -29,7 +29,7 @@ async def test_a_workspace_is_made_renamed_and_outlives_the_host(office: Any) ->
     assert (first.workspace, second.workspace) == ("north", "north")
 
 
-async def test_a_closed_workspace_lets_nobody_in_and_its_id_is_not_given_again(office: Any) -> None:
+async def test_a_closed_workspace_refuses_its_tokens_and_its_id_is_not_reused(office: Any) -> None:
     await office.book.workspaces.save({"workspace_id": "north"}, BY)
     await office.user(workspace="north")
     token = await office.login(workspace="north")
@@ -49,13 +49,13 @@ async def test_a_closed_workspace_lets_nobody_in_and_its_id_is_not_given_again(o
         await office.again()
 
 
-async def test_the_first_workspace_stays(memory_office: Any) -> None:
+async def test_the_first_workspace_cannot_be_closed(memory_office: Any) -> None:
     with pytest.raises(Conflict):
         await memory_office.book.workspaces.close("default", BY)
     assert memory_office.book.workspaces.is_open("default")
 
 
-async def test_others_hear_of_workspaces_that_come_and_go(memory_office: Any) -> None:
+async def test_listeners_learn_of_opened_and_closed_workspaces(memory_office: Any) -> None:
     heard: list[tuple[str, str]] = []
     workspaces = memory_office.book.workspaces
     workspaces.watch(lambda each: heard.append(("opened", each)), lambda each: heard.append(("closed", each)))
@@ -70,7 +70,7 @@ async def test_others_hear_of_workspaces_that_come_and_go(memory_office: Any) ->
     "body",
     [{}, {"workspace_id": "North"}, {"workspace_id": ""}, {"workspace_id": "../etc"}, {"workspace_id": "a", "x": 1}],
 )
-async def test_a_workspace_that_does_not_fit_is_refused(memory_office: Any, body: dict[str, Any]) -> None:
+async def test_an_invalid_workspace_is_refused(memory_office: Any, body: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
         await memory_office.book.workspaces.save(body, BY)
     assert memory_office.book.workspaces.open_ids() == ["default"]
@@ -79,7 +79,7 @@ async def test_a_workspace_that_does_not_fit_is_refused(memory_office: Any, body
 # --- actors of channels ---
 
 
-async def test_an_actor_of_a_channel_is_the_user_it_is_linked_to(office: Any) -> None:
+async def test_an_actor_of_a_channel_resolves_to_its_linked_user(office: Any) -> None:
     await office.user(role="operator")
     await office.book.links.save({"actor": "feishu:ou_1", "user_id": "ann"}, installation())
     await office.again()
@@ -89,7 +89,7 @@ async def test_an_actor_of_a_channel_is_the_user_it_is_linked_to(office: Any) ->
     assert office.book.links.names("other", Actor("feishu", "ou_1")) == {"feishu:ou_1", "feishu:*"}
 
 
-async def test_a_link_means_nothing_once_its_user_is_gone_or_disabled(memory_office: Any) -> None:
+async def test_a_link_to_a_deleted_or_disabled_user_has_no_effect(memory_office: Any) -> None:
     office = memory_office
     await office.user()
     saved = await office.book.links.save({"actor": "feishu:ou_1", "user_id": "ann"}, installation())
@@ -100,21 +100,19 @@ async def test_a_link_means_nothing_once_its_user_is_gone_or_disabled(memory_off
     await office.book.delete_user("ann", installation())
     with pytest.raises(NotFound):
         office.book.links.get("default", saved.id)
-    await office.user()  # somebody else of this name
+    await office.user()  # another user of this name
     assert office.book.links.user_of("default", Actor("feishu", "ou_1")) is None
 
 
 @pytest.mark.parametrize(("actor_type", "actor_id"), [("role", "admin"), ("user", "*"), ("a:b", "c"), ("", "x")])
-async def test_nobody_gets_a_role_by_what_they_call_themselves(
-    memory_office: Any, actor_type: str, actor_id: str
-) -> None:
+async def test_an_actor_without_a_link_gets_no_role(memory_office: Any, actor_type: str, actor_id: str) -> None:
     await memory_office.user(role="admin")
     user = memory_office.book.links.user_of("default", Actor(actor_type, actor_id))
     assert user is None
 
 
 @pytest.mark.parametrize("actor", ["user:bob", "role:admin", "key:1", "ou_1", "feishu:*", "feishu:", ""])
-async def test_only_an_actor_of_a_channel_is_linked(memory_office: Any, actor: str) -> None:
+async def test_only_an_actor_of_a_channel_can_be_linked(memory_office: Any, actor: str) -> None:
     await memory_office.user()
     with pytest.raises(InvalidRequest):
         await memory_office.book.links.save({"actor": actor, "user_id": "ann"}, installation())
@@ -123,7 +121,7 @@ async def test_only_an_actor_of_a_channel_is_linked(memory_office: Any, actor: s
     assert memory_office.book.links.all("default") == []
 
 
-async def test_nobody_links_an_actor_to_a_user_who_may_more_than_themselves(memory_office: Any) -> None:
+async def test_a_caller_cannot_link_an_actor_to_a_user_with_more_rights(memory_office: Any) -> None:
     office = memory_office
     await office.user(role="admin")
     await office.user("vic", role="viewer")

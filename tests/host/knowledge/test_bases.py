@@ -27,11 +27,11 @@ WHOLE = {
 }
 
 
-def test_a_base_is_shown_as_it_was_saved() -> None:
+def test_a_base_reads_back_the_same() -> None:
     assert SavedKnowledgeBase.read(WHOLE).to_wire() == WHOLE
 
 
-def test_a_base_of_which_only_the_id_is_said_is_a_private_one_of_the_usual_chunks() -> None:
+def test_a_base_with_an_id_only_is_private_and_has_the_default_chunks() -> None:
     base = SavedKnowledgeBase.read({"kb_id": "handbook"})
     assert base == SavedKnowledgeBase(kb_id="handbook")
     assert base.brings == Flow(reads_private=True, brings_untrusted=False, sends_out=False)
@@ -55,13 +55,13 @@ def test_a_base_of_which_only_the_id_is_said_is_a_private_one_of_the_usual_chunk
         ({"description": "x" * 5000}, "knowledge.description"),
     ],
 )
-def test_a_base_that_cannot_be_meant_is_refused_by_its_field(change: dict[str, Any], field: str) -> None:
+def test_an_invalid_base_is_refused_by_its_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         SavedKnowledgeBase.read({**WHOLE, **change})
     assert caught.value.details["field"] == field
 
 
-async def test_bases_and_what_must_be_erased_of_them_outlive_a_restart(
+async def test_bases_and_pending_erasures_survive_a_restart(
     store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
     book = KnowledgeBaseRepository(open_journal(store), clock)
@@ -84,7 +84,7 @@ async def test_bases_and_what_must_be_erased_of_them_outlive_a_restart(
     assert third.erasing == set()
 
 
-async def test_a_workspace_has_so_many_bases(
+async def test_a_workspace_has_a_limit_of_bases(
     memory_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
     book = KnowledgeBaseRepository(open_journal(memory_store), clock)
@@ -95,7 +95,7 @@ async def test_a_workspace_has_so_many_bases(
     await book.save({}, "other", "one-more", by="ann", edited=None)
 
 
-async def test_a_base_is_a_capability_of_its_workspace_while_that_is_open(
+async def test_a_base_is_a_capability_of_its_open_workspace(
     memory_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
     book = KnowledgeBaseRepository(open_journal(memory_store), clock)

@@ -87,7 +87,7 @@ async def settled(engine: ProcessEngine, document_id: str) -> Document:
     return found[0]
 
 
-async def test_a_question_finds_what_answers_it_by_words_by_meaning_and_in_chinese(engines: Engines, database: str):
+async def test_a_retrieval_finds_chunks_by_words_by_meaning_and_in_chinese(engines: Engines, database: str):
     engine = engines(database)
     await engine.open_base("w", SavedKnowledgeBase(kb_id="k"))
     given = await engine.put("w", "k", text("guide", GUIDE, lang="zh"))
@@ -124,7 +124,7 @@ async def test_a_question_finds_what_answers_it_by_words_by_meaning_and_in_chine
     assert await engine.retrieve("w", "k", Question(query="ports", filters={"lang": "de"})) == []
 
 
-async def test_documents_are_listed_replaced_given_back_and_dropped(engines: Engines, database: str):
+async def test_documents_are_listed_replaced_read_and_deleted(engines: Engines, database: str):
     engine = engines(database)
     await engine.open_base("w", PLAIN)
     for name in ("b", "a", "c"):
@@ -154,7 +154,7 @@ async def test_documents_are_listed_replaced_given_back_and_dropped(engines: Eng
     assert await engine.documents("w", "k", "", 10) == []
 
 
-async def test_other_chunks_are_made_when_their_size_changes(engines: Engines, database: str):
+async def test_a_changed_chunk_size_makes_new_chunks(engines: Engines, database: str):
     engine = engines(database)
     await engine.open_base("w", PLAIN)
     await engine.put("w", "k", text("a", "Some sentence with a few words. " * 60))
@@ -168,9 +168,7 @@ async def test_other_chunks_are_made_when_their_size_changes(engines: Engines, d
 
 
 @pytest.mark.smoke
-async def test_a_killed_process_is_started_again_and_goes_on_with_what_it_indexed(
-    engines: Engines, database: str, tmp_path: Path
-):
+async def test_a_killed_process_is_restarted_and_continues_indexing(engines: Engines, database: str, tmp_path: Path):
     engine = engines(database)
     await engine.open_base("w", PLAIN)
     lines = "\n".join(f"Line {index} of a long text says word{index}." for index in range(60_000))
@@ -188,7 +186,7 @@ async def test_a_killed_process_is_started_again_and_goes_on_with_what_it_indexe
     os.kill(killed, signal.SIGKILL)
     for answer in await asked:
         assert isinstance(answer, list | KnowledgeUnavailable)
-    # Without anybody asking, unless it was done in that very moment.
+    # Without a request, unless it was completed in that very moment.
     await until(lambda: engine.pid not in (None, killed) or not (tmp_path / UNFINISHED).exists())
     done = await settled(engine, "long")
     assert (done.status, done.chunks) == ("ready", done.done_chunks)
@@ -198,7 +196,7 @@ async def test_a_killed_process_is_started_again_and_goes_on_with_what_it_indexe
         assert f"word{index}." in found[0].text
 
 
-async def test_what_a_host_left_undone_is_done_by_the_next(engines: Engines, tmp_path: Path):
+async def test_unfinished_indexing_is_completed_by_the_next_host(engines: Engines, tmp_path: Path):
     first = engines()
     await first.open_base("w", PLAIN)
     await first.put("w", "k", text("a", "# A\n\nwords " * 20_000))
@@ -215,7 +213,7 @@ async def test_what_a_host_left_undone_is_done_by_the_next(engines: Engines, tmp
     assert third.pid is None
 
 
-async def test_a_process_whose_server_hangs_up_makes_way_for_the_next(engines: Engines, empty_postgres_url: str):
+async def test_a_process_that_loses_its_database_connection_is_replaced(engines: Engines, empty_postgres_url: str):
     engine = engines(empty_postgres_url)
     await engine.open_base("w", PLAIN)
     with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
@@ -235,7 +233,7 @@ async def test_a_process_whose_server_hangs_up_makes_way_for_the_next(engines: E
     assert (await settled(engine, "a")).status == "ready"
 
 
-async def test_an_idle_process_ends_and_comes_back_when_it_is_asked(engines: Engines):
+async def test_an_idle_process_ends_and_restarts_on_demand(engines: Engines):
     engine = engines(idle_s=0.1)
     await engine.open_base("w", PLAIN)
     await until(lambda: engine.pid is None)
@@ -274,7 +272,7 @@ async def test_the_process_dies_with_its_host(tmp_path: Path):
     await until(is_gone)
 
 
-async def test_what_is_deleted_is_in_no_file_any_more(engines: Engines, tmp_path: Path):
+async def test_a_deleted_document_is_in_no_file(engines: Engines, tmp_path: Path):
     engine = engines()
     await engine.open_base("w", SavedKnowledgeBase(kb_id="k"))
     filler = "\n\n".join(f"Paragraph {index} of something else." for index in range(2000))
@@ -305,7 +303,7 @@ def _bytes_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file())
 
 
-async def test_a_document_that_cannot_be_read_fails_with_a_sentence_and_others_do_not(engines: Engines):
+async def test_an_unreadable_document_fails_with_a_message_and_others_do_not(engines: Engines):
     engine = engines()
     await engine.open_base("w", PLAIN)
     await engine.put("w", "k", text("broken", b"%PDF-1.7 but no more", "application/pdf"))
@@ -371,7 +369,7 @@ async def test_tables_of_a_newer_version_are_refused(engines: Engines, database:
     assert caught.value.hint
 
 
-async def test_what_is_too_much_or_not_there_is_refused_with_a_type(engines: Engines):
+async def test_oversized_and_absent_resources_are_refused_with_a_type(engines: Engines):
     engine = engines()
     with pytest.raises(PayloadTooLarge):
         await engine.put("w", "k", text("a", b"x" * (DOCUMENT_BYTES + 1)))
@@ -388,7 +386,7 @@ async def test_what_is_too_much_or_not_there_is_refused_with_a_type(engines: Eng
         await engine.documents("w", "k", "", 10)
 
 
-async def test_a_process_that_never_comes_up_is_tried_ever_more_rarely(engines: Engines, tmp_path: Path):
+async def test_a_process_that_fails_to_start_is_retried_with_growing_delays(engines: Engines, tmp_path: Path):
     (tmp_path / "knowledge.sqlite").write_bytes(b"this is no database" * 100)
     engine = engines()
     said: list[str] = []

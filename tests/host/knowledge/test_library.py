@@ -1,4 +1,4 @@
-"""Bases with an engine behind them: it is there when it is first needed, knows what was saved last, and erases."""
+"""Bases with an engine behind them: it opens on first use, has the latest saved version, and erases."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -61,7 +61,7 @@ class Desk:
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
     """Wait for a condition."""
     async with asyncio.timeout(PATIENCE_S):
-        while not await true():  # noqa: ASYNC110 -- what is waited for is told by the store alone
+        while not await true():  # noqa: ASYNC110 -- only the store shows the condition
             await asyncio.sleep(0.01)
 
 
@@ -70,7 +70,7 @@ async def desk(memory_store: Store, open_journal: Callable[..., Journal], clock:
     return Desk(memory_store, open_journal(memory_store), clock)
 
 
-async def test_an_engine_is_opened_when_somebody_needs_it_and_once(desk: Desk) -> None:
+async def test_an_engine_is_opened_once_on_demand(desk: Desk) -> None:
     await desk.save()
     await desk.save(name="Handbook")
     desk.library.start()
@@ -84,7 +84,7 @@ async def test_an_engine_is_opened_when_somebody_needs_it_and_once(desk: Desk) -
     await desk.library.close()
 
 
-async def test_the_engine_hears_of_a_change_of_chunks_at_once_and_of_others_with_the_next_use(desk: Desk) -> None:
+async def test_a_chunk_change_reaches_the_engine_at_once_and_others_with_the_next_use(desk: Desk) -> None:
     await desk.save()
     await desk.library.put("w", "handbook", LEAVE, by="ann")
     await desk.save(description="How we work.")
@@ -93,7 +93,7 @@ async def test_the_engine_hears_of_a_change_of_chunks_at_once_and_of_others_with
     assert desk.engine.bases["w", "handbook"].chunk_tokens == 100
 
 
-async def test_what_is_in_a_base_of_another_workspace_is_not_there(desk: Desk) -> None:
+async def test_documents_of_another_workspace_are_not_found(desk: Desk) -> None:
     await desk.save()
     await desk.save(workspace="v")
     await desk.library.put("w", "handbook", LEAVE, by="ann")
@@ -103,7 +103,7 @@ async def test_what_is_in_a_base_of_another_workspace_is_not_there(desk: Desk) -
             await asked("v", "handbook", "leave")
 
 
-async def test_who_changed_which_document_is_in_the_log_and_its_text_is_not(desk: Desk) -> None:
+async def test_the_log_names_the_actor_of_a_document_change_but_not_its_text(desk: Desk) -> None:
     await desk.save()
     await desk.library.put("w", "handbook", LEAVE, by="ann")
     await desk.library.drop("w", "handbook", "leave", by="bob")
@@ -118,7 +118,7 @@ async def test_who_changed_which_document_is_in_the_log_and_its_text_is_not(desk
     assert b"manager" not in b"".join(row.data or b"" for row in desk.store.records(0, 100))
 
 
-async def test_a_deleted_base_is_erased_and_one_of_its_name_begins_empty(desk: Desk) -> None:
+async def test_a_deleted_base_is_erased_and_a_new_one_of_its_name_is_empty(desk: Desk) -> None:
     await desk.save()
     await desk.library.put("w", "handbook", LEAVE, by="ann")
     assert await desk.library.delete("w", "handbook", by="ann", edited=None)
@@ -129,7 +129,7 @@ async def test_a_deleted_base_is_erased_and_one_of_its_name_begins_empty(desk: D
     assert await desk.ask("days") == []
 
 
-async def test_what_could_not_be_erased_is_erased_by_the_next_start(
+async def test_a_failed_erasure_is_repeated_at_the_next_start(
     store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
     first = Desk(store, open_journal(store), clock)
@@ -151,7 +151,7 @@ async def test_what_could_not_be_erased_is_erased_by_the_next_start(
     await second.library.close()
 
 
-async def test_a_base_that_takes_the_name_of_one_that_waits_to_be_erased_has_nothing_of_it(desk: Desk) -> None:
+async def test_a_new_base_has_no_content_of_a_base_pending_erasure(desk: Desk) -> None:
     await desk.save()
     await desk.library.put("w", "handbook", LEAVE, by="ann")
     desk.engine.away = True
@@ -164,7 +164,7 @@ async def test_a_base_that_takes_the_name_of_one_that_waits_to_be_erased_has_not
     assert desk.library.book.erasing == set()
 
 
-async def test_every_document_is_taken_again_when_a_base_is_indexed_anew(desk: Desk, clock: ManualClock) -> None:
+async def test_reindexing_a_base_takes_every_document_again(desk: Desk, clock: ManualClock) -> None:
     await desk.save()
     for number in range(3):
         document = NewDocument(document_id=f"d{number}", name="d", mime_type="text/plain", content=b"some days")
@@ -183,7 +183,7 @@ async def test_every_document_is_taken_again_when_a_base_is_indexed_anew(desk: D
     await desk.library.close()
 
 
-async def test_a_rerank_model_orders_more_than_was_asked_for(desk: Desk) -> None:
+async def test_a_rerank_model_orders_more_chunks_than_requested(desk: Desk) -> None:
     asked: list[tuple[str, str, str, int]] = []
 
     async def rerank(workspace: str, model: str, query: str, texts: Sequence[str]) -> Sequence[RerankScore]:
@@ -197,7 +197,7 @@ async def test_a_rerank_model_orders_more_than_was_asked_for(desk: Desk) -> None
     assert asked == [("w", "sorter", "thirty days", 2)]
 
 
-async def test_a_rerank_model_that_does_not_answer_leaves_the_order_as_it_was(desk: Desk) -> None:
+async def test_a_failed_rerank_model_keeps_the_order(desk: Desk) -> None:
     async def rerank(*_: Any) -> Sequence[RerankScore]:
         raise ModelFailed("the provider is down", hint="try later", reason="overloaded")
 

@@ -1,4 +1,4 @@
-"""Questions and answers: what may be asked, and how much of the answer leaves the host."""
+"""Questions and answers: valid questions, and the size of the answer."""
 
 from typing import Any
 
@@ -33,24 +33,24 @@ def chunk(text: str, score: float = 1.0, **metadata: Any) -> KnowledgeChunk:
         ("q", {"year": "x" * 257}, "filters.year"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_by_its_field(query: str, filters: Any, field: str) -> None:
+def test_an_invalid_question_is_refused_by_its_field(query: str, filters: Any, field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         checked_question(query, 5, filters)
     assert caught.value.details["field"] == field
 
 
-def test_a_question_may_be_narrowed_by_values_and_lists_of_them() -> None:
+def test_a_question_may_be_filtered_by_values_and_lists() -> None:
     asked = checked_question("leave", 3, {"year": [2025, 2026], "language": "zh", "draft": False})
     assert (asked.top_k, asked.filters["year"]) == (3, [2025, 2026])
 
 
 @for_each("metadata", [{"a": {"b": 1}}, {"a": [[1]]}, {"": 1}, {"x" * 129: 1}, {"a": [1] * 101}, {"a": "x" * 17_000}])
-def test_metadata_that_no_question_could_be_narrowed_by_is_refused(metadata: Any) -> None:
+def test_metadata_that_cannot_be_filtered_is_refused(metadata: Any) -> None:
     with pytest.raises(InvalidRequest, match="metadata"):
         check_metadata(metadata)
 
 
-def test_a_text_that_is_too_long_ends_with_a_mark() -> None:
+def test_an_overlong_text_ends_with_a_mark() -> None:
     (shown,) = fitted([chunk("x" * 50_000, page=3)], 5)
     assert len(shown.text) == CHUNK_TEXT_CHARACTERS
     assert shown.text.endswith(CUT)
@@ -58,7 +58,7 @@ def test_a_text_that_is_too_long_ends_with_a_mark() -> None:
 
 
 @given(st.lists(st.integers(min_value=0, max_value=40_000), max_size=60), st.integers(min_value=1, max_value=50))
-def test_an_answer_has_the_best_that_there_is_room_for(sizes: list[int], top_k: int) -> None:
+def test_an_answer_holds_the_best_chunks_that_fit(sizes: list[int], top_k: int) -> None:
     chunks = [chunk("字" * size) for size in sizes]
     shown = fitted(chunks, top_k)
     assert len(shown) <= top_k
@@ -70,7 +70,7 @@ def test_an_answer_has_the_best_that_there_is_room_for(sizes: list[int], top_k: 
         assert used > ANSWER_BYTES
 
 
-def test_a_rerank_model_puts_first_what_it_names_and_the_rest_stays_in_order() -> None:
+def test_reranked_chunks_are_first_and_the_rest_keeps_its_order() -> None:
     chunks = [chunk(text) for text in "abcd"]
     scores = [RerankScore(index=1, score=0.2), RerankScore(index=2, score=0.9), RerankScore(index=7, score=1.0)]
     found = reordered(chunks, scores)

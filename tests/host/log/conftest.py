@@ -1,4 +1,4 @@
-"""What log tests check again and again: that a store's chains verify under their signed heads."""
+"""Shared check of log tests: a store's chains verify under their signed heads."""
 
 from collections.abc import Callable
 

@@ -34,7 +34,7 @@ class Desk:
         self._seq = 10
 
     def write(self, changes: list[Change]) -> list[ExpectationResult]:
-        """All of them in one entry; what became of each."""
+        """All of them in one entry; returns the outcome of each."""
         entry = Entry(
             records=[self._record(change) for change in changes],
             expects=[self._expectation(number, change) for number, change in enumerate(changes)],
@@ -49,7 +49,7 @@ class Desk:
         return [row.id for row in self.store.records_of_run(self._facts.run_id, 10, 100)]
 
     def write_as_before(self, changes: list[Change]) -> None:
-        """As they were written when no record said a version."""
+        """As they were written before records had versions."""
         records = [self._record(change) for change in changes]
         self._writer.turn([Entry(records=records, fence=(self._facts.run_id, 1))])
 
@@ -113,7 +113,7 @@ def test_changes_of_one_key_in_one_entry_see_each_other(desk: Desk) -> None:
     assert [row.version for row in desk.kept(T0)] == [before, last]
 
 
-def test_a_version_is_the_number_of_the_record_that_wrote_the_value_and_the_record_says_it(desk: Desk) -> None:
+def test_a_version_is_the_number_of_its_record(desk: Desk) -> None:
     desk.write([put("a"), put("b", version=7), put("c")])
 
     told = [row.version for row in desk.kept(T0)]
@@ -124,7 +124,7 @@ def test_a_version_is_the_number_of_the_record_that_wrote_the_value_and_the_reco
     assert desk.store.dump_projections() == before
 
 
-def test_no_version_comes_back_after_a_delete_an_expiry_or_a_sweep(desk: Desk) -> None:
+def test_no_version_is_reused_after_a_delete_an_expiry_or_a_sweep(desk: Desk) -> None:
     seen: list[int] = []
     for round_ in range(3):
         at = T0 + 10 * round_
@@ -143,7 +143,7 @@ def test_no_version_comes_back_after_a_delete_an_expiry_or_a_sweep(desk: Desk) -
     assert desk.store.dump_projections() == before
 
 
-def test_a_value_from_before_versions_were_numbers_of_records_is_set_by_the_version_it_had(desk: Desk) -> None:
+def test_a_value_with_a_counted_version_is_updated_by_that_version(desk: Desk) -> None:
     desk.write_as_before([put("k"), put("k", at=T0 + 1), put("gone", at=T0 + 1)])
     assert [(row.key, row.version) for row in desk.kept(T0 + 1)] == [("gone", 1), ("k", 2)]
     before = desk.store.dump_projections()
@@ -162,7 +162,7 @@ def test_a_value_from_before_versions_were_numbers_of_records_is_set_by_the_vers
     assert desk.store.dump_projections() == before
 
 
-def test_the_last_room_of_a_scope_is_given_once_in_one_entry(desk: Desk) -> None:
+def test_the_last_space_of_a_scope_is_given_once_in_one_entry(desk: Desk) -> None:
     large = "x" * 16  # with its quotes and its key 19 bytes: two of them fit
 
     judged = desk.write([put("a", large), put("b", large), put("c", large), put("a", 1), put("c", large)])
@@ -177,7 +177,7 @@ def test_the_last_room_of_a_scope_is_given_once_in_one_entry(desk: Desk) -> None
     assert [row.key for row in desk.kept(T0)] == ["a", "b", "c"]
 
 
-def test_a_value_that_expires_within_its_entry_is_absent_for_what_follows(desk: Desk) -> None:
+def test_a_value_that_expires_within_its_entry_is_absent_for_later_changes(desk: Desk) -> None:
     judged = desk.write(
         [put("k", expires_ms=T0 + 5), put("k", version=0, at=T0 + 4), put("k", at=T0 + 5), put("k", at=T0 + 6)]
     )
@@ -192,7 +192,7 @@ def test_a_value_that_expires_within_its_entry_is_absent_for_what_follows(desk: 
     assert [row.version for row in desk.kept(T0 + 6)] == [last]
 
 
-def test_what_has_expired_leaves_its_room_before_it_is_swept(desk: Desk) -> None:
+def test_an_expired_value_frees_its_quota_before_the_sweep(desk: Desk) -> None:
     large = "x" * 16  # with its quotes and its key 19 bytes: two of them fit
     desk.write([put("a", large, expires_ms=T0 + 5), put("b", large)])
 
@@ -221,7 +221,7 @@ changes_of_state = st.lists(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(steps=changes_of_state)
-def test_an_entry_of_many_changes_ends_as_many_entries_of_one_do(
+def test_an_entry_of_many_changes_equals_many_entries_of_one_change(
     steps: list[tuple[Any, ...]], scribe: Any, blobs: Any, signing_key: SigningKey
 ) -> None:
     changes, at = list[Change](), T0

@@ -1,4 +1,4 @@
-"""What the next start vouches for of a chain whose writer was killed, and what not."""
+"""The signatures of the next start for a chain of a killed writer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def _put(store: Store, rows: list[RecordRow], heads: list[HeadRow]) -> None:
             transaction.add_head(head)
 
 
-def test_the_end_of_what_is_there_is_signed(memory_store: MemoryStore, left: Left, signing_key: SigningKey) -> None:
+def test_the_end_of_a_sound_chain_is_signed(memory_store: MemoryStore, left: Left, signing_key: SigningKey) -> None:
     rows, heads = left
     _put(memory_store, rows, heads)
     (signed,) = sign_ends(memory_store, signing_key, 7)
@@ -59,7 +59,7 @@ SPOILT: dict[str, Callable[[Left], Left]] = {
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=list(SPOILT))
-def test_what_is_not_sound_is_not_vouched_for(
+def test_the_end_of_an_unsound_chain_is_not_signed(
     memory_store: MemoryStore, left: Left, signing_key: SigningKey, spoil: Callable[[Left], Left]
 ) -> None:
     rows, heads = spoil(left)
@@ -68,7 +68,7 @@ def test_what_is_not_sound_is_not_vouched_for(
     assert memory_store.heads("default") == heads
 
 
-def test_no_more_records_are_followed_than_a_start_has_time_for(
+def test_a_start_follows_a_limited_number_of_records(
     memory_store: MemoryStore, left: Left, signing_key: SigningKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _put(memory_store, *left)
@@ -77,7 +77,7 @@ def test_no_more_records_are_followed_than_a_start_has_time_for(
 
 
 @pytest.mark.parametrize("call", ["read.lagging_heads", "read.chain", "write."])
-async def test_a_journal_opens_although_ends_cannot_be_signed(
+async def test_a_journal_opens_even_if_ends_cannot_be_signed(
     gate: Any, left: Left, open_journal: Open, scribe: Any, call: str
 ) -> None:
     rows, heads = left

@@ -16,9 +16,7 @@ from bollard.host.store.store import Store
 Open = Callable[..., Journal]
 
 
-async def test_closing_signs_what_is_not_signed_yet(
-    store: Store, open_journal: Open, scribe: Any, verified: Any
-) -> None:
+async def test_closing_signs_the_unsigned_records(store: Store, open_journal: Open, scribe: Any, verified: Any) -> None:
     journal = open_journal(store)
     for workspace in ("default", "other"):
         await journal.commit(Entry(records=[scribe.note(workspace=workspace)]))
@@ -30,7 +28,7 @@ async def test_closing_signs_what_is_not_signed_yet(
     verified(store, "i1", 3, "other")
 
 
-async def test_a_chain_is_signed_with_its_first_commit_and_whoever_listens_is_told(
+async def test_a_chain_is_signed_with_its_first_commit_and_listeners_are_notified(
     store: Store, open_journal: Open, scribe: Any
 ) -> None:
     journal = open_journal(store)
@@ -68,7 +66,7 @@ async def test_a_head_is_signed_with_the_first_commit_after_a_minute(
     assert [head.position for head in memory_store.heads("default")] == [1, 3]
 
 
-async def test_a_head_is_signed_in_time_although_nothing_happens(
+async def test_a_head_is_signed_in_time_without_new_records(
     gate: Any, open_journal: Open, clock: ManualClock, scribe: Any
 ) -> None:
     journal = open_journal(gate.store)
@@ -83,7 +81,7 @@ async def test_a_head_is_signed_in_time_although_nothing_happens(
     assert [head.position for head in gate.store.heads("default")] == [1, 2]
 
 
-async def test_each_incarnation_has_a_chain_of_its_own_and_all_verify(
+async def test_each_incarnation_has_its_own_chain_and_all_verify(
     store: Store, open_journal: Open, scribe: Any, verified: Any
 ) -> None:
     for life in range(3):
@@ -122,7 +120,7 @@ async def test_a_commit_that_fails_anywhere_leaves_the_chain_unbroken(
     verified(gate.store, "i1", written)
 
 
-async def test_the_next_start_signs_the_ends_that_a_killed_host_left_and_no_other(
+async def test_the_next_start_signs_only_the_ends_of_a_killed_host(
     store: Store, open_journal: Open, scribe: Any, verified: Any
 ) -> None:
     killed = open_journal(store, "killed")

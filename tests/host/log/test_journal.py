@@ -1,4 +1,4 @@
-"""The journal: what is told is on disk, in order, once, and nobody suffers for another's entry."""
+"""The journal: every reported commit is on disk, in order, once, and no entry suffers for another."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ def told_into(outcomes: list[Any]) -> Callable[[Any], None]:
 
 
 async def queued_behind_the_gate(journal: Journal, gate: Any, scribe: Any) -> asyncio.Task[Any]:
-    """A commit that is under way and does not end: what comes now queues up."""
+    """A commit that does not end: later entries queue up."""
     gate.shut()
     first = asyncio.create_task(journal.commit(Entry(records=[scribe.note(n=0)])))
     await gate.arrival()
@@ -40,7 +40,7 @@ async def queued_behind_the_gate(journal: Journal, gate: Any, scribe: Any) -> as
 # --- order and group commit ---
 
 
-async def test_records_are_on_disk_in_the_order_they_were_queued(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_records_are_on_disk_in_queue_order(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     waits = [journal.commit(Entry(records=[scribe.note(n=n), scribe.note(n=n + 0.5)])) for n in range(20)]
     assert await asyncio.gather(*waits) == [Committed()] * 20
@@ -50,7 +50,7 @@ async def test_records_are_on_disk_in_the_order_they_were_queued(store: Store, o
     assert sorted(row.id for row in rows) == [row.id for row in rows]
 
 
-async def test_what_queues_during_a_commit_shares_the_next(gate: Any, open_journal: Open, scribe: Any) -> None:
+async def test_entries_queued_during_a_commit_share_the_next_commit(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     first = await queued_behind_the_gate(journal, gate, scribe)
     later = [asyncio.create_task(journal.commit(Entry(records=[scribe.note(n=n)]))) for n in range(1, 50)]
@@ -61,7 +61,7 @@ async def test_what_queues_during_a_commit_shares_the_next(gate: Any, open_journ
     assert journal.numbers.entries == 50
 
 
-async def test_nothing_is_told_before_its_commit(gate: Any, open_journal: Open, scribe: Any) -> None:
+async def test_a_commit_is_reported_only_after_it_is_on_disk(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     first = await queued_behind_the_gate(journal, gate, scribe)
     assert gate.store.records(0, 10) == []
@@ -96,7 +96,9 @@ async def test_a_commit_is_bounded_in_bytes_and_one_large_entry_still_passes(
     assert gate.commits == 1 + 3
 
 
-async def test_a_full_queue_refuses_and_what_was_taken_is_written(gate: Any, open_journal: Open, scribe: Any) -> None:
+async def test_a_full_queue_refuses_entries_and_writes_the_accepted_ones(
+    gate: Any, open_journal: Open, scribe: Any
+) -> None:
     journal = open_journal(gate.store)
     first = await queued_behind_the_gate(journal, gate, scribe)
     empty = Entry()
@@ -113,7 +115,7 @@ async def test_a_full_queue_refuses_and_what_was_taken_is_written(gate: Any, ope
     assert len(gate.store.records(0, 10)) == 2
 
 
-async def test_a_queue_is_bounded_in_bytes_and_takes_again_when_it_is_empty(
+async def test_a_queue_is_bounded_in_bytes_and_accepts_again_once_empty(
     gate: Any, open_journal: Open, scribe: Any
 ) -> None:
     journal = open_journal(gate.store)
@@ -130,7 +132,7 @@ async def test_a_queue_is_bounded_in_bytes_and_takes_again_when_it_is_empty(
 # --- lingering ---
 
 
-async def test_a_batch_that_nobody_waits_for_waits_for_company(gate: Any, open_journal: Open, scribe: Any) -> None:
+async def test_a_batch_without_a_waiter_lingers(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     outcomes: list[Any] = []
     done = asyncio.Event()
@@ -148,7 +150,7 @@ async def test_a_batch_that_nobody_waits_for_waits_for_company(gate: Any, open_j
     assert gate.commits == 1
 
 
-async def test_lingering_ends_when_somebody_begins_to_wait(
+async def test_lingering_ends_when_a_caller_waits(
     memory_store: MemoryStore, clock: ManualClock, blobs: Any, signing_key: Any, scribe: Any
 ) -> None:
     """With a linger that no test would wait for, only `hurry` and an urgent entry let a batch go."""
@@ -171,7 +173,7 @@ async def test_lingering_ends_when_somebody_begins_to_wait(
 
 
 class Lingering(threading.Condition):
-    """A condition that waits for a notice, however short it was asked to wait."""
+    """A condition that waits for a notification, whatever its timeout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +191,7 @@ class Lingering(threading.Condition):
 # --- fencing, dedupe, leases ---
 
 
-async def test_an_entry_of_another_epoch_writes_nothing(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_an_entry_of_another_epoch_is_fenced_off(store: Store, open_journal: Open, scribe: Any) -> None:
     journal, facts = open_journal(store), scribe.facts()
     await journal.commit(scribe.first(facts, epoch=2))
     before = (store.records(0, 100), store.dump_projections())
@@ -206,7 +208,7 @@ async def test_an_entry_of_another_epoch_writes_nothing(store: Store, open_journ
     assert await journal.commit(fine) == Committed()
 
 
-async def test_an_ended_run_takes_nothing_more(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_an_ended_run_is_fenced_off(store: Store, open_journal: Open, scribe: Any) -> None:
     journal, facts = open_journal(store), scribe.facts()
     await journal.commit(scribe.first(facts))
     end = Entry(records=[scribe.record(facts, "run.ended", {"status": "completed"}, 3)], fence=("run_1", 1))
@@ -216,13 +218,13 @@ async def test_an_ended_run_takes_nothing_more(store: Store, open_journal: Open,
     assert store.last_seq("run_1") == 3
 
 
-async def test_a_run_that_never_was_takes_nothing(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_an_unknown_run_is_fenced_off(store: Store, open_journal: Open, scribe: Any) -> None:
     entry = Entry(records=[scribe.record(scribe.facts("run_x"), "run.started", {}, 1)], fence=("run_x", 1))
     assert await open_journal(store).commit(entry) == FencedOff()
     assert store.records(0, 10) == []
 
 
-async def test_the_same_event_again_is_told_its_first_outcome(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_a_duplicate_event_gets_its_first_outcome(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     first = scribe.first(scribe.facts("run_1"), source_id="same")
     second = scribe.first(scribe.facts("run_2"), source_id="same")
@@ -233,7 +235,7 @@ async def test_the_same_event_again_is_told_its_first_outcome(store: Store, open
     assert store.run("run_2") is None
 
 
-async def test_equal_events_of_one_burst_give_one_run(gate: Any, open_journal: Open, scribe: Any) -> None:
+async def test_equal_events_of_one_burst_start_one_run(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     first = await queued_behind_the_gate(journal, gate, scribe)
     entries = [scribe.first(scribe.facts(f"run_{n}"), source_id="same") for n in range(5)]
@@ -307,7 +309,7 @@ def unavailable() -> Exception:
     return StorageUnavailable("busy", reason="test", hint="wait")
 
 
-async def test_a_commit_is_tried_again_while_the_store_is_away(gate: Any, open_journal: Open, scribe: Any) -> None:
+async def test_a_commit_is_retried_while_the_store_is_unavailable(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     Breaking(gate).times(2, unavailable)
     outcome = await journal.commit(Entry(records=[scribe.note(n=1)]))
@@ -316,7 +318,7 @@ async def test_a_commit_is_tried_again_while_the_store_is_away(gate: Any, open_j
     assert [row.position for row in gate.store.records(0, 10)] == [1]
 
 
-async def test_every_waiter_is_told_when_the_store_stays_away_and_the_chain_goes_on(
+async def test_every_waiter_fails_if_the_store_stays_unavailable_and_the_chain_continues(
     gate: Any, open_journal: Open, scribe: Any, verified: Any
 ) -> None:
     journal = open_journal(gate.store)
@@ -333,7 +335,7 @@ async def test_every_waiter_is_told_when_the_store_stays_away_and_the_chain_goes
 
 
 @pytest.mark.parametrize("error", [StorageFull("full", reason="test", hint="delete"), KeyError("a bug")])
-async def test_a_refusal_that_waiting_does_not_mend_is_told_at_once(
+async def test_a_permanent_refusal_is_reported_at_once(
     gate: Any, open_journal: Open, scribe: Any, error: Exception
 ) -> None:
     journal = open_journal(gate.store)
@@ -347,7 +349,7 @@ async def test_a_refusal_that_waiting_does_not_mend_is_told_at_once(
 
 
 @pytest.mark.parametrize("poison", ["bug", "conflict"])
-async def test_one_entry_that_cannot_be_written_does_not_take_others_with_it(
+async def test_one_unwritable_entry_does_not_fail_others(
     gate: Any, open_journal: Open, scribe: Any, verified: Any, poison: str
 ) -> None:
     journal = open_journal(gate.store)
@@ -374,10 +376,10 @@ def unknown() -> Exception:
 
 @pytest.mark.parametrize("landed", [True, False])
 @pytest.mark.parametrize("blind", [0, 12])
-async def test_a_commit_of_unknown_outcome_is_looked_for_before_it_is_tried_again(
+async def test_a_commit_of_unknown_outcome_is_looked_up_before_a_retry(
     gate: Any, open_journal: Open, scribe: Any, verified: Any, landed: bool, blind: int
 ) -> None:
-    """`blind`: the store stays away for longer than the journal waits for a commit, so that nobody can look."""
+    """`blind`: the store stays away for longer than the journal waits for a commit, so that no lookup is possible."""
     journal = open_journal(gate.store)
     facts = scribe.facts()
     await journal.commit(scribe.first(facts))
@@ -427,7 +429,7 @@ async def test_deltas_of_a_commit_of_unknown_outcome_are_written_once(
 
 
 def failing_late(store: Store, error: Exception) -> tuple[Store, FailurePlan]:
-    """A store that makes a commit and says once that it did not."""
+    """A store that makes a commit and reports its failure once."""
 
     def fail(call: str) -> Exception:
         plan.fail_at = None
@@ -437,7 +439,7 @@ def failing_late(store: Store, error: Exception) -> tuple[Store, FailurePlan]:
     return failing(store, plan), plan
 
 
-async def test_a_commit_that_was_made_although_the_store_says_it_failed_is_not_made_twice(
+async def test_a_successful_commit_that_was_reported_as_failed_is_not_repeated(
     store: Store, open_journal: Open, scribe: Any, verified: Any
 ) -> None:
     late, plan = failing_late(store, unavailable())
@@ -450,7 +452,7 @@ async def test_a_commit_that_was_made_although_the_store_says_it_failed_is_not_m
     verified(store, "i1", 4)
 
 
-async def test_a_commit_that_was_taken_for_lost_and_is_there_does_not_stop_the_journal(
+async def test_a_commit_wrongly_reported_as_lost_does_not_stop_the_journal(
     store: Store, open_journal: Open, scribe: Any, verified: Any
 ) -> None:
     late, plan = failing_late(store, ValueError("a mistake"))
@@ -465,7 +467,7 @@ async def test_a_commit_that_was_taken_for_lost_and_is_there_does_not_stop_the_j
     assert max(head.position for head in store.heads("default")) == 6
 
 
-async def test_a_store_that_somebody_else_took_is_not_tried_again(gate: Any, open_journal: Open, scribe: Any) -> None:
+async def test_a_commit_to_a_taken_store_is_not_retried(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     await journal.commit(Entry(records=[scribe.note(n=1)]))
     begun, gate.broken = gate.begun, StoreTaken("another host wrote", reason="test")
@@ -490,7 +492,7 @@ async def test_contents_are_stored_before_the_records_that_name_them(
     await waiting
 
 
-async def test_a_blob_that_cannot_be_stored_costs_only_its_own_entry(
+async def test_an_unwritable_blob_fails_only_its_own_entry(
     gate: Any, open_journal: Open, blobs: Any, scribe: Any
 ) -> None:
     journal = open_journal(gate.store)
@@ -516,7 +518,7 @@ async def test_a_blob_that_cannot_be_stored_costs_only_its_own_entry(
 # --- the end ---
 
 
-async def test_closing_writes_everything_that_was_taken(gate: Any, open_journal: Open, scribe: Any) -> None:
+async def test_closing_writes_every_accepted_entry(gate: Any, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(gate.store)
     first = await queued_behind_the_gate(journal, gate, scribe)
     outcomes: list[Any] = []
@@ -533,7 +535,7 @@ async def test_closing_writes_everything_that_was_taken(gate: Any, open_journal:
         journal.append(Entry(records=[scribe.note()]))
 
 
-async def test_housekeeping_counts_what_it_did_inside_a_commit(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_housekeeping_counts_its_rows_inside_a_commit(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     await journal.commit(Entry(records=[scribe.note(n=n) for n in range(7)]))
     chore = Chore(kind="drop_data", type=scribe.note().type, before_ms=1 << 60, limit=100)
@@ -546,9 +548,7 @@ def kept(kept_id: str, body: bytes = b"secret") -> KeptRow:
     return KeptRow(kind="session", workspace="w", id=kept_id, body=body, expires_ms=None, updated_ms=1)
 
 
-async def test_what_is_kept_beside_the_log_is_there_with_its_records_or_not_at_all(
-    store: Store, open_journal: Open, scribe: Any
-) -> None:
+async def test_kept_rows_commit_together_with_their_records(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     await journal.commit(Entry(records=[scribe.note(n=1)], keeps=[PutKept(kept("a")), PutKept(kept("b"))]))
     assert store.all_kept("session") == [kept("a"), kept("b")]
@@ -559,9 +559,7 @@ async def test_what_is_kept_beside_the_log_is_there_with_its_records_or_not_at_a
     assert all(b"secret" not in (row.data or b"") for row in store.records(0, 10))
 
 
-async def test_what_is_kept_by_a_commit_of_unknown_outcome_is_kept_once_it_is_tried_again(
-    gate: Any, open_journal: Open
-) -> None:
+async def test_kept_rows_of_a_commit_of_unknown_outcome_are_written_by_the_retry(gate: Any, open_journal: Open) -> None:
     gate.plan.fail_at, gate.plan.only, gate.plan.after_commit = 1, "write.commit", True
     gate.plan.error = lambda call: StorageUnavailable(f"lost at {call}", reason="test", outcome="unknown")
     journal = open_journal(gate.store)

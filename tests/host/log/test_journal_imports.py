@@ -1,4 +1,5 @@
-"""The journal process is small: it loads what writing takes, and none of the shapes that the rest of a host needs."""
+"""The journal process is small: it loads only the modules of writing, and none of the shapes that the rest of a host
+needs."""
 
 import subprocess
 import sys
@@ -15,5 +16,5 @@ def test_the_journal_process_loads_no_shapes_and_no_server() -> None:
     assert [name for name in LEFT_OUT if name in loaded] == []
 
 
-def test_the_stores_statuses_of_the_end_are_the_protocols() -> None:
+def test_the_terminal_statuses_of_the_store_match_the_protocol() -> None:
     assert ENDED == TERMINAL_STATUSES

@@ -19,5 +19,5 @@ from bollard.host.store.keys import area_key
         (("w", "workspace", "plugin:a/b/c"), ("w", "plugin", "plugin:a/b/c"), False),
     ],
 )
-def test_an_area_is_shared_by_those_who_may(one: Any, other: Any, same: bool) -> None:
+def test_an_area_is_shared_within_its_scope(one: Any, other: Any, same: bool) -> None:
     assert (area_key(*one) == area_key(*other)) is same

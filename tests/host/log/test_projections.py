@@ -45,7 +45,7 @@ def policy_changed(**data: Any) -> NewRecord:
     return NewRecord(workspace="default", type="policy.changed", data=msgspec.json.encode(data), created_ms=T0)
 
 
-async def test_every_record_type_does_what_it_means(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_every_record_type_updates_its_projection(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     facts = scribe.facts(actor_type="user", actor_id="u1", subject_type="ticket", subject_id="7")
     await journal.commit(scribe.first(facts, actor_type="user", actor_id="u1", actor_name="Ada"))
@@ -95,7 +95,7 @@ async def test_every_record_type_does_what_it_means(store: Store, open_journal: 
     assert (artifact.run_id, artifact.size_bytes) == ("run_1", 3)
 
 
-async def test_state_expires_and_is_deleted_as_the_records_say(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_state_expires_and_is_deleted_by_its_records(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     facts = scribe.facts()
     await journal.commit(scribe.first(facts))
@@ -111,7 +111,7 @@ async def test_state_expires_and_is_deleted_as_the_records_say(store: Store, ope
     assert [row.key for row in store.states(key, "", 10, 0)] == ["other"]
 
 
-async def test_storage_is_kept_by_area_and_plugin(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_storage_is_separated_by_area_and_plugin(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     mine = scribe.facts("run_1")
     sibling = scribe.facts("run_2", runner_id="plugin:acme/parrot/other")
@@ -133,7 +133,7 @@ async def test_storage_is_kept_by_area_and_plugin(store: Store, open_journal: Op
     assert store.artifact_digests("", 10) == ["2" * 64]
 
 
-async def test_what_people_save_is_kept_until_they_delete_it(store: Store, open_journal: Open) -> None:
+async def test_a_saved_resource_stays_until_it_is_deleted(store: Store, open_journal: Open) -> None:
     journal = open_journal(store)
 
     async def change(**data: Any) -> None:
@@ -149,7 +149,7 @@ async def test_what_people_save_is_kept_until_they_delete_it(store: Store, open_
     assert [row.id for row in store.policies("binding", "default")] == ["a"]
 
 
-async def test_an_event_that_waits_gets_the_run_that_adopts_it(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_a_waiting_event_gets_the_run_that_adopts_it(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     facts = scribe.facts("run_2", adopts=True, depth=2, parent_run_id="run_1")
     await journal.commit(Entry(records=[waiting(scribe, facts)]))
@@ -165,7 +165,7 @@ async def test_an_event_that_waits_gets_the_run_that_adopts_it(store: Store, ope
     assert store.count_runs("default", "parrot", T0) == 1
 
 
-async def test_an_event_that_nobody_wanted_is_dropped_at_once(store: Store, open_journal: Open, scribe: Any) -> None:
+async def test_an_event_without_a_dispatch_is_dropped_at_once(store: Store, open_journal: Open, scribe: Any) -> None:
     journal = open_journal(store)
     await journal.commit(Entry(records=[waiting(scribe, scribe.facts(bot="b"), dispatch=None)]))
     event = store.event("default", "evt_run_1")
@@ -189,7 +189,7 @@ async def test_an_event_that_nobody_wanted_is_dropped_at_once(store: Store, open
         ),
     ],
 )
-async def test_an_event_that_a_run_claims_follows_the_run(
+async def test_an_event_claimed_by_a_run_follows_the_run(
     store: Store,
     open_journal: Open,
     scribe: Any,
@@ -214,7 +214,7 @@ async def test_an_event_that_a_run_claims_follows_the_run(
     assert (first.dispatch, first.steering) == ("run", None)
 
 
-def test_a_record_whose_data_was_dropped_or_whose_run_is_unknown_changes_nothing(scribe: Any) -> None:
+def test_a_record_without_data_or_without_a_known_run_changes_nothing(scribe: Any) -> None:
     projector = Projector()
     record = scribe.record(scribe.facts(), "message.completed", {"message": {"role": "assistant", "content": "x"}}, 3)
     row = msgspec.structs.asdict(record)
@@ -281,9 +281,7 @@ async def be_born(journal: Journal, scribe: Any, chance: random.Random, number: 
     return facts, 3
 
 
-async def test_a_rebuild_keeps_the_leases_of_runs_that_go_on_and_none_of_others(
-    store: Store, open_journal: Any, scribe: Any
-) -> None:
+async def test_a_rebuild_keeps_only_the_leases_of_active_runs(store: Store, open_journal: Any, scribe: Any) -> None:
     journal = open_journal(store)
     waits, going, over = (scribe.facts(name) for name in ("waits", "going", "over"))
     await journal.commit(scribe.first(waits, epoch=0))
@@ -302,7 +300,7 @@ async def test_a_rebuild_keeps_the_leases_of_runs_that_go_on_and_none_of_others(
 async def live_through(
     journal: Journal, store: Store, scribe: Any, chance: random.Random, runs: int, steps: int
 ) -> None:
-    """Some runs side by side, each with a lawful life, while people save things and what has expired is swept."""
+    """Some runs side by side, each with a valid history, while resources are saved and expired data is swept."""
     lives = {f"run_{number}": await be_born(journal, scribe, chance, number) for number in range(runs)}
     await journal.commit(Entry(records=[waiting(scribe, scribe.facts("nobody"))]))
     for now_ms in range(T0 + 100, T0 + 100 + steps):
@@ -409,7 +407,7 @@ async def test_a_rebuild_gives_the_same_projections(
     assert store.dump_projections() == before
 
 
-async def test_what_has_expired_does_not_come_back_by_a_rebuild(
+async def test_expired_rows_do_not_return_in_a_rebuild(
     store: Store, open_journal: Open, scribe: Any, clock: ManualClock
 ) -> None:
     journal = open_journal(store)
@@ -431,7 +429,7 @@ async def test_what_has_expired_does_not_come_back_by_a_rebuild(
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-async def test_any_history_is_rebuilt_as_it_was(open_journal: Open, scribe: Any, seed: int) -> None:
+async def test_any_history_is_rebuilt_to_the_same_projections(open_journal: Open, scribe: Any, seed: int) -> None:
     store = MemoryStore(ManualClock(T0 + 1000))
     journal = open_journal(store)
     await live_through(journal, store, scribe, random.Random(seed), runs=4, steps=60)
@@ -441,7 +439,7 @@ async def test_any_history_is_rebuilt_as_it_was(open_journal: Open, scribe: Any,
     assert store.dump_projections() == before
 
 
-async def test_a_rebuild_after_retention_keeps_what_is_retained(
+async def test_a_rebuild_after_retention_keeps_the_retained_data(
     store: Store, open_journal: Open, scribe: Any, clock: ManualClock, verified: Any
 ) -> None:
     journal = open_journal(store)
@@ -465,7 +463,7 @@ async def test_a_rebuild_after_retention_keeps_what_is_retained(
     assert [said for said in store.transcript(ROOM) if said.role != "user"] == []
 
 
-async def test_words_of_two_chinese_characters_are_found_where_they_were_said(
+async def test_words_of_two_chinese_characters_are_found_in_their_messages(
     store: Store, open_journal: Open, scribe: Any
 ) -> None:
     journal = open_journal(store)

@@ -1,5 +1,5 @@
-"""What is dropped by age: gone with everything that was made of it, accounted for in its own commit, and only when
-nobody needs it any more."""
+"""Data dropped by age: removed with everything derived from it, accounted for in its own commit, and only when no run
+needs it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ MESSAGE = {"message": {"role": "assistant", "content": "a secret answer"}}
 
 
 async def live(journal: Journal, scribe: Any, run_id: str, *, ends: bool = True) -> None:
-    """A run that answers, and ends or goes on."""
+    """A run that answers, and ends or continues."""
     facts = scribe.facts(run_id)
     await journal.commit(scribe.first(facts, text="a secret question"))
     records = [scribe.record(facts, "message.completed", MESSAGE, 5)]
@@ -43,7 +43,7 @@ def accounts(store: Store) -> list[Any]:
     return [data_of(row)["dropped"] for row in store.records(0, 10_000) if row.type == "retention.purged"]
 
 
-async def test_what_is_too_old_is_gone_with_everything_that_was_made_of_it(
+async def test_old_data_is_dropped_with_everything_derived_from_it(
     store: Store, open_journal: Open, scribe: Any, clock: ManualClock, verified: Any
 ) -> None:
     journal = open_journal(store)
@@ -70,7 +70,7 @@ async def test_what_is_too_old_is_gone_with_everything_that_was_made_of_it(
     assert store.dump_projections() == before
 
 
-async def test_a_run_that_has_not_ended_keeps_everything(
+async def test_an_active_run_keeps_all_its_data(
     store: Store, open_journal: Open, scribe: Any, clock: ManualClock
 ) -> None:
     journal = open_journal(store)
@@ -86,7 +86,7 @@ async def test_a_run_that_has_not_ended_keeps_everything(
     }
 
 
-async def test_a_message_that_waits_for_a_run_is_kept(
+async def test_a_message_that_waits_for_a_run_is_retained(
     store: Store, open_journal: Open, scribe: Any, clock: ManualClock
 ) -> None:
     journal = open_journal(store)
@@ -99,7 +99,7 @@ async def test_a_message_that_waits_for_a_run_is_kept(
     assert len(store.pending_events(0, 10)) == 1
 
 
-async def test_a_purge_that_fails_dropped_nothing_that_it_does_not_account_for(
+async def test_a_failed_purge_drops_no_data_without_a_record(
     memory_store: MemoryStore, open_journal: Open, scribe: Any, clock: ManualClock
 ) -> None:
     journal = open_journal(memory_store)
@@ -118,8 +118,8 @@ async def test_a_purge_that_fails_dropped_nothing_that_it_does_not_account_for(
     assert accounts(memory_store) == []
 
 
-def test_kinds_on_which_something_stands_are_refused() -> None:
-    """Everything that projections are made of, but what was said."""
+def test_record_types_of_projections_are_refused_for_retention() -> None:
+    """Everything that projections are made of, except messages."""
     handlers = Projector()._handlers  # pyright: ignore[reportPrivateUsage]
     read_from_the_log = {"grant.revoked"}
     assert (handlers.keys() - {"event.received", "message.completed"}) | read_from_the_log == STANDING
@@ -143,7 +143,7 @@ def test_kinds_on_which_something_stands_are_refused() -> None:
         ("completely else", ""),
     ],
 )
-def test_a_kind_that_nobody_writes_is_refused_with_the_one_that_was_meant(kind: str, near: str) -> None:
+def test_an_unknown_record_type_is_refused_with_a_suggestion(kind: str, near: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         retention_of((("api.called", 1.0), (kind, 30.0)))
     assert repr(kind) in refusal.value.message
@@ -151,6 +151,6 @@ def test_a_kind_that_nobody_writes_is_refused_with_the_one_that_was_meant(kind: 
     assert refusal.value.details["field"] == "retention"
 
 
-def test_every_kind_that_stands_or_can_be_dropped_is_a_kind() -> None:
+def test_every_standing_or_droppable_type_is_a_record_type() -> None:
     assert STANDING < KINDS
     assert "message.delta" in KINDS

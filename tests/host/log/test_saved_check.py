@@ -1,4 +1,4 @@
-"""A start compares what people saved with the newest record about each thing."""
+"""A start compares saved resources with the newest record about each."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ BEN = PolicyRow(workspace="w", id="ben", revision=1, body=b'{"role":"admin"}', u
 
 
 async def saved_things(store: Store, journal: Journal, clock: ManualClock) -> None:
-    """A user who was changed once, an agent with a gate, and a key that was revoked."""
+    """A user who was changed once, an agent with a gate, and a revoked key."""
     changes = SavedChanges(journal, clock)
 
     async def save(kind: Any, thing: str, revision: int, body: Any) -> None:
@@ -43,7 +43,7 @@ def tampered(store: Store, change: Change) -> None:
         transaction.apply([change])
 
 
-async def test_a_row_that_is_not_what_the_log_says_stops_a_start_until_it_is_rebuilt(
+async def test_a_row_that_differs_from_the_log_stops_a_start_until_a_rebuild(
     store: Store, open_journal: Open, clock: ManualClock, signing_key: SigningKey
 ) -> None:
     await saved_things(store, open_journal(store), clock)
@@ -70,7 +70,7 @@ async def test_a_row_that_is_not_what_the_log_says_stops_a_start_until_it_is_reb
         check_saved(store, signing_key)
 
 
-async def test_a_start_reads_the_newest_record_of_each_thing_however_often_it_was_saved(
+async def test_a_start_reads_only_the_newest_record_of_each_resource(
     store: Store, open_journal: Open, clock: ManualClock, signing_key: SigningKey
 ) -> None:
     journal = open_journal(store)
@@ -84,7 +84,7 @@ async def test_a_start_reads_the_newest_record_of_each_thing_however_often_it_wa
     assert read == [20, 20]
 
 
-async def test_a_newest_record_that_was_edited_is_named_and_taken_as_it_is_when_somebody_says_so(
+async def test_an_edited_newest_record_is_named_and_accepted_only_on_request(
     sqlite_store: Store, sqlite_path: Path, open_journal: Open, clock: ManualClock, signing_key: SigningKey
 ) -> None:
     await saved_things(sqlite_store, open_journal(sqlite_store), clock)
@@ -115,7 +115,7 @@ async def test_a_newest_record_that_was_edited_is_named_and_taken_as_it_is_when_
     connection.close()
 
 
-async def test_a_newest_record_whose_data_has_another_type_is_named_and_a_rebuild_skips_it(
+async def test_a_newest_record_with_data_of_another_type_is_named_and_a_rebuild_skips_it(
     sqlite_store: Store, sqlite_path: Path, open_journal: Open, clock: ManualClock, signing_key: SigningKey
 ) -> None:
     """SQLite takes values of any type."""

@@ -1,4 +1,4 @@
-"""A repository holds in memory what is on disk: never more, never less."""
+"""A repository holds in memory exactly the committed resources."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def read_note(body: dict[str, Any], workspace: str) -> str:
 
 
 class Notes(Repository[str]):
-    """A repository of texts that records what it hears."""
+    """A repository of texts that records its notifications."""
 
     def __init__(self, journal: Journal, clock: ManualClock) -> None:
         super().__init__(NOTE, SavedChanges(journal, clock), read_note, lambda says: {"says": says})
@@ -38,7 +38,7 @@ class Notes(Repository[str]):
         self.heard.append((before and before.value, after and after.value))
 
 
-async def test_a_thing_is_saved_changed_found_again_and_deleted(
+async def test_a_resource_is_saved_changed_found_again_and_deleted(
     store: Store, open_journal: Open, clock: ManualClock
 ) -> None:
     notes = Notes(open_journal(store), clock)
@@ -58,7 +58,7 @@ async def test_a_thing_is_saved_changed_found_again_and_deleted(
         await again.delete("w", "b", by="ann")
 
 
-async def test_an_older_revision_is_refused_and_nothing_changes(
+async def test_an_edit_of_an_older_revision_is_refused_and_nothing_changes(
     store: Store, open_journal: Open, clock: ManualClock
 ) -> None:
     notes = Notes(open_journal(store), clock)
@@ -72,7 +72,9 @@ async def test_an_older_revision_is_refused_and_nothing_changes(
     assert [row.revision for row in store.policies("channel", "w")] == [1]
 
 
-async def test_of_two_changes_of_one_revision_one_is_made(store: Store, open_journal: Open, clock: ManualClock) -> None:
+async def test_of_two_changes_of_one_revision_one_succeeds(
+    store: Store, open_journal: Open, clock: ManualClock
+) -> None:
     notes = Notes(open_journal(store), clock)
     await notes.save("w", "a", lambda _: "one", by="ann")
     changes = [notes.save("w", "a", lambda _, says=says: says, by="ann", edited=1) for says in ("two", "three")]
@@ -81,7 +83,7 @@ async def test_of_two_changes_of_one_revision_one_is_made(store: Store, open_jou
     assert notes.get("w", "a").value == "two"
 
 
-async def test_nobody_sees_a_thing_before_it_is_on_disk_and_who_goes_away_does_not_stop_it(
+async def test_a_resource_is_visible_only_after_its_commit_and_despite_a_disconnect(
     gate: Any, open_journal: Open, clock: ManualClock
 ) -> None:
     told: list[str] = []
@@ -100,7 +102,7 @@ async def test_nobody_sees_a_thing_before_it_is_on_disk_and_who_goes_away_does_n
     assert await behind == Saved(workspace="w", id="a", revision=2, value="one two")
 
 
-async def test_what_the_store_refuses_is_nowhere(gate: Any, open_journal: Open, clock: ManualClock) -> None:
+async def test_a_save_that_the_store_refuses_leaves_no_trace(gate: Any, open_journal: Open, clock: ManualClock) -> None:
     notes = Notes(open_journal(gate.store), clock)
     gate.broken = StorageFull("no space", reason="test")
     row = KeptRow(kind="k", workspace="w", id="a", body=b"", expires_ms=None, updated_ms=1)
@@ -111,7 +113,9 @@ async def test_what_the_store_refuses_is_nowhere(gate: Any, open_journal: Open, 
     assert gate.store.all_kept("k") == []
 
 
-async def test_what_goes_with_a_change_is_in_its_commit(store: Store, open_journal: Open, clock: ManualClock) -> None:
+async def test_the_kept_rows_and_records_of_a_change_share_its_commit(
+    store: Store, open_journal: Open, clock: ManualClock
+) -> None:
     notes = Notes(open_journal(store), clock)
     row = KeptRow(kind="k", workspace="w", id="a", body=b"secret", expires_ms=None, updated_ms=1)
     await notes.save("w", "a", lambda _: "one", by="ann", keeps=[PutKept(row)], beside=[("token.issued", {"n": 1})])
@@ -120,9 +124,7 @@ async def test_what_goes_with_a_change_is_in_its_commit(store: Store, open_journ
     assert b'"by":"ann"' in (store.records(0, 1)[0].data or b"")
 
 
-async def test_a_thing_that_cannot_be_read_stops_the_start(
-    store: Store, open_journal: Open, clock: ManualClock
-) -> None:
+async def test_an_unreadable_resource_stops_the_start(store: Store, open_journal: Open, clock: ManualClock) -> None:
     journal = open_journal(store)
     other = Notes(journal, clock)
     other._to_body = lambda _: {"newer": 1}

@@ -94,7 +94,9 @@ EVE = {"actor_type": "user", "actor_id": "eve"}
     ],
     ids="+".join,
 )
-async def test_what_somebody_wrote_last_goes_and_nothing_else(desk: Desk, query: dict[str, Any]) -> None:
+async def test_a_purge_deletes_only_the_values_written_last_by_the_selected_run(
+    desk: Desk, query: dict[str, Any]
+) -> None:
     eve = await desk.begin("run_eve", source="guestbook", agent_id="poet", **EVE)
     ann = await desk.begin("run_ann", **ANN)
     for key in ("a", "b"):
@@ -121,7 +123,7 @@ async def test_what_somebody_wrote_last_goes_and_nothing_else(desk: Desk, query:
     assert (await desk.purge(**query)).matched == 0, "asked again, nothing is left"
 
 
-async def test_all_that_is_named_must_be_true_and_another_type_of_actor_is_another(desk: Desk) -> None:
+async def test_a_purge_needs_every_selector_to_match(desk: Desk) -> None:
     eve = await desk.begin("run_eve", source="guestbook", **EVE)
     await desk.set(eve, "k")
     assert (await desk.purge(source="guestbook", actor=Actor("user", "ann"))).matched == 0
@@ -129,7 +131,7 @@ async def test_all_that_is_named_must_be_true_and_another_type_of_actor_is_anoth
     assert desk.kept(eve) == {"k": "of run_eve"}
 
 
-async def test_what_somebody_else_overwrote_stays_and_so_does_another_workspace(desk: Desk) -> None:
+async def test_overwritten_values_and_other_workspaces_survive_a_purge(desk: Desk) -> None:
     eve = await desk.begin("run_eve", source="guestbook", **EVE)
     ann = await desk.begin("run_ann", **ANN)
     foreign = await desk.begin("run_foreign", source="guestbook", workspace="other", **EVE)
@@ -142,9 +144,7 @@ async def test_what_somebody_else_overwrote_stays_and_so_does_another_workspace(
     desk.check_rebuild()
 
 
-async def test_a_value_that_is_overwritten_between_the_look_and_the_deletion_stays(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_value_overwritten_during_the_purge_stays(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     eve = await desk.begin("run_eve", source="guestbook", **EVE)
     ann = await desk.begin("run_ann", **ANN)
     await desk.set(eve, "a", "conversation")
@@ -163,7 +163,7 @@ async def test_a_value_that_is_overwritten_between_the_look_and_the_deletion_sta
     desk.check_rebuild()
 
 
-async def test_what_a_run_had_others_write_is_its_own(desk: Desk) -> None:
+async def test_a_purge_of_a_run_covers_its_called_runs(desk: Desk) -> None:
     above = await desk.begin("run_above", source="guestbook", **EVE)
     below = await desk.begin("run_below", source="run:run_above", agent_id="poet", parent_run_id="run_above", **EVE)
     await desk.set(below, "k")
@@ -176,7 +176,7 @@ async def test_what_a_run_had_others_write_is_its_own(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("whose", "key"), [(ANN, "k"), (EVE, "other")], ids=["another's", "another key"])
-async def test_a_counted_version_says_nothing_about_its_writer(desk: Desk, whose: dict[str, str], key: str) -> None:
+async def test_a_counted_version_does_not_identify_its_writer(desk: Desk, whose: dict[str, str], key: str) -> None:
     eve = await desk.begin("run_eve", source="guestbook", **EVE)
     old = await desk.begin("run_old", **whose)
     version = await desk.set(eve, "k")
@@ -189,7 +189,7 @@ async def test_a_counted_version_says_nothing_about_its_writer(desk: Desk, whose
     desk.check_rebuild()
 
 
-async def test_many_values_are_gone_through_page_by_page(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_values_are_purged_page_by_page(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_removal, "_PAGE", 7)
     eve = await desk.begin("run_eve", source="guestbook", **EVE)
     ann = await desk.begin("run_ann", **ANN)
@@ -200,7 +200,7 @@ async def test_many_values_are_gone_through_page_by_page(desk: Desk, monkeypatch
     assert (desk.kept(eve), len(desk.kept(ann))) == ({}, 10)
 
 
-async def test_a_purge_names_no_more_values_than_it_may(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_purge_lists_a_limited_number_of_values(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_removal, "PURGED_STATE_LISTED", 3)
     monkeypatch.setattr(state_removal, "_PAGE", 2)
     eve = await desk.begin("run_eve", **EVE)

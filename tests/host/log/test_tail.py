@@ -1,4 +1,4 @@
-"""F15: a host does not write behind an end of the log that is not what was written, until somebody decides."""
+"""F15: a host does not write behind a changed end of the log, until an operator decides."""
 
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +60,7 @@ def _changed(log: Log, record_id: int, **changes: Any) -> Log:
 
 
 def _rewritten(log: Log, record_id: int, upto: int, key: SigningKey, clock: ManualClock, scribe: Any) -> Log:
-    """A part of the newest chain as it would be if somebody had said something else, hashes and all."""
+    """A part of the newest chain with a changed record, hashes and all."""
     chains = Chains("newer", key, clock, every_records=HEAD_RECORDS, every_s=60)
     made = chains.chain([scribe.note(n=90 + row.id if row.id >= record_id else row.id - 4) for row in log[0][3:7]], 4)
     by_id = {row.id: row for row in made if row.id <= upto}
@@ -84,14 +84,14 @@ SPOILT: dict[str, tuple[Callable[[Log], Log], str]] = {
 }
 
 
-def test_a_log_that_is_what_was_written_is_gone_on_with(store: Store, log: Log, start: Callable[..., Writer]) -> None:
+def test_a_sound_log_is_continued(store: Store, log: Log, start: Callable[..., Writer]) -> None:
     _put(store, *log)
     start(store)
     assert [row.type for row in store.records(0, 100)] == ["note"] * 11
 
 
 @pytest.mark.parametrize("kind", SPOILT)
-def test_nothing_is_written_behind_an_end_that_is_not_what_was_written(
+def test_a_log_with_a_changed_end_is_not_continued(
     store: Store, log: Log, start: Callable[..., Writer], kind: str
 ) -> None:
     spoil, name = SPOILT[kind]
@@ -107,7 +107,7 @@ def test_nothing_is_written_behind_an_end_that_is_not_what_was_written(
 
 
 @pytest.mark.parametrize("kind", SPOILT)
-def test_who_names_what_is_wrong_goes_on_behind_it_once_and_the_log_says_so(
+def test_an_accepted_break_is_continued_once_with_a_gap_record(
     store: Store, log: Log, start: Callable[..., Writer], clock: ManualClock, kind: str, scribe: Any
 ) -> None:
     spoil, name = SPOILT[kind]
@@ -124,7 +124,7 @@ def test_who_names_what_is_wrong_goes_on_behind_it_once_and_the_log_says_so(
     start(store, "the one after")
 
 
-def test_what_was_rewritten_with_its_hashes_is_found_by_the_head_that_vouches_for_it(
+def test_rewritten_records_with_valid_hashes_are_found_by_their_head(
     store: Store, log: Log, start: Callable[..., Writer], signing_key: SigningKey, clock: ManualClock, scribe: Any
 ) -> None:
     _put(store, *_rewritten(log, 6, 7, signing_key, clock, scribe))
@@ -133,7 +133,7 @@ def test_what_was_rewritten_with_its_hashes_is_found_by_the_head_that_vouches_fo
     assert refused.value.details["name"] == "newer:4"
 
 
-def test_heads_of_keys_that_are_not_known_are_not_asked(
+def test_heads_of_unknown_keys_are_ignored(
     store: Store, log: Log, start: Callable[..., Writer], clock: ManualClock
 ) -> None:
     rows, heads = log
@@ -143,7 +143,7 @@ def test_heads_of_keys_that_are_not_known_are_not_asked(
     start(store)
 
 
-def test_a_start_looks_at_no_more_than_it_has_time_for(
+def test_a_start_checks_a_limited_number_of_records(
     store: Store, log: Log, signing_key: SigningKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = {signing_key.verify_key.key_id: signing_key.verify_key}
@@ -159,7 +159,7 @@ def test_a_start_looks_at_no_more_than_it_has_time_for(
     assert broken_tail(store, keys) is None
 
 
-def test_what_is_wrong_with_an_earlier_start_does_not_keep_a_host_from_starting(
+def test_a_break_in_an_earlier_chain_does_not_stop_a_start(
     store: Store, log: Log, start: Callable[..., Writer]
 ) -> None:
     _put(store, *_changed(log, 2, data=b"{}"))

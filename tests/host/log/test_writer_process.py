@@ -1,4 +1,4 @@
-"""The journal's writer as a process: what a thread promises, and what happens when that process is gone."""
+"""The journal's writer as a process: the promises of a thread, and the loss of that process."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ PATIENCE_S = 120.0
 
 
 class Desk:
-    """A journal whose writer is a process, and the store that reads what it wrote."""
+    """A journal whose writer is a process, and the store that reads its records."""
 
     def __init__(self, data: Path, incarnation: str = "i1") -> None:
         self.lost = asyncio.Event()
@@ -56,7 +56,7 @@ async def desks(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
         desk.store.close()
 
 
-async def test_a_signal_to_everybody_while_it_loads_does_not_end_it(tmp_path: Path, scribe: Any) -> None:
+async def test_a_signal_during_loading_does_not_end_the_writer(tmp_path: Path, scribe: Any) -> None:
     desk = Desk(tmp_path)
     desk.process.spawn()
     assert desk.process.pid is not None
@@ -69,7 +69,7 @@ async def test_a_signal_to_everybody_while_it_loads_does_not_end_it(tmp_path: Pa
     desk.store.close()
 
 
-async def test_what_is_told_is_on_disk_in_order_and_chained(desks: Any, scribe: Any) -> None:
+async def test_records_are_on_disk_in_order_and_chained(desks: Any, scribe: Any) -> None:
     desk = await desks()
     waits = [desk.journal.commit(Entry(records=[scribe.note(n=n)])) for n in range(200)]
     assert await asyncio.gather(*waits) == [Committed()] * 200
@@ -80,7 +80,7 @@ async def test_what_is_told_is_on_disk_in_order_and_chained(desks: Any, scribe: 
     assert desk.journal.numbers.commits < 200, "what queued up shared commits"
 
 
-async def test_every_kind_of_outcome_comes_back(desks: Any, scribe: Any) -> None:
+async def test_every_kind_of_outcome_is_returned(desks: Any, scribe: Any) -> None:
     desk = await desks()
     facts = scribe.facts()
     assert await desk.journal.commit(scribe.first(facts)) == Committed()
@@ -96,7 +96,7 @@ async def test_every_kind_of_outcome_comes_back(desks: Any, scribe: Any) -> None
     assert await desk.journal.commit(senseless) == Committed()
 
 
-async def test_what_is_kept_beside_the_log_crosses_to_the_writer(desks: Any, scribe: Any) -> None:
+async def test_kept_rows_reach_the_writer(desks: Any, scribe: Any) -> None:
     desk = await desks()
     row = KeptRow(kind="session", workspace="w", id="a", body=b"\x00\xff", expires_ms=None, updated_ms=1)
     keeps = [PutKept(row), PutKept(replace(row, id="b", expires_ms=1 << 50)), DropKept("session", "w", "a")]
@@ -104,7 +104,7 @@ async def test_what_is_kept_beside_the_log_crosses_to_the_writer(desks: Any, scr
     assert desk.store.all_kept("session") == [replace(row, id="b", expires_ms=1 << 50)]
 
 
-async def test_an_expectation_that_is_not_met_is_told_and_leaves_its_other_record(desks: Any, scribe: Any) -> None:
+async def test_an_unmet_expectation_is_reported_and_writes_its_other_record(desks: Any, scribe: Any) -> None:
     desk = await desks()
     facts = scribe.facts()
     await desk.journal.commit(scribe.first(facts))
@@ -128,7 +128,7 @@ async def test_an_expectation_that_is_not_met_is_told_and_leaves_its_other_recor
     assert [set_by.type, refused_by.type] == ["state.updated", "state.refused"]
 
 
-async def test_errors_come_back_as_what_they_are(desks: Any, scribe: Any) -> None:
+async def test_errors_keep_their_type_across_the_processes(desks: Any, scribe: Any) -> None:
     desk = await desks()
     facts = scribe.facts()
     await desk.journal.commit(scribe.first(facts))
@@ -138,7 +138,7 @@ async def test_errors_come_back_as_what_they_are(desks: Any, scribe: Any) -> Non
     assert refused.value.hint
 
 
-async def test_an_entry_larger_than_the_socket_takes_passes_whole(desks: Any, scribe: Any) -> None:
+async def test_an_entry_larger_than_the_socket_buffer_passes_whole(desks: Any, scribe: Any) -> None:
     desk = await desks()
     large = scribe.note(text="x" * (3 << 20))
     entries = [Entry(records=[large], size=3 << 20) for _ in range(5)]
@@ -147,7 +147,7 @@ async def test_an_entry_larger_than_the_socket_takes_passes_whole(desks: Any, sc
     assert await desk.journal.commit(Entry(records=[scribe.note()], size=JOURNAL_QUEUE_BYTES + 1)) == Committed()
 
 
-async def test_closing_writes_everything_that_was_taken_and_signs_the_head(desks: Any, scribe: Any) -> None:
+async def test_closing_writes_every_accepted_entry_and_signs_the_head(desks: Any, scribe: Any) -> None:
     desk = await desks()
     outcomes: list[Any] = []
     for n in range(1000):
@@ -163,7 +163,7 @@ async def test_closing_writes_everything_that_was_taken_and_signs_the_head(desks
         desk.journal.append(Entry())
 
 
-async def test_the_ends_that_a_killed_writer_left_are_signed_and_what_another_key_signed_is_not(
+async def test_the_ends_of_a_killed_writer_are_signed_unless_another_key_signed_them(
     desks: Any, scribe: Any, tmp_path: Path
 ) -> None:
     first = await desks("i1")
@@ -183,7 +183,7 @@ async def test_the_ends_that_a_killed_writer_left_are_signed_and_what_another_ke
         await desks("i3")
 
 
-async def test_a_killed_writer_refuses_everything_and_says_so(desks: Any, scribe: Any) -> None:
+async def test_a_killed_writer_fails_every_commit_and_reports_its_loss(desks: Any, scribe: Any) -> None:
     desk = await desks()
     await desk.journal.commit(Entry(records=[scribe.note(n=0)]))
     os.kill(desk.process.pid, signal.SIGSTOP)
@@ -206,7 +206,7 @@ async def test_a_second_journal_of_one_directory_is_refused(desks: Any) -> None:
         await desks("i2")
 
 
-async def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
+async def test_an_unopenable_store_gives_a_reason(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.store.close()
     (tmp_path / "bollard.db").write_bytes(b"this is not a database, whatever its name says" * 100)

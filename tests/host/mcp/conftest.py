@@ -34,7 +34,7 @@ WAIT_S = 60.0
 
 
 class KnownSecrets:
-    """Hands out what it knows, and remembers what for."""
+    """Hands out its secrets, and records the purposes."""
 
     def __init__(self) -> None:
         self.known: dict[str, str] = {}
@@ -63,14 +63,14 @@ class KnownSecrets:
 
 
 class Servers:
-    """A source with what tests ask of it again and again."""
+    """A source with shared helpers for tests."""
 
     def __init__(self, source: McpSource, secrets: KnownSecrets) -> None:
         self.source = source
         self.secrets = secrets
 
     async def add(self, name: str, *command: str, workspace: str = "w", **fields: Any) -> McpConnection:
-        """A server that was saved just now; one of the programs, or what the fields say."""
+        """A newly saved server; one of the programs, or a server of these fields."""
         body: JsonObject = dict(fields)
         if command:
             program, *rest = command
@@ -81,7 +81,7 @@ class Servers:
         return found
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Looked at whenever the source says that something changed, or so."""
+        """Checked after every change of the source, and periodically."""
         async with asyncio.timeout(WAIT_S):
             while not holds():  # noqa: ASYNC110 -- nothing tells of every change of a status
                 await asyncio.sleep(0.02)
@@ -141,7 +141,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def open_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenServers]:
-    """Opens what is on disk, as a host does at its start."""
+    """Opens the source from disk, as a host does at its start."""
     folder, clock = tmp_path_factory.mktemp("mcp"), ManualClock()
     store, key = MemoryStore(clock), SigningKey(SigningKey.new_secret())
     opened: list[tuple[McpSource, Journal]] = []

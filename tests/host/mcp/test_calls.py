@@ -1,4 +1,4 @@
-"""Tools of real servers, through the bridge: what is offered, what comes back, and what reaches the server."""
+"""Tools of real servers, through the bridge: offers, answers, and requests."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from bollard.host.errors import Conflict, ToolFailed
 from bollard.host.mcp.consent import ConsentMcpTools
 
 
-async def test_a_server_over_stdio_is_offered_after_consent_and_answers_in_our_words(
+async def test_a_stdio_server_is_offered_after_consent_and_answers_in_our_shapes(
     servers: Servers, tmp_path: Path
 ) -> None:
     servers.secrets.known["word"] = "hidden value"
@@ -56,7 +56,7 @@ async def test_a_server_over_stdio_is_offered_after_consent_and_answers_in_our_w
 
 
 @pytest.mark.parametrize("protocol", ["auto", "legacy"])
-async def test_a_server_over_http_answers_in_both_eras(
+async def test_an_http_server_answers_in_both_eras(
     servers: Servers, http_server: str, tmp_path: Path, protocol: str
 ) -> None:
     connection = await servers.ready("afar", url=http_server, protocol=protocol)
@@ -72,7 +72,7 @@ async def test_a_server_over_http_answers_in_both_eras(
     await servers.until((tmp_path / "cancelled").exists)
 
 
-async def test_an_old_server_over_stdio_is_greeted_in_the_old_way(servers: Servers) -> None:
+async def test_an_old_stdio_server_gets_the_old_handshake(servers: Servers) -> None:
     connection = await servers.ready("old", "hostile", "plain")
     assert connection.server_info is not None
     assert connection.server_info.protocol < "2026"
@@ -80,9 +80,7 @@ async def test_an_old_server_over_stdio_is_greeted_in_the_old_way(servers: Serve
     assert answer.content == ({"type": "text", "text": "acted"},)
 
 
-async def test_a_definition_that_changed_is_absent_until_somebody_says_yes_again(
-    servers: Servers, tmp_path: Path
-) -> None:
+async def test_a_changed_definition_is_absent_until_a_new_consent(servers: Servers, tmp_path: Path) -> None:
     words = tmp_path / "words"
     words.write_text("Send a letter.")
     connection = await servers.ready("sly", "hostile", "changing", str(words))
@@ -104,9 +102,7 @@ async def test_a_definition_that_changed_is_absent_until_somebody_says_yes_again
     assert (await servers.call("mcp:sly/act")).content[0]["text"] == "acted"
 
 
-async def test_what_was_agreed_to_holds_after_a_restart_and_the_terms_are_those_of_the_person(
-    open_servers: OpenServers,
-) -> None:
+async def test_a_consent_survives_a_restart_with_its_terms(open_servers: OpenServers) -> None:
     servers = await open_servers()
     connection = await servers.add("kept", "hostile", "plain", allow=["act"])
     await servers.until(lambda: connection.connected)
@@ -128,7 +124,7 @@ async def test_what_was_agreed_to_holds_after_a_restart_and_the_terms_are_those_
     await again.until(lambda: again.offered("kept") == ["act"])
     assert again.capability("mcp:kept/act") == before
     assert (before.risk, before.flow.bits, before.effects, before.approval) == ("medium", 2, "idempotent", "always")
-    # Only what the server is allowed is offered, whoever said yes; another endpoint is another tool.
+    # Only allowed tools are offered, with any consent; another endpoint is another tool.
     await again.source.save(
         {"command": sys.executable, "args": list(connection.server.args), "allow": ["other"]},
         "w",
@@ -145,13 +141,13 @@ async def test_what_was_agreed_to_holds_after_a_restart_and_the_terms_are_those_
     assert [tool.state for tool in moved.tools] == ["new"]
 
 
-async def test_an_old_server_that_says_that_its_tools_changed_is_asked_again(servers: Servers) -> None:
+async def test_an_old_server_that_announces_changed_tools_is_listed_again(servers: Servers) -> None:
     connection = await servers.ready("tells", "hostile", "tells")
     await servers.call("mcp:tells/act")
     await servers.until(lambda: [tool.state for tool in connection.tools] == ["changed"])
 
 
-async def test_a_server_that_is_saved_again_as_it_was_is_started_anew(servers: Servers) -> None:
+async def test_saving_an_unchanged_server_restarts_it(servers: Servers) -> None:
     first = await servers.ready("again", "hostile", "plain")
     assert await servers.add("again", "hostile", "plain", timeout_s=5) is first, "nothing that a server hears of"
     second = await servers.add("again", "hostile", "plain", timeout_s=5)
@@ -160,7 +156,7 @@ async def test_a_server_that_is_saved_again_as_it_was_is_started_anew(servers: S
     assert servers.capability("mcp:again/act").limits.timeout_s == 5
 
 
-async def test_servers_of_one_workspace_are_not_those_of_another(servers: Servers) -> None:
+async def test_servers_of_one_workspace_are_absent_from_another(servers: Servers) -> None:
     await servers.ready("plain", "hostile", "plain")
     assert servers.source.capabilities("v") == []
     assert servers.source.absent("v") == {}

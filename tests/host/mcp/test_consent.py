@@ -1,4 +1,4 @@
-"""What a yes is to, and what is suggested: pure."""
+"""The object of a consent, and its suggestions: pure."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ from bollard.wire.bridge_frames import ToolSeen
         ({"destructive": True, "idempotent": True, "open_world": False}, "high", "idempotent", False),
     ],
 )
-def test_hints_of_a_server_become_suggestions_and_without_any_it_is_the_worst(
+def test_hints_of_a_server_give_suggestions_and_missing_hints_the_worst_case(
     hints: dict[str, Any], risk: str, effects: str, sends_out: bool
 ) -> None:
     terms = suggested(ToolSeen(name="x", **hints))
@@ -34,7 +34,7 @@ def test_hints_of_a_server_become_suggestions_and_without_any_it_is_the_worst(
     assert Terms() == suggested(ToolSeen(name="x"))
 
 
-def test_a_difference_names_places_and_hides_nothing() -> None:
+def test_a_difference_names_paths_and_shows_hidden_characters() -> None:
     before = {"description": "Look.", "input_schema": {"properties": {"a": {"type": "string"}, "gone": {}}}}
     after = {
         "description": "Look.\u202e\x1b[2J\u200b",
@@ -52,13 +52,13 @@ def test_a_difference_names_places_and_hides_nothing() -> None:
     assert difference(before, json.loads(json.dumps(before))) == ()
 
 
-def test_a_difference_of_everything_is_cut_and_says_so() -> None:
+def test_a_long_difference_is_truncated_with_a_note() -> None:
     found = difference({str(n): n for n in range(5000)}, {str(n): -n for n in range(1, 5000)})
     assert len(found) == DIFF_LINES + 1
     assert found[-1] == f"… and {5000 * 2 - 1 - DIFF_LINES} more lines"
 
 
-def test_another_endpoint_is_another_tool_and_another_variable_is_not() -> None:
+def test_another_endpoint_makes_another_tool_and_another_variable_does_not() -> None:
     here = SavedMcpServer(server_id="x", command="npx", args=["a"])
     assert (
         here.endpoint == SavedMcpServer(server_id="x", command="npx", args=["a"], env={"A": "b"}, timeout_s=5).endpoint

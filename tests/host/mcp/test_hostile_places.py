@@ -1,4 +1,4 @@
-"""Addresses that answer as no MCP server should: what comes back has its limits, and nothing goes elsewhere."""
+"""Addresses of invalid MCP servers: their responses are limited, and nothing is sent to other addresses."""
 
 import asyncio
 import gzip
@@ -53,7 +53,7 @@ async def endless(writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
-async def test_an_endless_answer_a_packed_one_and_one_of_an_error_end_the_try(servers: Servers, serve: Serve) -> None:
+async def test_an_endless_a_compressed_and_an_error_response_end_the_try(servers: Servers, serve: Serve) -> None:
     bomb = gzip.compress(b" " * 50_000_000)
     json = "200 OK\r\ncontent-type: application/json"
     answers = {
@@ -72,7 +72,7 @@ async def test_an_endless_answer_a_packed_one_and_one_of_an_error_end_the_try(se
         await servers.source.repository.delete("w", name, by="ann", edited=None)
 
 
-async def test_a_secret_does_not_follow_a_redirect_to_another_place(servers: Servers, serve: Serve) -> None:
+async def test_a_secret_does_not_follow_a_redirect_to_another_origin(servers: Servers, serve: Serve) -> None:
     servers.secrets.known["key"] = "the secret of this server"
     elsewhere, stolen = await serve(answering("200 OK", b""))
     address, heads = await serve(answering(f"307 There\r\nlocation: {elsewhere}", b""))

@@ -1,4 +1,4 @@
-"""Servers that are dead, slow, huge or lying: each costs its own callers something, and nobody else anything."""
+"""Servers that are dead, slow, huge or lying: each affects only its own callers."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ async def good(servers: Servers) -> None:
     assert (await servers.call("mcp:good/act")).content == ({"type": "text", "text": "acted"},)
 
 
-async def test_only_tools_that_can_be_named_checked_and_called_are_taken(servers: Servers) -> None:
+async def test_only_tools_with_valid_names_and_schemas_are_accepted(servers: Servers) -> None:
     connection = await servers.add("odd", "hostile", "odd")
     await servers.until(lambda: connection.connected)
     assert [tool.name for tool in connection.tools if tool.state == "new"] == ["act"]
@@ -53,13 +53,13 @@ async def test_only_tools_that_can_be_named_checked_and_called_are_taken(servers
         await servers.source.consent("w", "odd", ConsentMcpTools.from_wire(yes), "ann")
 
 
-async def test_a_server_with_thousands_of_tools_is_cut(servers: Servers) -> None:
+async def test_a_list_of_thousands_of_tools_is_truncated(servers: Servers) -> None:
     connection = await servers.add("many", "hostile", "many")
     await servers.until(lambda: connection.connected)
     assert len(connection.tools) == 512
 
 
-async def test_a_server_that_dies_in_a_call_leaves_its_outcome_unknown_and_is_started_again(servers: Servers) -> None:
+async def test_a_server_that_dies_in_a_call_leaves_an_unknown_outcome_and_is_restarted(servers: Servers) -> None:
     await servers.ready("dies", "hostile", "dies")
     with pytest.raises(OutcomeUnknown, match="ended with code 3"):
         await servers.call("mcp:dies/act")
@@ -74,7 +74,7 @@ async def test_an_answer_of_100_mib_ends_that_connection_only(servers: Servers) 
     await good(servers)
 
 
-async def test_a_connection_is_lost_at_once_when_an_answer_is_too_large(servers: Servers) -> None:
+async def test_an_oversized_answer_closes_the_connection_at_once(servers: Servers) -> None:
     connection = await servers.ready("large", "hostile", "huge")
     act = servers.capability("mcp:large/act")
     with pytest.raises(OutcomeUnknown, match="more than 4194304 bytes"):
@@ -86,7 +86,7 @@ async def test_a_connection_is_lost_at_once_when_an_answer_is_too_large(servers:
     assert [type(each) for each in outcomes] == [ToolFailed] * 12  # none of them was sent
 
 
-async def test_an_answer_without_a_bottom_is_an_error_of_its_call_at_once(servers: Servers) -> None:
+async def test_an_endlessly_nested_answer_fails_its_call_at_once(servers: Servers) -> None:
     connection = await servers.ready("bottomless", "hostile", "bottomless")
     for arguments in ({}, {"last": True}):
         answer = await servers.call("mcp:bottomless/act", arguments, timeout_s=10.0)
@@ -95,7 +95,7 @@ async def test_an_answer_without_a_bottom_is_an_error_of_its_call_at_once(server
     assert connection.connected
 
 
-async def test_an_unreadable_answer_fails_its_own_call_and_no_call_that_its_data_names(servers: Servers) -> None:
+async def test_an_unreadable_answer_fails_only_its_own_call(servers: Servers) -> None:
     await servers.ready("named", "hostile", "bottomless")
     for arguments in ({}, {"last": True}):
         held, unreadable = await asyncio.gather(
@@ -107,7 +107,7 @@ async def test_an_unreadable_answer_fails_its_own_call_and_no_call_that_its_data
         assert "cannot be read" in str(unreadable.content[0]["text"])
 
 
-async def test_a_server_that_never_answers_costs_a_call_its_time_and_no_more(servers: Servers) -> None:
+async def test_a_silent_server_costs_a_call_no_more_than_its_timeout(servers: Servers) -> None:
     await servers.ready("silent", "hostile", "silent")
     waiting = asyncio.create_task(servers.call("mcp:silent/act"))
     with pytest.raises(OutcomeUnknown, match="did not answer in time"):
@@ -117,7 +117,7 @@ async def test_a_server_that_never_answers_costs_a_call_its_time_and_no_more(ser
     waiting.cancel()
 
 
-async def test_a_flood_of_progress_becomes_a_trickle(servers: Servers) -> None:
+async def test_a_flood_of_progress_is_throttled(servers: Servers) -> None:
     await servers.ready("flood", "hostile", "flood")
     told: list[float] = []
     answer = await servers.call("mcp:flood/act", progress=lambda done, *_: told.append(done))
@@ -127,7 +127,7 @@ async def test_a_flood_of_progress_becomes_a_trickle(servers: Servers) -> None:
 
 
 @pytest.mark.parametrize("mode", ["lying", "nested"])
-async def test_an_answer_of_a_wrong_shape_is_an_error_of_the_tool(servers: Servers, mode: str) -> None:
+async def test_an_answer_of_a_wrong_shape_is_a_tool_error(servers: Servers, mode: str) -> None:
     await servers.ready(mode, "hostile", mode)
     answer = await servers.call(f"mcp:{mode}/act")
     assert answer.is_error
@@ -135,16 +135,14 @@ async def test_an_answer_of_a_wrong_shape_is_an_error_of_the_tool(servers: Serve
     assert "answer" in str(answer.content[0]["text"])
 
 
-async def test_what_a_server_prints_is_kept_within_bounds_and_harms_nothing(servers: Servers) -> None:
+async def test_the_output_of_a_server_is_limited_and_harmless(servers: Servers) -> None:
     connection = await servers.ready("noisy", "hostile", "noisy")
     assert (await servers.call("mcp:noisy/act")).content == ({"type": "text", "text": "acted"},)
     assert connection.log[0] == "line 0"
     assert len(connection.log) <= LOG_LINES
 
 
-async def test_a_server_that_is_not_there_or_says_nothing_is_absent_with_the_reason(
-    servers: Servers, tmp_path: Path
-) -> None:
+async def test_an_unreachable_or_silent_server_is_absent_with_the_reason(servers: Servers, tmp_path: Path) -> None:
     nowhere = await servers.add("nowhere", command="no-such-program-anywhere")
     refused = await servers.add("refused", url="http://127.0.0.1:9/mcp")
     off = await servers.add("off", "hostile", "plain", enabled=False)
@@ -170,7 +168,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_absent_with_the_rea
     assert not {f"mcp:{name}/" for name in ("nowhere", "deaf")} & servers.source.absent("w").keys()
 
 
-async def test_the_bridge_is_there_only_with_a_server_and_what_it_started_goes_with_it(
+async def test_the_bridge_runs_only_with_a_server_and_its_children_end_with_it(
     open_servers: OpenServers, tmp_path: Path
 ) -> None:
     servers = await open_servers()
@@ -197,7 +195,7 @@ async def test_the_bridge_is_there_only_with_a_server_and_what_it_started_goes_w
         await servers.call("mcp:silent/act", capability=connection.tools[0].capability)
 
 
-async def test_a_host_without_the_sdk_says_what_to_install() -> None:
+async def test_a_host_without_the_sdk_names_the_package_to_install() -> None:
     order = OpenHttp(link=1, url="http://127.0.0.1:9/mcp", headers={}, protocol="auto", start_s=1.0)
     with pytest.raises(SettingsError, match="not installed") as refused:
         await McpBridge("no_sdk_of_this_name").open(order, Unheard())
@@ -233,7 +231,7 @@ class Unheard:
         ({"command": "x", "agreed": {}}, "agreed"),
     ],
 )
-async def test_what_cannot_work_or_would_be_seen_is_refused(
+async def test_an_invalid_server_or_a_visible_secret_is_refused(
     servers: Servers, fields: dict[str, object], where: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:

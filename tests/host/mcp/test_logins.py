@@ -42,7 +42,7 @@ BACK = "http://127.0.0.1:9/callback"
 
 @dataclass
 class Desk:
-    """A source over a real vault, with what these tests ask of it."""
+    """A source over a real vault, with shared helpers for these tests."""
 
     servers: Servers
     vault: Vault
@@ -55,7 +55,7 @@ class Desk:
         return self.servers.source
 
     async def begin(self, name: str, by: str = "ann") -> dict[str, str]:
-        """What a browser comes back with."""
+        """The parameters that a browser returns with."""
         begun = await self.source.begin_login("w", name, BACK, by)
         async with httpx2.AsyncClient() as browser:
             answer = await browser.get(begun.url)
@@ -126,7 +126,7 @@ async def test_a_server_needs_a_login_and_its_tools_work_after_it(desk: Desk, gu
 
 
 @pytest.mark.smoke
-async def test_an_expired_token_is_renewed_and_the_new_one_is_kept(desk: Desk, guarded: Guarded) -> None:
+async def test_an_expired_token_is_renewed_and_the_new_one_is_saved(desk: Desk, guarded: Guarded) -> None:
     guarded.control(expires=0)
     await desk.ready("expiring", guarded)
     before = guarded.seen["granted"].count("refresh")
@@ -138,15 +138,13 @@ async def test_an_expired_token_is_renewed_and_the_new_one_is_kept(desk: Desk, g
     await desk.servers.until(lambda: desk.redactor.text("w", newest) == MARK)
 
 
-async def test_a_token_that_is_taken_no_more_is_renewed_whatever_was_said_about_its_time(
-    desk: Desk, guarded: Guarded
-) -> None:
+async def test_a_rejected_token_is_renewed_before_its_expiry(desk: Desk, guarded: Guarded) -> None:
     await desk.ready("forgetful", guarded)
     guarded.control(forget="access")
     assert await desk.whisper("forgetful") == "psst"
 
 
-async def test_a_login_that_cannot_be_renewed_leaves_the_server_in_need_of_one(desk: Desk, guarded: Guarded) -> None:
+async def test_a_server_whose_login_cannot_be_renewed_needs_a_login(desk: Desk, guarded: Guarded) -> None:
     connection = await desk.ready("over", guarded)
     guarded.control(forget="refresh")
     guarded.control(forget="access")
@@ -159,7 +157,7 @@ async def test_a_login_that_cannot_be_renewed_leaves_the_server_in_need_of_one(d
     assert await desk.whisper("over") == "psst"
 
 
-async def test_an_authorization_server_that_is_down_costs_no_login(desk: Desk, guarded: Guarded) -> None:
+async def test_an_unavailable_authorization_server_loses_no_login(desk: Desk, guarded: Guarded) -> None:
     connection = await desk.ready("patient", guarded)
     guarded.control(forget="access", down=1)
     await desk.source.save({"url": guarded.url, "auth": "oauth"}, "w", "patient", by="ann", edited=None)
@@ -170,7 +168,7 @@ async def test_an_authorization_server_that_is_down_costs_no_login(desk: Desk, g
     await desk.servers.until(lambda: connection.connected)
 
 
-async def test_only_who_began_a_login_completes_it_once_and_with_its_state(desk: Desk, guarded: Guarded) -> None:
+async def test_a_login_is_completed_once_by_its_starter_with_its_state(desk: Desk, guarded: Guarded) -> None:
     await desk.servers.add("careful", url=guarded.url, auth="oauth")
     with pytest.raises(Conflict, match="you have no login"):
         await desk.complete("careful", {"code": "made-up", "state": "made-up"})
@@ -185,7 +183,7 @@ async def test_only_who_began_a_login_completes_it_once_and_with_its_state(desk:
         await desk.complete("careful", brought)
 
 
-async def test_a_login_that_nobody_completes_in_time_is_over(desk: Desk, guarded: Guarded) -> None:
+async def test_an_incomplete_login_expires(desk: Desk, guarded: Guarded) -> None:
     await desk.servers.add("late", url=guarded.url, auth="oauth")
     brought = await desk.begin("late")
     desk.clock.advance(LOGIN_S + 1)
@@ -193,7 +191,7 @@ async def test_a_login_that_nobody_completes_in_time_is_over(desk: Desk, guarded
         await desk.complete("late", brought)
 
 
-async def test_a_code_that_is_refused_ends_the_login_with_the_reason(desk: Desk, guarded: Guarded) -> None:
+async def test_a_refused_code_ends_the_login_with_the_reason(desk: Desk, guarded: Guarded) -> None:
     guarded.control(refuse="codes")
     connection = await desk.servers.add("refused", url=guarded.url, auth="oauth")
     brought = await desk.begin("refused")
@@ -202,9 +200,7 @@ async def test_a_code_that_is_refused_ends_the_login_with_the_reason(desk: Desk,
     await desk.servers.until(lambda: connection.status == "needs_login")
 
 
-async def test_an_authorization_server_without_s256_is_refused_before_anybody_is_sent_there(
-    desk: Desk, guarded: Guarded
-) -> None:
+async def test_an_authorization_server_without_s256_is_refused_before_the_login(desk: Desk, guarded: Guarded) -> None:
     await desk.servers.add("plain", url=guarded.url, auth="oauth")
     for methods in ("missing", "plain"):
         guarded.control(pkce=methods)
@@ -230,13 +226,13 @@ async def test_an_authorization_server_without_s256_is_refused_before_anybody_is
         "",
     ],
 )
-async def test_a_browser_comes_back_to_loopback_only(desk: Desk, guarded: Guarded, uri: str) -> None:
+async def test_a_login_redirects_to_loopback_only(desk: Desk, guarded: Guarded, uri: str) -> None:
     await desk.servers.add("strict", url=guarded.url, auth="oauth")
     with pytest.raises(InvalidRequest, match="not a loopback address with a port"):
         await desk.source.begin_login("w", "strict", uri, "ann")
 
 
-async def test_a_logout_forgets_the_login_and_so_does_removing_the_server(desk: Desk, guarded: Guarded) -> None:
+async def test_a_logout_and_a_removal_of_the_server_delete_the_login(desk: Desk, guarded: Guarded) -> None:
     await desk.ready("leaving", guarded)
     assert desk.vault.of_thing("w", "mcp_server", "leaving") == ["mcp_server/leaving/login"]
     await desk.source.logout("w", "leaving", "ann")
@@ -251,16 +247,14 @@ async def test_a_logout_forgets_the_login_and_so_does_removing_the_server(desk: 
     assert desk.vault.of_thing("w", "mcp_server", "leaving") == []
 
 
-async def test_tokens_go_to_no_other_address_and_headers_not_to_the_authorization_server(
-    desk: Desk, guarded: Guarded
-) -> None:
+async def test_tokens_reach_no_other_address_and_headers_no_authorization_server(desk: Desk, guarded: Guarded) -> None:
     await desk.ready("moving", guarded, headers={"x-tenant": "blue"})
     assert "x-tenant" not in guarded.seen["headers"]
     moved = await desk.servers.add("moving", url=f"{guarded.url}?other=1", auth="oauth")
     await desk.servers.until(lambda: moved.status == "needs_login")
 
 
-async def test_scopes_and_a_client_of_ones_own_are_what_is_asked_with(desk: Desk, guarded: Guarded) -> None:
+async def test_a_login_uses_the_configured_scopes_and_client(desk: Desk, guarded: Guarded) -> None:
     await desk.servers.add("scoped", url=guarded.url, auth="oauth", scopes=["read", "write"])
     begun = await desk.source.begin_login("w", "scoped", BACK, "ann")
     assert parse_qs(urlsplit(begun.url).query)["scope"] == ["read write"]
@@ -273,7 +267,7 @@ async def test_scopes_and_a_client_of_ones_own_are_what_is_asked_with(desk: Desk
     assert guarded.seen["clients"] == clients, "none is registered"
 
 
-async def test_a_server_without_a_login_says_so(desk: Desk, guarded: Guarded, http_server: str) -> None:
+async def test_a_server_without_a_login_gives_a_reason(desk: Desk, guarded: Guarded, http_server: str) -> None:
     plain = await desk.servers.add("open", url=http_server)
     await desk.servers.until(lambda: plain.connected)
     await desk.servers.add("open", url=http_server, auth="oauth")
@@ -287,7 +281,7 @@ async def test_a_server_without_a_login_says_so(desk: Desk, guarded: Guarded, ht
         await desk.source.begin_login("w", "off", BACK, "ann")
 
 
-async def test_a_login_outlives_a_restart_sealed_and_is_in_no_record(
+async def test_a_login_survives_a_restart_sealed_and_is_in_no_record(
     store: Store, tmp_path: Path, clock: ManualClock, guarded: Guarded
 ) -> None:
     async with desk_over(store, tmp_path, "i1", clock) as desk:
@@ -310,7 +304,7 @@ async def test_a_login_outlives_a_restart_sealed_and_is_in_no_record(
     assert {(each["name"], each["purpose"]) for each in used} == {("mcp_server/kept/login", "mcp:kept")}
 
 
-async def test_a_stranger_leads_nowhere_into_the_own_network(desk: Desk) -> None:
+async def test_a_foreign_authorization_server_does_not_lead_into_the_internal_network(desk: Desk) -> None:
     """A server that names an authorization server on an address that no server has."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -345,7 +339,7 @@ async def test_a_stranger_leads_nowhere_into_the_own_network(desk: Desk) -> None
         ({"auth": "oauth", "scopes": ["two words"]}, "scopes"),
     ],
 )
-def test_what_cannot_be_a_login_is_refused_when_it_is_saved(more: dict[str, Any], said: str) -> None:
+def test_an_invalid_login_setting_is_refused_when_saved(more: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         SavedMcpServer.read({"server_id": "x", "url": "https://mcp.example.org/mcp", **more})
     with pytest.raises(InvalidRequest, match="a command has no login"):

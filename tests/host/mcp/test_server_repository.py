@@ -1,4 +1,4 @@
-"""Servers and what was agreed to of them, on every store: the same after a restart, and gone with its deletion."""
+"""Servers and their consents, on every store: the same after a restart, and removed with a deletion."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ YES = ToolConsent(
 )
 
 
-async def test_a_server_and_every_yes_outlive_a_restart(
+async def test_a_server_and_its_consents_survive_a_restart(
     store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
     repository = McpServerRepository(SavedChanges(open_journal(store), clock), lambda *_: None)
@@ -50,7 +50,7 @@ async def test_a_server_and_every_yes_outlive_a_restart(
     assert [row.id for row in store.policies("mcp_server", "w")] == ["near"]
 
 
-async def test_a_workspace_has_so_many_servers_and_a_server_so_much_that_is_agreed_to(
+async def test_servers_of_a_workspace_and_consents_of_a_server_have_limits(
     memory_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
     repository = McpServerRepository(SavedChanges(open_journal(memory_store), clock), lambda *_: None)

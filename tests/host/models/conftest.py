@@ -21,7 +21,7 @@ async def there() -> AsyncIterator[Provider]:
 
 @pytest.fixture
 async def opened(there: Provider) -> AsyncIterator[Open]:
-    """A backend to that provider; what is given changes the model's description."""
+    """A backend to that provider; the arguments change the model's description."""
     backends: list[ModelBackend] = []
 
     def begin(**changes: Any) -> ModelBackend:

@@ -1,4 +1,4 @@
-"""A provider on loopback that says what a test tells it, cut as the test wants it. It keeps what it was asked."""
+"""A provider on loopback that sends the script of a test, cut as the test demands. It records its requests."""
 
 import asyncio
 import contextlib
@@ -18,14 +18,14 @@ PATIENCE_S = 60.0
 
 @dataclass
 class Reply:
-    """One answer. `pieces` are sent one after the other, each as a chunk of its own."""
+    """One answer. `pieces` are sent one after the other, each as a separate chunk."""
 
     pieces: Sequence[bytes] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict[str, str])
     kind: str = "text/event-stream"
     end: Literal["whole", "cut", "silent", "nothing"] = "whole"
-    """How it ends: properly, by closing, never; or nothing is said at all."""
+    """The end of the answer: proper, by closing, never; or no answer at all."""
     framing: Literal["chunked", "length", "close"] = "chunked"
     gate: asyncio.Event | None = None
     """Waited for before the second piece."""
@@ -35,7 +35,7 @@ class Reply:
 
 @dataclass
 class Asked:
-    """One request as it came."""
+    """One request, unchanged."""
 
     path: str
     headers: dict[str, str]
@@ -44,13 +44,13 @@ class Asked:
 
 @dataclass
 class Provider:
-    """A server and its script; what is not scripted is answered with 500."""
+    """A server and its script; an unscripted request is answered with 500."""
 
     replies: list[Reply] = field(default_factory=list[Reply])
     asked: list[Asked] = field(default_factory=list[Asked])
     connections: int = 0
     gone: asyncio.Event = field(default_factory=asyncio.Event)
-    """Somebody hung up."""
+    """The client disconnected."""
     came: asyncio.Condition = field(default_factory=asyncio.Condition)
     port: int = 0
     closes: bool = False
@@ -145,7 +145,7 @@ async def provider(tls: ssl.SSLContext | None = None) -> AsyncIterator[Provider]
 
 
 def events(*bodies: Any, named: bool = False) -> bytes:
-    """Server-sent events; a text stands as it is."""
+    """Server-sent events; a text is sent unchanged."""
     found: list[str] = []
     for body in bodies:
         name = f"event: {body['type']}\n" if named else ""

@@ -1,5 +1,5 @@
-"""The book of models: what the environment names, what stands for `default`, what a saved model reads back as, and how
-calls are paced and priced."""
+"""The registry of models: the models of the environment, the alias `default`, the round trip of a saved model, and the
+pace and the price of calls."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ def book(environment: dict[str, str] | None = None, default_model: str = "") -> 
     return ModelRegistry(changes, environment=models_of_environment(environment or {}), default_model=default_model)
 
 
-def test_the_environment_names_models_the_way_other_programs_find_theirs() -> None:
+def test_the_environment_names_models_by_the_usual_variables() -> None:
     found = models_of_environment(
         {
             "OPENAI_BASE_URL": "http://127.0.0.1:9/v1/",
@@ -48,17 +48,17 @@ def test_the_environment_names_models_the_way_other_programs_find_theirs() -> No
 
 
 @pytest.mark.parametrize("environment", [{}, {"OPENAI_API_KEY": "sk-1"}, {"OPENAI_BASE_URL": "  "}])
-def test_half_an_environment_names_no_model(environment: dict[str, str]) -> None:
+def test_an_incomplete_environment_names_no_model(environment: dict[str, str]) -> None:
     assert models_of_environment(environment) == ()
 
 
-def test_an_environment_that_cannot_work_is_refused_with_its_name() -> None:
+def test_an_invalid_environment_is_refused_with_its_variable() -> None:
     with pytest.raises(SettingsError) as refused:
         models_of_environment({"OPENAI_BASE_URL": "http://169.254.169.254/v1"})
     assert refused.value.details["field"] == "OPENAI_BASE_URL"
 
 
-def test_default_stands_for_the_settings_model_then_the_environments_then_the_built_in_one() -> None:
+def test_default_is_the_model_of_the_settings_the_environment_or_the_demo() -> None:
     there = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "ANTHROPIC_API_KEY": "sk-2"}
     assert book().get("w", "default").alias_of == "demo"
     assert book(there).get("w", "default").alias_of == "openai"
@@ -67,7 +67,7 @@ def test_default_stands_for_the_settings_model_then_the_environments_then_the_bu
     assert book({}, "default").get("w", "default").alias_of == "demo"
 
 
-def test_a_default_model_that_a_workspace_lacks_is_known_where_the_built_in_one_stands_in() -> None:
+def test_a_missing_default_model_is_reported_if_the_demo_replaces_it() -> None:
     assert book().missing_default("w") is None
     assert book({}, "nowhere").missing_default("w") == "nowhere"
     assert book({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, "nowhere").missing_default("w") is None
@@ -76,7 +76,7 @@ def test_a_default_model_that_a_workspace_lacks_is_known_where_the_built_in_one_
     assert "stands_in_for" not in about["demo"]
 
 
-async def test_what_comes_with_the_host_or_its_environment_cannot_be_edited() -> None:
+async def test_builtin_models_and_models_of_the_environment_cannot_be_edited() -> None:
     models = book({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     for model_id in ("demo", "default", "openai"):
         with pytest.raises(Conflict):
@@ -87,7 +87,7 @@ async def test_what_comes_with_the_host_or_its_environment_cannot_be_edited() ->
         models.get("w", "nowhere")
 
 
-def test_every_model_of_a_workspace_is_offered_and_none_is_a_tool() -> None:
+def test_every_model_of_a_workspace_is_offered_but_not_as_a_tool() -> None:
     source = ModelSource(book({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}))
     offered = source.capabilities("w")
     assert [each.id for each in offered] == ["model:default", "model:demo", "model:openai"]
@@ -95,7 +95,7 @@ def test_every_model_of_a_workspace_is_offered_and_none_is_a_tool() -> None:
     assert source.capabilities("w") is offered
 
 
-def test_a_saved_model_reads_back_as_it_was() -> None:
+def test_a_saved_model_reads_back_the_same() -> None:
     spec = SavedModel.read(
         {
             **SMALL,
@@ -116,17 +116,17 @@ def test_a_saved_model_reads_back_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("style", "kind"), [("openai-responses", "llm"), ("openai-embeddings", "embedding"), ("rerank", "rerank")]
 )
-def test_the_style_says_what_a_model_serves(style: str, kind: str) -> None:
+def test_the_style_determines_the_type_of_a_model(style: str, kind: str) -> None:
     assert SavedModel.read({**SMALL, "model_id": "a", "style": style}).model_type == kind
 
 
-def test_a_model_that_talks_has_no_place_in_a_style_that_ranks() -> None:
+def test_a_chat_model_cannot_have_a_rerank_style() -> None:
     with pytest.raises(InvalidRequest):
         SavedModel.read({**SMALL, "model_id": "a", "style": "rerank", "model_type": "llm"})
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.integers(1, 5)), max_size=60))
-def test_a_bucket_never_gives_more_than_its_rate_and_what_it_holds(asked: list[tuple[float, int]]) -> None:
+def test_a_bucket_never_exceeds_its_rate_and_capacity(asked: list[tuple[float, int]]) -> None:
     bucket, now, taken = Bucket(60), 0.0, 0
     for after, amount in asked:
         now += after
@@ -136,7 +136,7 @@ def test_a_bucket_never_gives_more_than_its_rate_and_what_it_holds(asked: list[t
     assert taken <= 60 + now + 1e-6
 
 
-def test_who_waits_as_long_as_a_bucket_says_gets_what_it_asked_for() -> None:
+def test_a_wait_as_long_as_the_bucket_requires_succeeds() -> None:
     bucket = Bucket(60)
     bucket.take(0.0, 60)
     wait_s = bucket.wait_s(0.0, 10)
@@ -145,7 +145,7 @@ def test_who_waits_as_long_as_a_bucket_says_gets_what_it_asked_for() -> None:
     assert bucket.wait_s(10.001, 1000) == pytest.approx(60 - 10.001)  # never longer than until it is full
 
 
-async def test_tokens_that_were_not_used_come_back_and_those_beyond_are_owed() -> None:
+async def test_unused_tokens_are_returned_and_excess_tokens_are_owed() -> None:
     clock = ManualClock()
     pace = ModelPace(SavedModel(model_id="a", model_type="llm", style="demo", tokens_per_minute=60), clock)
     async with pace.place(60):
@@ -164,7 +164,7 @@ async def test_tokens_that_were_not_used_come_back_and_those_beyond_are_owed() -
     assert float(str(owing.value.details["retry_after_s"])) > 60
 
 
-async def test_places_are_given_back_when_who_waits_gives_up() -> None:
+async def test_a_cancelled_waiter_returns_its_slot() -> None:
     pace = ModelPace(SavedModel(model_id="a", model_type="llm", style="demo", at_once=1), ManualClock())
 
     async def hold(until: asyncio.Event) -> None:
@@ -183,14 +183,14 @@ async def test_places_are_given_back_when_who_waits_gives_up() -> None:
         pass
 
 
-def test_a_chinese_character_is_about_a_token_and_four_letters_are() -> None:
+def test_a_token_is_about_one_chinese_character_or_four_letters() -> None:
     assert guess_text("") == 0
     assert guess_text("abcdefgh") == 2
     assert guess_text("系泊柱") == 3
     assert guess_text("系泊 bollard") == 2 + 2
 
 
-def test_what_a_provider_told_is_taken_and_the_rest_is_guessed_and_marked() -> None:
+def test_reported_usage_is_used_and_missing_usage_is_estimated_and_marked() -> None:
     price = SavedPrice(input=1.0, output=2.0, cached_input=0.5)
     told = spent_of(Usage(prompt_tokens=100, completion_tokens=10), price, prompt=5, completion=5, cached=40)
     assert (told.tokens, told.estimated) == (110, False)
@@ -202,7 +202,7 @@ def test_what_a_provider_told_is_taken_and_the_rest_is_guessed_and_marked() -> N
     assert cost_of(SavedPrice(input=1.0), 1_000_000, 0, 2_000_000) == 1.0
 
 
-def test_costs_of_two_currencies_stand_side_by_side() -> None:
+def test_costs_of_two_currencies_are_separate() -> None:
     one = CallCost(prompt_tokens=1, completion_tokens=1, cost=0.1, currency="USD", estimated=False)
     two = CallCost(prompt_tokens=1, completion_tokens=1, cost=0.2, currency="CNY", estimated=True)
     total = added(added(added(None, one), two), one)

@@ -1,4 +1,4 @@
-"""Every format over a real connection: the same answer however it is cut, and no answer that only looks like one."""
+"""Every format over a real connection: the same answer at any cut, and no answer that only looks like one."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ async def gathered(chunks: AsyncIterator[MessageChunk]) -> list[MessageChunk]:
 
 
 async def failure(backend: ModelBackend) -> tuple[list[MessageChunk], ModelFailed]:
-    """What came before, and what it ended with."""
+    """The chunks before the failure, and the failure."""
     came: list[MessageChunk] = []
 
     async def gather() -> None:
@@ -61,7 +61,7 @@ def check_stream(chunks: Sequence[MessageChunk], spoken: Spoken) -> None:
 
 
 @STYLES
-async def test_a_stream_is_the_same_in_one_piece_byte_by_byte_and_with_other_line_ends(
+async def test_a_stream_is_the_same_in_any_pieces_and_line_ends(
     spoken: Spoken, there: Provider, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bollard.host.egress.connections.EGRESS_SETTLE_S", PATIENCE_S)
@@ -97,15 +97,13 @@ async def test_a_whole_answer_is_one_message(spoken: Spoken, there: Provider, op
 
 
 @STYLES
-async def test_a_server_that_answers_whole_although_it_was_asked_for_a_stream_is_understood(
-    spoken: Spoken, there: Provider, opened: Open
-) -> None:
+async def test_a_whole_answer_to_a_stream_request_is_understood(spoken: Spoken, there: Provider, opened: Open) -> None:
     there.say(whole(spoken.whole))
     check_stream(await gathered(opened(style=spoken.style).stream(call(), KEY)), spoken)
 
 
 @STYLES
-async def test_a_chunk_leaves_as_soon_as_its_bytes_are_there(spoken: Spoken, there: Provider, opened: Open) -> None:
+async def test_a_chunk_is_passed_on_as_soon_as_its_bytes_arrive(spoken: Spoken, there: Provider, opened: Open) -> None:
     cut = spoken.stream.index(THOUGHT[:3].encode())
     cut = spoken.stream.index(b"\n\n", cut) + 2
     gate = asyncio.Event()
@@ -120,7 +118,7 @@ async def test_a_chunk_leaves_as_soon_as_its_bytes_are_there(spoken: Spoken, the
 
 
 @STYLES
-async def test_an_answer_that_breaks_off_is_no_answer(spoken: Spoken, there: Provider, opened: Open) -> None:
+async def test_an_interrupted_answer_is_an_error(spoken: Spoken, there: Provider, opened: Open) -> None:
     backend = opened(style=spoken.style)
     text = spoken.stream.index(TEXT[-5:].encode())
     middle = spoken.stream.index(b"\n\n", text) + 2
@@ -141,7 +139,7 @@ async def test_an_answer_that_breaks_off_is_no_answer(spoken: Spoken, there: Pro
 
 
 @STYLES
-async def test_an_answer_that_says_nothing_at_all_was_not_begun(spoken: Spoken, there: Provider, opened: Open) -> None:
+async def test_an_empty_answer_fails_before_the_first_chunk(spoken: Spoken, there: Provider, opened: Open) -> None:
     there.say(Reply([b": hello\n\n", events("[DONE]") if spoken.style != "anthropic" else b""]), Reply([b": x\n\n"]))
     for _ in range(2):
         came, error = await failure(opened(style=spoken.style))
@@ -165,7 +163,7 @@ async def test_an_answer_that_says_nothing_at_all_was_not_begun(spoken: Spoken, 
         ),
     ],
 )
-async def test_an_error_inside_of_a_stream_has_its_reason(
+async def test_an_error_inside_a_stream_has_its_reason(
     style: str, said: dict[str, Any], reason: str, there: Provider, opened: Open
 ) -> None:
     there.say(Reply([events(said)]))
@@ -176,7 +174,7 @@ async def test_an_error_inside_of_a_stream_has_its_reason(
 
 
 @STYLES
-async def test_a_whole_answer_without_an_answer_in_it_is_broken(spoken: Spoken, there: Provider, opened: Open) -> None:
+async def test_a_whole_answer_without_content_is_broken(spoken: Spoken, there: Provider, opened: Open) -> None:
     there.say(whole({"choices": []}), whole({}), whole(b"<html>"), whole(b"[]"), whole(b'{"choices": 7, "output": 7}'))
     backend = opened(style=spoken.style)
     for _ in range(5):
@@ -185,7 +183,7 @@ async def test_a_whole_answer_without_an_answer_in_it_is_broken(spoken: Spoken, 
         assert told.value.details["reason"] == "broken_answer"
 
 
-async def test_the_key_and_the_headers_go_where_each_vendor_wants_them(there: Provider, opened: Open) -> None:
+async def test_the_key_and_the_headers_are_sent_in_the_form_of_each_vendor(there: Provider, opened: Open) -> None:
     there.say(*(Reply([spoken.stream]) for spoken in SPOKEN))
     for spoken in SPOKEN:
         backend = opened(style=spoken.style, headers={"X-Team": "blue", "User-Agent": "own"})
@@ -200,7 +198,7 @@ async def test_the_key_and_the_headers_go_where_each_vendor_wants_them(there: Pr
         assert asked.headers["accept-encoding"] == "identity"
 
 
-async def test_without_a_key_none_is_sent_and_a_key_that_cannot_be_is_refused(there: Provider, opened: Open) -> None:
+async def test_a_missing_key_is_not_sent_and_an_invalid_key_is_refused(there: Provider, opened: Open) -> None:
     backend = opened()
     there.say(Reply([SPOKEN[0].stream]))
     await gathered(backend.stream(call(), None))
@@ -213,7 +211,7 @@ async def test_without_a_key_none_is_sent_and_a_key_that_cannot_be_is_refused(th
     assert len(there.asked) == 1
 
 
-async def test_servers_that_are_almost_compatible_are_understood(there: Provider, opened: Open) -> None:
+async def test_almost_compatible_servers_are_understood(there: Provider, opened: Open) -> None:
     def tool(**body: Any) -> dict[str, Any]:
         return {"choices": [{"delta": {"tool_calls": [body]}, "finish_reason": ""}]}
 
@@ -235,14 +233,14 @@ async def test_servers_that_are_almost_compatible_are_understood(there: Provider
     assert (chunks[-1].finish_reason, chunks[-1].usage) == ("stop", None)
 
 
-async def test_thoughts_in_a_list_of_content_are_kept_apart(there: Provider, opened: Open) -> None:
+async def test_reasoning_in_a_list_of_content_is_separated(there: Provider, opened: Open) -> None:
     pieces = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "yes"}]
     there.say(Reply([events({"choices": [{"delta": {"content": pieces}, "finish_reason": "model_length"}]})]))
     chunks = await gathered(opened().stream(call(), KEY))
     assert chunks == [MessageChunk(reasoning="hm"), MessageChunk(content="yes"), MessageChunk(finish_reason="length")]
 
 
-async def test_more_tool_calls_than_anybody_needs_are_refused(there: Provider, opened: Open) -> None:
+async def test_an_excessive_number_of_tool_calls_is_refused(there: Provider, opened: Open) -> None:
     calls = [{"choices": [{"delta": {"tool_calls": [{"function": {"name": "x"}}]}}]}] * 300
     there.say(Reply([events(*calls)]))
     came, error = await failure(opened())
@@ -250,7 +248,7 @@ async def test_more_tool_calls_than_anybody_needs_are_refused(there: Provider, o
     assert error.details["reason"] == "broken_answer"
 
 
-async def test_what_a_model_of_one_kind_cannot_do_is_said(opened: Open) -> None:
+async def test_an_operation_of_another_model_type_is_not_supported(opened: Open) -> None:
     talker, embedder = opened(), opened(style="openai-embeddings")
     for refused in (talker.rerank("q", ["d"], None, KEY), talker.embed(["t"], KEY), embedder.invoke(call(), KEY)):
         with pytest.raises(ModelFailed) as told:
@@ -260,7 +258,7 @@ async def test_what_a_model_of_one_kind_cannot_do_is_said(opened: Open) -> None:
         await gathered(embedder.stream(call(), KEY))
 
 
-async def test_leaving_a_stream_hangs_up(there: Provider, opened: Open) -> None:
+async def test_closing_a_stream_closes_the_connection(there: Provider, opened: Open) -> None:
     there.say(Reply([SPOKEN[0].stream[: SPOKEN[0].stream.index(TEXT[-3:].encode())]], end="silent"))
     async with contextlib.aclosing(opened().stream(call(), KEY)) as chunks, asyncio.timeout(PATIENCE_S):
         await anext(chunks)
@@ -268,7 +266,7 @@ async def test_leaving_a_stream_hangs_up(there: Provider, opened: Open) -> None:
         await there.gone.wait()
 
 
-async def test_a_cancelled_call_hangs_up(there: Provider, opened: Open) -> None:
+async def test_cancelling_a_call_closes_the_connection(there: Provider, opened: Open) -> None:
     there.say(Reply(end="nothing"))
     asking = asyncio.create_task(opened().invoke(call(), KEY))
     await there.until_asked()

@@ -49,9 +49,7 @@ async def refusal(asked: Any) -> ModelFailed:
     return told.value
 
 
-async def test_a_connection_is_used_again_and_one_that_was_closed_meanwhile_is_replaced(
-    there: Provider, opened: Open
-) -> None:
+async def test_a_connection_is_reused_and_a_closed_one_is_replaced(there: Provider, opened: Open) -> None:
     backend = opened()
     there.say(*(whole(FINE) for _ in range(5)))
     await backend.invoke(call(), KEY)
@@ -67,9 +65,7 @@ async def test_a_connection_is_used_again_and_one_that_was_closed_meanwhile_is_r
     assert there.connections == 3
 
 
-async def test_a_request_that_a_kept_connection_swallowed_is_sent_once_more_on_a_new_one(
-    there: Provider, opened: Open
-) -> None:
+async def test_a_request_lost_on_a_kept_connection_is_repeated_on_a_new_one(there: Provider, opened: Open) -> None:
     backend = opened()
     there.say(whole(FINE), Reply(raw=b"", end="cut"), whole(FINE))
     await backend.invoke(call(), KEY)
@@ -81,7 +77,7 @@ async def test_a_request_that_a_kept_connection_swallowed_is_sent_once_more_on_a
     assert (len(there.asked), there.connections) == (5, 3)
 
 
-async def test_calls_at_once_have_connections_of_their_own_and_few_of_them_are_kept(
+async def test_concurrent_calls_have_separate_connections_and_few_are_kept(
     there: Provider, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bollard.host.egress.connections.EGRESS_KEPT_CONNECTIONS", 2)
@@ -105,9 +101,7 @@ async def test_calls_at_once_have_connections_of_their_own_and_few_of_them_are_k
 
 
 @pytest.mark.parametrize("how", ["said", "length"])
-async def test_an_answer_that_must_not_be_followed_by_another_ends_its_connection(
-    how: str, there: Provider, opened: Open
-) -> None:
+async def test_an_answer_without_keep_alive_closes_its_connection(how: str, there: Provider, opened: Open) -> None:
     """`connection: close`, and an answer with a second one behind it, which would answer the next question."""
     backend = opened()
     body = b'{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}'
@@ -123,7 +117,7 @@ async def test_an_answer_that_must_not_be_followed_by_another_ends_its_connectio
     assert there.connections == 2
 
 
-async def test_an_interim_answer_is_not_the_answer(there: Provider, opened: Open) -> None:
+async def test_an_interim_response_is_not_the_answer(there: Provider, opened: Open) -> None:
     body = b'{"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]}'
     early = b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
     there.say(Reply(raw=early + f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body))
@@ -142,7 +136,9 @@ async def test_an_interim_answer_is_not_the_answer(there: Provider, opened: Open
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", ""),
     ],
 )
-async def test_what_is_no_answer_of_http_is_broken(raw: bytes, problem: str, there: Provider, opened: Open) -> None:
+async def test_an_invalid_http_response_is_a_broken_answer(
+    raw: bytes, problem: str, there: Provider, opened: Open
+) -> None:
     there.say(Reply(raw=raw, end="cut"))
     error = await refusal(opened().invoke(call(), KEY))
     assert error.details["reason"] == "broken_answer"
@@ -150,7 +146,7 @@ async def test_what_is_no_answer_of_http_is_broken(raw: bytes, problem: str, the
     assert not error.retryable
 
 
-async def test_an_answer_has_a_size(there: Provider, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_has_a_maximum_size(there: Provider, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bollard.host.models.endpoint.ANSWER_BYTES", 4096)
     there.say(Reply([b"x" * 1000] * 9, kind="application/json"))
     assert "larger than 4096" in (await refusal(opened().invoke(call(), KEY))).message
@@ -161,7 +157,7 @@ async def test_an_answer_has_a_size(there: Provider, opened: Open, monkeypatch: 
     assert "without content" in (await refusal(opened().invoke(call(), KEY))).message
 
 
-async def test_a_silent_provider_is_not_waited_for(there: Provider, opened: Open) -> None:
+async def test_a_silent_provider_times_out(there: Provider, opened: Open) -> None:
     silent = Reply(end="nothing")
     there.say(silent, silent)
     impatient = opened(first_token_s=0.05, idle_s=0.05)
@@ -171,13 +167,13 @@ async def test_a_silent_provider_is_not_waited_for(there: Provider, opened: Open
     assert error.details["reason"] == "timeout"
 
 
-async def test_signs_of_life_are_no_token(there: Provider, opened: Open) -> None:
+async def test_comments_do_not_count_as_the_first_token(there: Provider, opened: Open) -> None:
     there.say(Reply([b": still here\n\n"] * 3, end="silent"))
     error = await refusal(anext(opened(first_token_s=0.05).stream(call(), KEY)))
     assert (error.details["reason"], error.details["emitted"]) == ("timeout", False)
 
 
-async def test_a_silence_in_the_middle_ends_an_answer(there: Provider, opened: Open) -> None:
+async def test_a_pause_that_is_too_long_ends_an_answer(there: Provider, opened: Open) -> None:
     there.say(Reply([b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'], end="silent"))
     chunks = opened(idle_s=0.05).stream(call(), KEY)
     async with asyncio.timeout(PATIENCE_S):
@@ -186,7 +182,7 @@ async def test_a_silence_in_the_middle_ends_an_answer(there: Provider, opened: O
     assert (error.details["reason"], error.details["emitted"], error.retryable) == ("timeout", True, False)
 
 
-async def test_an_error_that_never_ends_is_still_an_error(there: Provider, opened: Open) -> None:
+async def test_an_endless_error_body_is_still_an_error(there: Provider, opened: Open) -> None:
     there.say(
         Reply([b"busy"], status=503, kind="text/plain", end="silent"),
         Reply([b"x" * 1000] * 100, status=400, end="silent"),
@@ -198,9 +194,7 @@ async def test_an_error_that_never_ends_is_still_an_error(there: Provider, opene
     assert (await refusal(backend.invoke(call(), KEY))).details["reason"] == "invalid_request"
 
 
-async def test_a_provider_that_refuses_before_it_has_read_everything_is_understood(
-    there: Provider, opened: Open
-) -> None:
+async def test_a_refusal_before_the_whole_request_is_read_is_understood(there: Provider, opened: Open) -> None:
     there.say(whole({"error": {"message": "too big"}}, status=413))
     error = await refusal(opened().invoke(call("x" * 3_000_000), KEY))
     assert error.details["status"] == 413
@@ -213,7 +207,7 @@ async def test_a_redirect_is_not_followed(there: Provider, opened: Open) -> None
     assert len(there.asked) == 1
 
 
-async def test_an_address_that_takes_nothing_leaves_time_for_the_next(there: Provider) -> None:
+async def test_a_silent_address_leaves_time_for_the_next(there: Provider) -> None:
     deaf = socket.socket()
     deaf.bind(("127.0.0.2", there.port))
     deaf.listen(0)
@@ -260,16 +254,16 @@ async def test_a_closed_port_is_unreachable(there: Provider) -> None:
         "::a9fe:a9fe",
     ],
 )
-def test_what_no_provider_is_behind_is_refused_in_every_spelling(address: str) -> None:
+def test_an_address_without_a_provider_is_refused_in_every_spelling(address: str) -> None:
     assert provider_problem(ip_address(address)) is not None
 
 
 @for_each("address", ["127.0.0.1", "::1", "10.0.0.8", "192.168.1.4", "8.8.8.8", "fd12::1", "2600::1"])
-def test_an_operator_may_name_this_machine_and_the_own_network(address: str) -> None:
+def test_an_operator_may_allow_this_machine_and_the_internal_network(address: str) -> None:
     assert provider_problem(ip_address(address)) is None
 
 
-async def test_a_name_is_judged_by_all_of_its_addresses(there: Provider) -> None:
+async def test_a_name_is_checked_with_all_its_addresses(there: Provider) -> None:
     names = FixedResolver({"models.example": [["127.0.0.1", "169.254.169.254"], ["127.0.0.1"], []]})
     served = endpoint(there, f"http://models.example:{there.port}/v1", judge_of(names))
     with pytest.raises(ModelFailed, match=r"169\.254\.169\.254") as told:
@@ -290,7 +284,7 @@ async def test_a_name_is_judged_by_all_of_its_addresses(there: Provider) -> None
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x/v1", "http://user:pass@x/v1", "http://x y/v1"])
-async def test_an_address_that_is_none_is_refused_at_once(url: str, there: Provider) -> None:
+async def test_an_invalid_base_url_is_refused_at_once(url: str, there: Provider) -> None:
     with pytest.raises(InvalidRequest) as told:
         open_backend(there.spec(base_url=url), provider_addresses)
     assert told.value.details["field"] == "base_url"
@@ -298,7 +292,7 @@ async def test_an_address_that_is_none_is_refused_at_once(url: str, there: Provi
 
 @pytest.fixture
 async def trusted(tmp_path: Path) -> AsyncIterator[tuple[Provider, ssl.SSLContext]]:
-    """A provider with a certificate of its own, and a context that trusts it."""
+    """A provider with its own certificate, and a context that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
     now = datetime.datetime.now(datetime.UTC)
@@ -327,7 +321,7 @@ async def trusted(tmp_path: Path) -> AsyncIterator[tuple[Provider, ssl.SSLContex
         yield it, client
 
 
-async def test_tls_is_checked_and_its_connections_are_kept_too(trusted: tuple[Provider, ssl.SSLContext]) -> None:
+async def test_tls_is_verified_and_its_connections_are_kept_too(trusted: tuple[Provider, ssl.SSLContext]) -> None:
     there, context = trusted
     url = f"https://127.0.0.1:{there.port}/v1"
     served = endpoint(there, url, provider_addresses, lambda: context)

@@ -1,4 +1,4 @@
-"""What providers say when they do not answer, and what a caller can decide on."""
+"""The errors of providers, and the reasons that a caller can decide on."""
 
 import json
 from datetime import UTC, datetime
@@ -48,7 +48,7 @@ def read(status: int, body: Any, key: str | None = None, **headers: str) -> Mode
         (307, b"", "invalid_request"),
     ],
 )
-def test_a_status_and_a_body_become_a_reason(status: int, body: Any, reason: str) -> None:
+def test_a_status_and_a_body_give_a_reason(status: int, body: Any, reason: str) -> None:
     error = read(status, body)
     assert error.details["reason"] == reason
     assert error.details["status"] == status
@@ -57,7 +57,7 @@ def test_a_status_and_a_body_become_a_reason(status: int, body: Any, reason: str
     assert error.retryable == (reason in ("rate_limited", "overloaded", "timeout", "unreachable"))
 
 
-def test_the_words_of_a_provider_are_cut_and_never_hold_the_key() -> None:
+def test_the_message_of_a_provider_is_truncated_and_never_contains_the_key() -> None:
     key = "sk-very-secret-key"
     long = {"error": {"message": "Incorrect\nkey \u202e provided: " + f"{key} " * 100}}
     error = read(401, long, key)
@@ -87,13 +87,13 @@ def test_the_words_of_a_provider_are_cut_and_never_hold_the_key() -> None:
         ({}, None),
     ],
 )
-def test_a_provider_says_when_to_come_back(headers: dict[str, str], seconds: float | None) -> None:
+def test_the_retry_time_of_a_provider_is_read(headers: dict[str, str], seconds: float | None) -> None:
     found = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     assert retry_after_s(found, NOW) == seconds
     assert read(429, b"", **headers).details.get("retry_after_s") == seconds
 
 
-def test_what_was_handed_on_is_not_tried_again() -> None:
+def test_a_failure_after_the_first_chunk_is_not_retryable() -> None:
     error = failed("overloaded", "busy", status=503, retry_after_s=2.0)
     assert error.retryable
     later = after_emitting(error)

@@ -1,4 +1,4 @@
-"""What is written to each vendor: messages, images, files, tools and arguments. Pure."""
+"""The request to each vendor: messages, images, files, tools and arguments. Pure."""
 
 import base64
 from typing import Any
@@ -57,7 +57,7 @@ HISTORY: tuple[dict[str, Any], ...] = (
 )
 
 
-def test_a_conversation_with_tools_as_chat_completions() -> None:
+def test_a_conversation_with_tools_is_encoded_as_chat_completions() -> None:
     written = body("openai-chat", *HISTORY, tools=(WEATHER, BARE), stream=True)
     shown = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
     assert written == {
@@ -95,7 +95,7 @@ def test_a_conversation_with_tools_as_chat_completions() -> None:
     }
 
 
-def test_a_conversation_with_tools_as_messages_of_anthropic() -> None:
+def test_a_conversation_with_tools_is_encoded_as_messages_of_anthropic() -> None:
     written = body("anthropic", *HISTORY, tools=(WEATHER, BARE))
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
     assert written == {
@@ -131,7 +131,7 @@ def test_a_conversation_with_tools_as_messages_of_anthropic() -> None:
     }
 
 
-def test_a_conversation_with_tools_as_items_of_responses() -> None:
+def test_a_conversation_with_tools_is_encoded_as_items_of_responses() -> None:
     written = body("openai-responses", *HISTORY, tools=(WEATHER, BARE), stream=True)
     image = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
     assert written == {
@@ -177,7 +177,7 @@ MIXED: dict[str, Any] = {
 }
 
 
-def test_images_and_files_as_chat_completions() -> None:
+def test_images_and_files_are_encoded_as_chat_completions() -> None:
     (message,) = body("openai-chat", MIXED)["messages"]
     assert message["content"] == [
         {"type": "text", "text": "Look:"},
@@ -190,7 +190,7 @@ def test_images_and_files_as_chat_completions() -> None:
     ]
 
 
-def test_images_and_files_as_messages_of_anthropic() -> None:
+def test_images_and_files_are_encoded_as_messages_of_anthropic() -> None:
     (message,) = body("anthropic", MIXED)["messages"]
     assert message["content"] == [
         {"type": "text", "text": "Look:"},
@@ -207,7 +207,7 @@ def test_images_and_files_as_messages_of_anthropic() -> None:
     ]
 
 
-def test_images_and_files_as_items_of_responses() -> None:
+def test_images_and_files_are_encoded_as_items_of_responses() -> None:
     (message,) = body("openai-responses", MIXED)["input"]
     assert message["content"] == [
         {"type": "input_text", "text": "Look:"},
@@ -232,7 +232,7 @@ def test_images_and_files_as_items_of_responses() -> None:
         ("anthropic", {"type": "image_base64", "image_base64": "data:image/svg,<svg/>"}, "invalid_request"),
     ],
 )
-def test_content_that_cannot_be_sent_is_refused(style: str, element: dict[str, Any], reason: str) -> None:
+def test_unsupported_content_is_refused(style: str, element: dict[str, Any], reason: str) -> None:
     with pytest.raises(ModelFailed) as told:
         body(style, {"role": "user", "content": [element]})
     assert told.value.details["reason"] == reason
@@ -281,13 +281,13 @@ def test_arguments_have_the_names_of_each_format() -> None:
     ("choice", "written"),
     [("auto", {"type": "auto"}), ("none", {"type": "none"}), ("required", {"type": "any"}), ({"type": "any"},) * 2],
 )
-def test_the_choice_of_a_tool_in_the_words_of_anthropic(choice: Any, written: Any) -> None:
+def test_the_tool_choice_is_encoded_for_anthropic(choice: Any, written: Any) -> None:
     hello = {"role": "user", "content": "hello"}
     assert body("anthropic", hello, tools=(WEATHER,), extra_args={"tool_choice": choice})["tool_choice"] == written
     assert "tool_choice" not in body("anthropic", hello, extra_args={"tool_choice": choice})
 
 
-def test_a_run_says_how_it_is_answered_and_nothing_else() -> None:
+def test_a_run_may_set_only_the_listed_arguments() -> None:
     for name in ("model", "messages", "tools", "stream", "models", "mcp_servers", "web_search_options", "store"):
         with pytest.raises(ModelFailed) as told:
             body("openai-chat", extra_args={name: "x"})
@@ -300,7 +300,7 @@ def test_a_run_says_how_it_is_answered_and_nothing_else() -> None:
             body("openai-chat", extra_args={"max_tokens": bad})
 
 
-def test_an_operator_takes_an_argument_out_with_null() -> None:
+def test_an_operator_removes_an_argument_with_null() -> None:
     spec = {"extra_args": {"stream_options": None}}
     assert "stream_options" not in body("openai-chat", spec=spec, stream=True)
     assert "store" not in body("openai-responses", spec={"extra_args": {"store": None}})
@@ -308,14 +308,14 @@ def test_an_operator_takes_an_argument_out_with_null() -> None:
     assert "temperature" not in body("openai-chat", spec=cooler, extra_args={"temperature": None})
 
 
-def test_a_model_whose_arguments_are_those_of_the_call_is_refused() -> None:
+def test_a_model_with_reserved_arguments_is_refused() -> None:
     spec: dict[str, Any] = {"model_id": "m", "model_type": "llm", "style": "openai-chat", "base_url": "http://[::1]/v1"}
     with pytest.raises(InvalidRequest) as told:
         open_backend(SavedModel(**spec, extra_args={"model": "other"}), provider_addresses)
     assert told.value.details["field"] == "extra_args"
 
 
-def test_the_length_has_its_newer_name_where_the_old_one_is_refused() -> None:
+def test_the_length_uses_its_newer_name_where_needed() -> None:
     arguments = {"extra_args": {"max_tokens": 7}}
     assert (
         body("openai-chat", spec={"base_url": "https://api.openai.com/v1"}, **arguments)["max_completion_tokens"] == 7
@@ -325,7 +325,7 @@ def test_the_length_has_its_newer_name_where_the_old_one_is_refused() -> None:
     assert body("anthropic", spec={"max_output_tokens": 99})["max_tokens"] == 99
 
 
-def test_turns_of_anthropic_alternate_and_begin_with_the_user() -> None:
+def test_turns_of_anthropic_alternate_and_start_with_the_user() -> None:
     written = body(
         "anthropic",
         {"role": "assistant", "content": "a "},
@@ -342,13 +342,13 @@ def test_turns_of_anthropic_alternate_and_begin_with_the_user() -> None:
     assert [turn["role"] for turn in body("anthropic", {"role": "system", "content": "x"})["messages"]] == ["user"]
 
 
-def test_arguments_of_a_call_that_are_no_object_are_still_one_for_anthropic() -> None:
+def test_invalid_call_arguments_are_wrapped_in_an_object_for_anthropic() -> None:
     broken = {"id": "a", "type": "function", "function": {"name": "weather", "arguments": '{"city": '}}
     written = body("anthropic", {"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [broken]})
     assert written["messages"][1]["content"][0]["input"] == {"arguments": '{"city": '}
 
 
-def test_signed_thoughts_go_back_with_the_results_and_without_them_nothing_is_thought() -> None:
+def test_thinking_needs_the_signed_thoughts_of_earlier_tool_calls() -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     asked = {"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "weather", "arguments": "{}"}}]}
     result = {"role": "tool", "tool_call_id": "a", "content": "rain"}
@@ -362,7 +362,7 @@ def test_signed_thoughts_go_back_with_the_results_and_without_them_nothing_is_th
     assert "thinking" not in body("anthropic", first, extra_args={"reasoning_effort": "low", "max_tokens": 500})
 
 
-def test_json_without_a_schema_is_more_than_anthropic_can_say() -> None:
+def test_json_without_a_schema_is_not_supported_by_anthropic() -> None:
     with pytest.raises(ModelFailed) as told:
         body("anthropic", extra_args={"response_format": {"type": "json_object"}})
     assert told.value.details["reason"] == "not_supported"

@@ -31,7 +31,7 @@ USED = {"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 3, "t
 
 @pytest.fixture(scope="module")
 def there() -> Iterator[Provider]:
-    """The provider on a loop of its own."""
+    """The provider on a separate loop."""
     known: list[tuple[Provider, asyncio.AbstractEventLoop, asyncio.Event]] = []
     up = threading.Event()
 
@@ -53,7 +53,7 @@ def there() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def api(there: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A host on which every workspace may make a few calls a day; it hangs up on the provider before that goes."""
+    """A host on which every workspace may make a few calls a day; it closes the connections to the provider first."""
     assert there.port
     plugin: Path = tmp_path_factory.mktemp("plugins") / "reader.py"
     plugin.write_text(textwrap.dedent(READER), encoding="utf-8")
@@ -92,7 +92,7 @@ def harbour(api: Client, there: Provider) -> None:
 
 
 def audited(api: Client, count: int, **room: str) -> list[Any]:
-    """Calls of models that no run made, once there are so many: nobody waits for their records."""
+    """Calls of models outside of runs, once their records are written."""
     give_up_at = time.monotonic() + PATIENCE_S
     while True:
         answer = api.get("/api/v1/audit?type=model.called", **room).json
@@ -102,9 +102,7 @@ def audited(api: Client, count: int, **room: str) -> list[Any]:
         assert time.monotonic() < give_up_at, answer
 
 
-def test_a_base_is_put_in_order_for_a_run_at_the_runs_cost_and_within_the_budget_of_all(
-    api: Client, there: Provider
-) -> None:
+def test_a_rerank_for_a_run_is_charged_to_the_run_within_all_budgets(api: Client, there: Provider) -> None:
     harbour(api, there)
     access = {
         "permissions": {"knowledge_bases": ["list", "retrieve"]},
@@ -141,7 +139,7 @@ def test_a_base_is_put_in_order_for_a_run_at_the_runs_cost_and_within_the_budget
     assert len(there.asked) == CALLS_A_DAY
 
 
-def test_who_tries_a_model_is_in_the_audit_and_the_workspace_pays(api: Client, there: Provider) -> None:
+def test_a_model_test_is_in_the_audit_and_charged_to_the_workspace(api: Client, there: Provider) -> None:
     room = {"bollard_workspace": "tight"}
     assert api.put("/api/v1/workspaces/tight", {}).status == 201
     saved(api, there, "small", "openai-chat", **room)

@@ -1,4 +1,4 @@
-"""Where the provider of a saved model may be, and who is shown what a provider inside says."""
+"""The allowed addresses of a provider, and the visibility of errors of an internal one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ OpenHost = Callable[..., Awaitable[ModelParts]]
 
 @pytest.fixture
 async def open_host(tmp_path: Path) -> AsyncIterator[OpenHost]:
-    """The models of a host, as they are on disk, each time with what an operator allows by then."""
+    """The models of a host, as they are on disk, each time with the current settings of an operator."""
     clock = ManualClock()
     store, key, redactor = MemoryStore(clock), SigningKey(SigningKey.new_secret()), Redactor()
     opened: list[tuple[ModelParts, Journal]] = []
@@ -84,9 +84,7 @@ async def failure(models: ModelParts, model_id: str = "small") -> ModelFailed:
     return told.value
 
 
-async def test_a_provider_inside_is_saved_and_asked_only_where_an_operator_opened_it(
-    there: Provider, open_host: OpenHost
-) -> None:
+async def test_an_internal_provider_is_used_only_if_an_operator_allows_it(there: Provider, open_host: OpenHost) -> None:
     url = f"http://127.0.0.1:{there.port}/v1"
     closed = await open_host()
     for inside in (url, "http://10.0.0.8/v1", "https://[::1]/v1", "http://192.168.1.4:11434/v1"):
@@ -111,9 +109,7 @@ async def test_a_provider_inside_is_saved_and_asked_only_where_an_operator_opene
     assert len(there.asked) == 1
 
 
-async def test_the_first_real_model_of_a_workspace_becomes_its_default_until_another_is_chosen(
-    open_host: OpenHost,
-) -> None:
+async def test_the_first_real_model_of_a_workspace_is_its_default_until_another_is_chosen(open_host: OpenHost) -> None:
     models = await open_host()
 
     async def save(workspace: str, model_id: str, **more: Any) -> bool | None:
@@ -153,7 +149,7 @@ async def test_a_model_of_the_environment_stays_the_default(open_host: OpenHost)
     assert models.book.default("default").model_id == "small"
 
 
-async def test_a_name_is_judged_at_each_connection_and_tells_nobody_what_it_stands_for(
+async def test_a_name_is_checked_at_each_connection_and_refusals_reveal_nothing(
     there: Provider, open_host: OpenHost
 ) -> None:
     names = {"models.example": [["10.1.2.3"]], "rebound.example": [["93.184.216.34", "127.0.0.1"]]}
@@ -170,9 +166,7 @@ async def test_a_name_is_judged_at_each_connection_and_tells_nobody_what_it_stan
     assert there.connections == 0
 
 
-async def test_models_of_people_and_of_the_environment_use_the_proxy_of_the_host_except_for_loopback(
-    there: Provider, open_host: OpenHost
-) -> None:
+async def test_models_use_the_proxy_of_the_host_except_for_loopback(there: Provider, open_host: OpenHost) -> None:
     for _ in range(3):
         there.say(whole(SPOKEN[0].whole))
     with proxy_server(there.port) as proxy:
@@ -195,9 +189,7 @@ async def test_models_of_people_and_of_the_environment_use_the_proxy_of_the_host
         assert "through the proxy: the proxy refused the connection (HTTP 403)" in error.message
 
 
-async def test_a_provider_that_the_environment_names_may_be_on_this_machine(
-    there: Provider, open_host: OpenHost
-) -> None:
+async def test_a_provider_of_the_environment_may_be_on_this_machine(there: Provider, open_host: OpenHost) -> None:
     there.say(whole(SPOKEN[0].whole))
     models = await open_host(environment={"OPENAI_BASE_URL": f"http://127.0.0.1:{there.port}/v1"})
     async with models.gateway.place(ASKER, "openai", 1) as place:
@@ -205,7 +197,7 @@ async def test_a_provider_that_the_environment_names_may_be_on_this_machine(
     assert len(there.asked) == 1
 
 
-async def test_what_a_provider_inside_says_is_shown_to_those_who_operate_the_host_alone(
+async def test_error_bodies_of_an_internal_provider_are_shown_to_the_installation_only(
     there: Provider, open_host: OpenHost
 ) -> None:
     models = await open_host(f"127.0.0.1:{there.port}")

@@ -34,7 +34,7 @@ def patient(there: Provider, tries: int) -> tuple[Retrying, Waits]:
     return Retrying(backend, tries, sleep=waits.sleep, chance=lambda: 0.5), waits
 
 
-async def test_a_provider_that_is_busy_is_asked_again_and_more_slowly(there: Provider) -> None:
+async def test_a_busy_provider_is_retried_with_growing_delays(there: Provider) -> None:
     backend, waits = patient(there, tries=4)
     there.say(BUSY, BUSY, BUSY, Reply([STREAM]))
     chunks = [chunk async for chunk in backend.stream(call(), KEY)]
@@ -45,7 +45,7 @@ async def test_a_provider_that_is_busy_is_asked_again_and_more_slowly(there: Pro
     await backend.close()
 
 
-async def test_the_last_failure_is_told_when_there_are_no_more_tries(there: Provider) -> None:
+async def test_the_last_failure_is_reported_after_all_tries(there: Provider) -> None:
     backend, waits = patient(there, tries=2)
     there.say(BUSY, whole({"error": {"message": "slow down"}}, status=429))
     with pytest.raises(ModelFailed) as told:
@@ -56,7 +56,7 @@ async def test_the_last_failure_is_told_when_there_are_no_more_tries(there: Prov
     await backend.close()
 
 
-async def test_a_provider_says_when_and_is_obeyed_up_to_a_point(there: Provider) -> None:
+async def test_the_retry_time_of_a_provider_is_obeyed_up_to_a_limit(there: Provider) -> None:
     backend, waits = patient(there, tries=3)
     there.say(whole({}, status=429, retry_after="7"), whole(SPOKEN[0].whole))
     await backend.invoke(call(), KEY)
@@ -71,7 +71,7 @@ async def test_a_provider_says_when_and_is_obeyed_up_to_a_point(there: Provider)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 501])
-async def test_what_does_not_pass_is_not_tried_again(status: int, there: Provider) -> None:
+async def test_a_permanent_failure_is_not_retried(status: int, there: Provider) -> None:
     backend, waits = patient(there, tries=5)
     there.say(whole({"error": {"message": "no"}}, status=status))
     with pytest.raises(ModelFailed):
@@ -80,7 +80,7 @@ async def test_what_does_not_pass_is_not_tried_again(status: int, there: Provide
     await backend.close()
 
 
-async def test_an_answer_of_which_a_part_was_handed_on_is_never_asked_for_again(there: Provider) -> None:
+async def test_a_partly_delivered_answer_is_never_retried(there: Provider) -> None:
     backend, waits = patient(there, tries=5)
     said = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'
     there.say(Reply([said, b'data: {"error": {"type": "server_error"}}\n\n']))
@@ -94,7 +94,7 @@ async def test_an_answer_of_which_a_part_was_handed_on_is_never_asked_for_again(
     await backend.close()
 
 
-async def test_an_error_before_the_first_word_of_a_stream_is_tried_again(there: Provider) -> None:
+async def test_an_error_before_the_first_word_of_a_stream_is_retried(there: Provider) -> None:
     backend, waits = patient(there, tries=2)
     empty = b'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}\n\n'
     there.say(Reply([empty, b'data: {"error": {"type": "server_error"}}\n\n']), Reply([STREAM]))
@@ -104,7 +104,7 @@ async def test_an_error_before_the_first_word_of_a_stream_is_tried_again(there: 
     await backend.close()
 
 
-async def test_a_wait_for_another_try_can_be_cancelled(there: Provider, opened: Open) -> None:
+async def test_the_wait_for_a_retry_can_be_cancelled(there: Provider, opened: Open) -> None:
     there.say(whole({}, status=429, retry_after="15"))
     asking = asyncio.create_task(opened(tries=2).invoke(call(), KEY))
     await there.until_asked()
@@ -116,7 +116,7 @@ async def test_a_wait_for_another_try_can_be_cancelled(there: Provider, opened: 
 
 
 @pytest.mark.parametrize("reason", ["rate_limited", "overloaded", "timeout", "unreachable"])
-def test_the_wait_grows_to_a_bound_and_is_never_the_same_for_everybody(reason: Reason) -> None:
+def test_the_delay_grows_to_a_limit_and_has_jitter(reason: Reason) -> None:
     error = failed(reason, "x")
     assert [pause_s(error, tried, 99, 0.0) for tried in (1, 2, 3, 50)] == [0.25, 0.5, 1.0, 10.0]
     assert pause_s(error, 50, 99, 1.0) == 20.0

@@ -31,9 +31,7 @@ async def reason_of(asked: Any) -> str:
     return str(told.value.details["reason"])
 
 
-async def test_vectors_come_as_numbers_or_as_base64_and_in_the_order_of_the_texts(
-    there: Provider, opened: Open
-) -> None:
+async def test_vectors_are_read_as_numbers_or_base64_in_the_order_of_the_texts(there: Provider, opened: Open) -> None:
     backend = opened(style="openai-embeddings")
     mixed = vectors([1, 0.5], as_text(-2.0, 0.25))
     mixed["data"].reverse()
@@ -47,7 +45,7 @@ async def test_vectors_come_as_numbers_or_as_base64_and_in_the_order_of_the_text
     assert asked.headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_many_texts_go_in_batches_and_long_vectors_are_no_trouble(there: Provider, opened: Open) -> None:
+async def test_many_texts_are_sent_in_batches_and_long_vectors_work(there: Provider, opened: Open) -> None:
     long = [0.125] * 3072
     there.say(whole(vectors(*[long] * 32)), whole(vectors(*[long] * 8)))
     found = await opened(style="openai-embeddings").embed([f"text {n}" for n in range(40)], KEY)
@@ -55,7 +53,7 @@ async def test_many_texts_go_in_batches_and_long_vectors_are_no_trouble(there: P
     assert [len(asked.body["input"]) for asked in there.asked] == [32, 8]
 
 
-def test_a_batch_is_bounded_by_texts_and_by_characters() -> None:
+def test_a_batch_is_limited_by_texts_and_by_characters() -> None:
     assert [len(batch) for batch in batches_of(["x"] * 70)] == [32, 32, 6]
     assert [len(batch) for batch in batches_of(["x" * 60_000] * 5)] == [2, 2, 1]
     assert [len(batch) for batch in batches_of(["a", "x" * 500_000, "b"])] == [1, 1, 1]
@@ -81,12 +79,12 @@ def test_a_batch_is_bounded_by_texts_and_by_characters() -> None:
         b"[" * 100_000,
     ],
 )
-async def test_vectors_that_are_none_are_refused(body: Any, there: Provider, opened: Open) -> None:
+async def test_invalid_vectors_are_refused(body: Any, there: Provider, opened: Open) -> None:
     there.say(whole(body))
     assert await reason_of(opened(style="openai-embeddings").embed(["a", "b"], KEY)) == "broken_answer"
 
 
-async def test_the_dimensions_that_were_asked_for_are_those_that_come(there: Provider, opened: Open) -> None:
+async def test_vectors_must_have_the_requested_dimensions(there: Provider, opened: Open) -> None:
     backend = opened(style="openai-embeddings", extra_args={"dimensions": 2, "encoding_format": "float"})
     there.say(whole(vectors([1, 2])), whole(vectors([1, 2, 3])))
     assert (await backend.embed(["a"], KEY)).dimensions == 2
@@ -110,7 +108,7 @@ async def test_the_dimensions_that_were_asked_for_are_those_that_come(there: Pro
         {"results": [{"index": 0, "score": 1.0}, {"index": 1, "score": 0.9}, {"index": 2, "score": -5}]},
     ],
 )
-async def test_scores_come_in_several_shapes_and_leave_best_first(answer: Any, there: Provider, opened: Open) -> None:
+async def test_scores_of_several_shapes_are_read_and_sorted(answer: Any, there: Provider, opened: Open) -> None:
     there.say(whole(answer))
     scores = await opened(style="rerank").rerank("what?", ["a", "b", "c"], 2, KEY)
     assert [(score.index, score.score) for score in scores] == [(0, 1.0), (1, 0.9)]
@@ -130,12 +128,12 @@ async def test_scores_come_in_several_shapes_and_leave_best_first(answer: Any, t
         b'{"results": [{"index": 0, "relevance_score": NaN}]}',
     ],
 )
-async def test_scores_that_are_none_are_refused(answer: Any, there: Provider, opened: Open) -> None:
+async def test_invalid_scores_are_refused(answer: Any, there: Provider, opened: Open) -> None:
     there.say(whole(answer))
     assert await reason_of(opened(style="rerank").rerank("q", ["a", "b", "c"], None, KEY)) == "broken_answer"
 
 
-async def test_no_more_documents_are_ranked_than_a_call_may_have(there: Provider, opened: Open) -> None:
+async def test_a_rerank_has_a_limit_of_documents(there: Provider, opened: Open) -> None:
     backend = opened(style="rerank")
     assert await reason_of(backend.rerank("q", ["x"] * 65, None, KEY)) == "invalid_request"
     assert await reason_of(backend.rerank("q", [], None, KEY)) == "invalid_request"
@@ -143,7 +141,9 @@ async def test_no_more_documents_are_ranked_than_a_call_may_have(there: Provider
 
 
 @pytest.mark.parametrize("style", ["rerank", "openai-embeddings"])
-async def test_errors_of_these_have_their_reason_too(style: str, there: Provider, opened: Open) -> None:
+async def test_errors_of_embeddings_and_reranks_have_their_reason_too(
+    style: str, there: Provider, opened: Open
+) -> None:
     backend = opened(style=style)
     there.say(
         whole({"error": {"message": "slow"}}, status=429, retry_after="3"), whole({"error": {"type": "server_error"}})

@@ -59,7 +59,7 @@ def zip_of(files: Mapping[str, bytes], prefix: str = "") -> bytes:
 
 @dataclass
 class Raw:
-    """One entry of an archive that need not be honest: every field can be said otherwise."""
+    """One entry of an archive that need not be honest: every field can be falsified."""
 
     name: bytes
     content: bytes = b""

@@ -39,7 +39,7 @@ def plugin(*more: Raw) -> list[Raw]:
     return [*(Raw(name.encode(), content) for name, content in files_of().items()), *more]
 
 
-def test_an_honest_archive_is_taken_whole(shelf: CodeStore) -> None:
+def test_a_valid_archive_is_stored_completely(shelf: CodeStore) -> None:
     files = {**files_of(), "data/words.txt": b"polly " * 10_000, "data/empty": b""}
     shelved = shelf.add_archive(io.BytesIO(zip_of(files)))
     assert shelved.described.plugin_id == "acme/parrot"
@@ -51,12 +51,12 @@ def test_an_honest_archive_is_taken_whole(shelf: CodeStore) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "parrot-main/"])
-def test_the_one_folder_of_an_archive_is_the_plugin(shelf: CodeStore, prefix: str) -> None:
+def test_the_only_folder_of_an_archive_is_the_plugin(shelf: CodeStore, prefix: str) -> None:
     again = shelf.add_archive(io.BytesIO(zip_of(files_of(), prefix)))
     assert again.digest == shelf.add_archive(io.BytesIO(zip_of(files_of()))).digest
 
 
-def test_a_bomb_is_stopped_while_it_unpacks(shelf: CodeStore) -> None:
+def test_a_zip_bomb_is_stopped_while_it_unpacks(shelf: CodeStore) -> None:
     content = bytes(20 * MIB)
     packed = deflated(content)
     assert len(content) / len(packed) > 1000
@@ -64,7 +64,7 @@ def test_a_bomb_is_stopped_while_it_unpacks(shelf: CodeStore) -> None:
     assert "more than 100 times its compressed size" in refusal(shelf, raw_zip(plugin(bomb)))
 
 
-def test_a_bomb_that_lies_about_its_size_is_stopped_where_the_lie_begins(shelf: CodeStore, tmp_path: Path) -> None:
+def test_a_zip_bomb_with_a_false_size_is_stopped_at_that_size(shelf: CodeStore, tmp_path: Path) -> None:
     content = bytes(64 * MIB)
     packed = deflated(content)
     into = tmp_path / "into"
@@ -77,14 +77,14 @@ def test_a_bomb_that_lies_about_its_size_is_stopped_where_the_lie_begins(shelf: 
     assert "damaged" in refusal(shelf, raw_zip(plugin(larger)))
 
 
-def test_many_files_that_are_too_large_together_are_refused_before_they_are_written(shelf: CodeStore) -> None:
+def test_files_too_large_together_are_refused_before_they_are_written(shelf: CodeStore) -> None:
     each = PLUGIN_BYTES // 10 + 1
     many = [Raw(f"f{number}".encode(), b"", packed=b"x" * 1000, method=8, size=each) for number in range(10)]
     assert "in total" in refusal(shelf, raw_zip(plugin(*many)))
     assert "is larger than" in refusal(shelf, raw_zip(plugin(Raw(b"f", b"", size=PLUGIN_BYTES + 1))))
 
 
-def test_an_archive_within_an_archive_is_a_file_like_others(shelf: CodeStore) -> None:
+def test_an_archive_within_an_archive_is_a_plain_file(shelf: CodeStore) -> None:
     inner = raw_zip([Raw(b"bomb", bytes(20 * MIB), packed=deflated(bytes(20 * MIB)), method=8)])
     shelved = shelf.add_archive(io.BytesIO(raw_zip(plugin(Raw(b"inner.zip", inner)))))
     assert (shelved.path / "inner.zip").read_bytes() == inner
@@ -100,7 +100,7 @@ def test_entries_that_share_their_bytes_are_refused(shelf: CodeStore) -> None:
 
 
 def test_a_quine_of_headers_is_refused(shelf: CodeStore) -> None:
-    """One file whose bytes are said to reach over the next one, as in a bomb without any nesting."""
+    """One file whose bytes claim to reach over the next one, as in a bomb without any nesting."""
     inner = Raw(b"b", b"y" * 100)
     header = 30 + len(inner.name)
     outer = Raw(b"a", b"", packed=b"x" * 10, size=10 + header + 100, packed_size=10 + header + 100, crc=0)
@@ -108,7 +108,7 @@ def test_a_quine_of_headers_is_refused(shelf: CodeStore) -> None:
     assert "overlap" in message
 
 
-def test_a_million_entries_are_refused_by_their_number(shelf: CodeStore) -> None:
+def test_a_million_entries_are_refused_by_their_count(shelf: CodeStore) -> None:
     assert f"{0xFFFF} entries" in refusal(shelf, raw_zip(plugin(), count=0xFFFF))
     many = [Raw(b"f%d" % number) for number in range(PLUGIN_ENTRIES + 1)]
     assert f"{PLUGIN_ENTRIES + 1} entries" in refusal(shelf, raw_zip(many))
@@ -157,7 +157,7 @@ AWAY = [
 
 
 @pytest.mark.parametrize("name", AWAY)
-def test_names_that_lead_away_or_hide_are_refused(shelf: CodeStore, tmp_path: Path, name: str) -> None:
+def test_names_that_leave_the_folder_or_hide_are_refused(shelf: CodeStore, tmp_path: Path, name: str) -> None:
     outside = set(tmp_path.rglob("*"))
     assert refusal(shelf, raw_zip(plugin(Raw(name.encode("utf-8"), b"away"))))
     assert set(tmp_path.rglob("*")) == outside
@@ -175,7 +175,7 @@ def test_names_that_lead_away_or_hide_are_refused(shelf: CodeStore, tmp_path: Pa
         (b"a/", b"A/b"),
     ],
 )
-def test_names_that_are_one_on_some_systems_are_refused(shelf: CodeStore, one: bytes, other: bytes) -> None:
+def test_names_that_collide_on_some_systems_are_refused(shelf: CodeStore, one: bytes, other: bytes) -> None:
     entries = [Raw(one, mode=stat.S_IFDIR if one.endswith(b"/") else stat.S_IFREG), Raw(other)]
     message = refusal(shelf, raw_zip(plugin(*entries)))
     assert "case is ignored" in message or "differ in case" in message or "both a file and a folder" in message
@@ -208,17 +208,17 @@ def test_names_that_are_one_on_some_systems_are_refused(shelf: CodeStore, one: b
         (raw_zip([Raw(b"readme.txt", b"x")]), "no plugin at its top"),
     ],
 )
-def test_archives_that_lie_are_refused_with_the_reason(shelf: CodeStore, archive: bytes, why: str) -> None:
+def test_archives_with_false_metadata_are_refused_with_the_reason(shelf: CodeStore, archive: bytes, why: str) -> None:
     assert why in refusal(shelf, archive)
 
 
-def test_what_tools_leave_behind_is_not_taken(shelf: CodeStore) -> None:
+def test_caches_and_hidden_files_are_not_stored(shelf: CodeStore) -> None:
     plain = shelf.add_archive(io.BytesIO(zip_of(files_of())))
     left = {"__pycache__/runner.pyc": b"x", ".git/HEAD": b"x", "sub/.env": b"KEY=1", "node_modules/a.js": b"x"}
     assert shelf.add_archive(io.BytesIO(zip_of({**files_of(), **left}))).digest == plain.digest
 
 
-def test_a_disk_that_is_full_leaves_nothing_behind(shelf: CodeStore, monkeypatch: Any) -> None:
+def test_a_full_disk_leaves_no_partial_archive(shelf: CodeStore, monkeypatch: Any) -> None:
     def full(place: Path) -> int:
         raise OSError(28, "No space left on device")
 
@@ -230,7 +230,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(shelf: CodeStore, monkeypatch
 
 
 @given(seed=st.integers(0, 2**32), flips=st.integers(1, 8))
-def test_a_damaged_archive_is_taken_whole_or_refused(seed: int, flips: int, tmp_path_factory: Any) -> None:
+def test_a_damaged_archive_is_stored_completely_or_refused(seed: int, flips: int, tmp_path_factory: Any) -> None:
     dice = random.Random(seed)
     content = bytes(dice.randrange(256) for _ in range(200)) * 3
     archive = bytearray(raw_zip(plugin(Raw(b"data", content, packed=deflated(content), method=8))))

@@ -1,4 +1,4 @@
-"""What a plugin says of itself before any of its code runs, and what somebody consents to."""
+"""The description of a plugin before any of its code runs, and the object of a consent."""
 
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ from bollard.host.plugins.installation import (
 DIGEST = "0" * 64
 
 
-def test_a_folder_says_what_it_asks_for_in_its_manifest(write_folder: Any) -> None:
+def test_a_folder_declares_its_requests_in_its_manifest(write_folder: Any) -> None:
     said = describe(write_folder(permissions="{history: [page], models: [stream, invoke]}", env="[ACME_KEY, A]"))
     assert (said.plugin_id, said.version) == ("acme/parrot", "1.0.0")
     assert said.access.runners == (("default", ("history.page", "models.invoke", "models.stream")),)
@@ -30,7 +30,7 @@ def test_a_folder_says_what_it_asks_for_in_its_manifest(write_folder: Any) -> No
     assert RequestedAccess.from_wire(said.access.to_wire()) == said.access
 
 
-def test_reading_a_plugin_runs_none_of_it(write_file: Any, write_folder: Any) -> None:
+def test_reading_a_plugin_does_not_run_its_code(write_file: Any, write_folder: Any) -> None:
     describe(write_file("loud.py", "import sys\nsys.bollard_was_here = True\n" + SINGLE))
     describe(write_folder(files={**FOLDER, "runner.py": b"import sys\nsys.bollard_was_here = True\n"}))
     assert not hasattr(sys, "bollard_was_here")
@@ -73,7 +73,7 @@ spec:
 }
 
 
-def test_a_single_file_says_it_in_its_decorators(write_file: Any) -> None:
+def test_a_single_file_declares_its_requests_in_its_decorators(write_file: Any) -> None:
     said = describe(write_file("My-Tools.py", SINGLE))
     assert said.plugin_id == "local/my-tools"
     assert said.access.runners == (("default", ("history.page", "models.stream")), ("second", ()))
@@ -98,7 +98,7 @@ def test_a_broken_entry_hides_no_other(write_folder: Any) -> None:
         ("(" * 5000, "cannot be read"),
     ],
 )
-def test_a_file_that_cannot_say_it_is_refused(write_file: Any, code: str, why: str) -> None:
+def test_an_unreadable_single_file_is_refused(write_file: Any, code: str, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why) as caught:
         describe(write_file("plugin.py", code))
     assert caught.value.hint
@@ -160,7 +160,7 @@ def described(write_folder: Any, **more: Any) -> Any:
     return describe(folder)
 
 
-def test_an_install_needs_the_consent_that_names_its_code(write_folder: Any) -> None:
+def test_an_install_needs_the_consent_for_its_digest(write_folder: Any) -> None:
     said = described(write_folder, permissions="{history: [page]}", env="[ACME_KEY]")
     with pytest.raises(ConsentNeeded) as caught:
         check_consent(DIGEST, said, None, None)
@@ -175,7 +175,7 @@ def test_an_install_needs_the_consent_that_names_its_code(write_folder: Any) -> 
         check_consent("1" * 64, said, None, str(details["consent"]))
 
 
-def test_an_update_needs_consent_only_where_it_asks_for_more(write_folder: Any) -> None:
+def test_an_update_needs_consent_only_for_more_permissions(write_folder: Any) -> None:
     narrow = described(write_folder, permissions="{history: [page]}")
     wide = described(write_folder, permissions="{history: [page, search]}", env="[KEY]")
     assert check_consent(DIGEST, narrow, wide.access, None).removed == ("env KEY", "runner default: history.search")
@@ -186,13 +186,13 @@ def test_an_update_needs_consent_only_where_it_asks_for_more(write_folder: Any) 
     check_consent(DIGEST, wide, narrow.access, consent_for(DIGEST, wide))
 
 
-def test_a_tool_that_becomes_riskier_is_more() -> None:
+def test_a_riskier_tool_widens_the_access() -> None:
     low, high = RequestedAccess(tools=(("rm", "low"),)), RequestedAccess(tools=(("rm", "high"),))
     assert compare(low, high).added == ("tool rm (high)",)
-    assert compare(high, low).widens  # it is shown: whoever said yes to the old word reads the new one
+    assert compare(high, low).widens  # it is shown: the user who consented to the old word reads the new one
 
 
-def test_what_is_saved_comes_back_equal() -> None:
+def test_a_saved_plugin_reads_back_the_same() -> None:
     version = Version(
         digest=DIGEST, version="1", access=RequestedAccess(env=("A",)), consented_by="user:ann", consented_ms=5
     )

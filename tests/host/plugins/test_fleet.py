@@ -1,5 +1,5 @@
-"""The fleet with real processes: workspaces that share no worker, versions that follow one another, names that are
-believed by their channel only."""
+"""The fleet with real processes: workspaces that share no worker, versions that follow one another, names that only the
+connection proves."""
 
 import asyncio
 import io
@@ -26,7 +26,7 @@ READY_S = 60.0
 
 
 class Fleet:
-    """A fleet, and what it tells others."""
+    """A fleet, and its notifications."""
 
     def __init__(self, clock: ManualClock, shelf: CodeStore) -> None:
         self.agents = AgentRegistry()
@@ -80,7 +80,7 @@ async def test_two_workspaces_never_share_a_worker(yard: Fleet) -> None:
     assert yard.agents.get("parrot", "default") is not None
 
 
-async def test_a_shared_plugin_is_everywhere_and_has_workers_where_it_is_used(yard: Fleet, write_folder: Any) -> None:
+async def test_a_shared_plugin_is_available_everywhere_and_has_workers_on_use(yard: Fleet, write_folder: Any) -> None:
     yard.fleet.share(PluginSource(name="parrot", path=write_folder()), "settings", "acme/parrot")
     yard.fleet.open_workspace("early")
     yard.fleet.start()
@@ -103,9 +103,7 @@ async def test_a_shared_plugin_is_everywhere_and_has_workers_where_it_is_used(ya
     assert ("late", "plugin:acme/parrot/default") not in yard.runners
 
 
-async def test_a_pool_that_nobody_uses_is_gone_when_its_place_is_taken(
-    yard: Fleet, gone: Callable[[int], None]
-) -> None:
+async def test_an_unused_pool_ends_when_it_is_replaced(yard: Fleet, gone: Callable[[int], None]) -> None:
     old = await yard.install(says="one")
     pid = await yard.ready(old)
     new = await yard.install(says="two", version="2.0.0")
@@ -115,7 +113,7 @@ async def test_a_pool_that_nobody_uses_is_gone_when_its_place_is_taken(
     assert old.pool.status == "retired"
 
 
-async def test_a_worker_that_says_it_is_somebody_else_is_nobody(yard: Fleet) -> None:
+async def test_a_worker_with_another_plugin_id_or_digest_is_refused(yard: Fleet) -> None:
     shelved = yard.shelved()
     forged = yard.fit(shelved, plugin_id="bollard/echo")
     with pytest.raises(PluginUnusable, match="reports acme/parrot, but bollard/echo was started"):
@@ -127,8 +125,8 @@ async def test_a_worker_that_says_it_is_somebody_else_is_nobody(yard: Fleet) -> 
     assert yard.runners == {}
 
 
-async def test_a_runner_that_asks_for_more_than_was_consented_to_is_not_used(yard: Fleet, shelf: CodeStore) -> None:
-    """What a worker declares is a claim too: here the consent was to less than the manifest says."""
+async def test_a_runner_that_requests_more_than_its_consent_is_not_used(yard: Fleet, shelf: CodeStore) -> None:
+    """The declaration of a worker is a claim too: here the consent covers less than the manifest."""
     shelved = yard.shelved(permissions="{history: [page]}")
     less = yard.shelved(permissions="{}").described.access
     fitting = yard.fit(shelved)
@@ -153,7 +151,7 @@ async def test_a_settings_plugin_cannot_take_the_name_of_another(yard: Fleet, wr
     assert "a second plugin has this name" in other.problems[0]
 
 
-async def test_a_log_outlives_the_versions_of_its_plugin(yard: Fleet) -> None:
+async def test_a_log_survives_new_versions_of_its_plugin(yard: Fleet) -> None:
     await yard.install(says="one")
     first = yard.fleet.log_of("default", "acme/parrot")
     assert [line.text for line in first.last(10)] == ["a worker is ready: it offers default"]
@@ -163,7 +161,7 @@ async def test_a_log_outlives_the_versions_of_its_plugin(yard: Fleet) -> None:
     assert yard.fleet.log_of("second", "acme/parrot").last(10) == []
 
 
-async def test_what_is_covered_is_in_use_again(yard: Fleet) -> None:
+async def test_a_covered_plugin_is_in_use_again_after_the_removal(yard: Fleet) -> None:
     installed = await yard.install(says="one")
     dev = yard.fleet.build_placement(
         "default",
@@ -202,7 +200,7 @@ def test_a_copy_of_a_folder_follows_no_link(shelf: CodeStore, write_folder: Any,
         shelf.add_folder(folder)
 
 
-def test_code_that_nothing_refers_to_is_swept(shelf: CodeStore) -> None:
+def test_unreferenced_code_is_swept(shelf: CodeStore) -> None:
     kept = shelf.add_archive(io.BytesIO(zip_of(files_of())))
     other = shelf.add_archive(io.BytesIO(zip_of(files_of(says="other"))))
     shelf.sweep({kept.digest})
@@ -210,7 +208,7 @@ def test_code_that_nothing_refers_to_is_swept(shelf: CodeStore) -> None:
     assert not other.path.exists()
 
 
-async def test_an_operator_hears_when_new_workers_run_other_code(yard: Fleet, write_folder: Any) -> None:
+async def test_an_operator_learns_that_new_workers_run_other_code(yard: Fleet, write_folder: Any) -> None:
     folder = write_folder()
     yard.fleet.share(PluginSource(name="parrot", path=folder), "settings", "acme/parrot")
     yard.fleet.start()
@@ -228,9 +226,7 @@ async def test_an_operator_hears_when_new_workers_run_other_code(yard: Fleet, wr
     assert f"the code changed from {before} to {fitting.digest}" in [line.text for line in fitting.log.last(10)]
 
 
-async def test_a_plugin_that_is_proved_while_its_workspace_closes_is_not_used(
-    yard: Fleet, gone: Callable[[int], None]
-) -> None:
+async def test_a_plugin_proved_while_its_workspace_closes_is_not_used(yard: Fleet, gone: Callable[[int], None]) -> None:
     yard.fleet.open_workspace("late")
     fitting = yard.fit(yard.shelved(), "late")
     await yard.fleet.prove(fitting)

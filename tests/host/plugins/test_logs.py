@@ -1,4 +1,4 @@
-"""What the workers of a plugin said: bounded, numbered, without what a terminal would obey and without secrets."""
+"""The output of the workers of a plugin: limited, numbered, without terminal escapes and without secrets."""
 
 import pytest
 from tests.doubles.manual_clock import ManualClock
@@ -13,7 +13,7 @@ async def log(clock: ManualClock) -> PluginLog:
     return PluginLog(clock)
 
 
-async def test_lines_are_numbered_and_the_oldest_go_first(log: PluginLog) -> None:
+async def test_lines_are_numbered_and_the_oldest_are_dropped_first(log: PluginLog) -> None:
     for number in range(PLUGIN_LOG_LINES + 10):
         log.say("stdout", f"line {number}")
     lines = log.last(PLUGIN_LOG_LINES + 10)
@@ -27,18 +27,18 @@ async def test_lines_are_numbered_and_the_oldest_go_first(log: PluginLog) -> Non
     assert [line.number for line in log.last(2)] == [PLUGIN_LOG_LINES + 9, PLUGIN_LOG_LINES + 10]
 
 
-async def test_long_lines_do_not_take_more_than_their_room(log: PluginLog) -> None:
+async def test_long_lines_take_a_limited_space(log: PluginLog) -> None:
     for _ in range(40):
         log.say("stderr", "x" * (PLUGIN_LOG_BYTES // 10))
     assert sum(len(line.text) for line in log.last(100)) <= PLUGIN_LOG_BYTES
 
 
-async def test_what_a_terminal_would_obey_and_what_is_hidden_is_taken_out(log: PluginLog) -> None:
+async def test_terminal_escapes_and_hidden_characters_are_removed(log: PluginLog) -> None:
     log.say("stdout", "\x1b[31mred\x1b[0m \x1b]0;title\x07now\x07 \u202ereversed zero\u200bwidth\ttab")
     assert log.last(1)[0].text == "red now\ufffd \ufffdreversed zero\ufffdwidth\ttab"
 
 
-async def test_values_that_were_given_to_the_plugin_are_not_shown(log: PluginLog) -> None:
+async def test_environment_values_of_the_plugin_are_not_shown(log: PluginLog) -> None:
     log.hide(["s3cret-value", "s3cret", "no"])
     log.say("log", "the key is s3cret-value, not s3cret", fields={"key": "s3cret-value", "n": 7})
     line = log.last(1)[0]
@@ -48,7 +48,7 @@ async def test_values_that_were_given_to_the_plugin_are_not_shown(log: PluginLog
     assert log.last(1)[0].text == "no"
 
 
-async def test_a_secret_is_hidden_line_by_line_and_when_escapes_cut_it(log: PluginLog) -> None:
+async def test_a_secret_is_hidden_line_by_line_and_across_escapes(log: PluginLog) -> None:
     log.hide(["-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----", "s3cret-value"])
     log.say("stderr", "bad key: MIIEvQIBADANBg")
     log.say("stderr", "bad key: s3cret\x1b[0m-value")

@@ -1,4 +1,4 @@
-"""Plugins whose worker is a program of its own: started without a shell from the pinned folder, within the consent."""
+"""Plugins whose worker is a separate program: started without a shell from the pinned folder, within the consent."""
 
 import io
 import os
@@ -33,7 +33,7 @@ spec:
 
 
 def program_of(command: str = "[bin/worker, --loud]", name: str = "tiny") -> dict[str, bytes]:
-    """The files of a plugin with a program of its own."""
+    """The files of a plugin with its own program."""
     return {"manifest.yaml": MANIFEST.replace("COMMAND", command).replace("NAME", name).encode(), "bin/worker": TINY}
 
 
@@ -84,7 +84,7 @@ async def test_a_program_is_started_in_its_folder_without_a_shell(yard: Yard) ->
     assert placement.offered == {"plugin:acme/tiny/default"}
 
 
-async def test_the_digest_is_that_of_the_files_although_the_program_reports_none(yard: Yard) -> None:
+async def test_the_digest_is_that_of_the_files_even_if_the_program_reports_none(yard: Yard) -> None:
     placement = await yard.prove(program_of())
     assert placement.digest == placement.source.digest is not None
 
@@ -105,7 +105,7 @@ async def test_only_the_program_in_the_store_is_executable(yard: Yard) -> None:
         ("[python3, -c, 'import sys; sys.exit(\"no luck\")']", "no luck"),
     ],
 )
-async def test_a_program_that_cannot_start_is_named(shelf: CodeStore, command: str, problem: str) -> None:
+async def test_a_program_that_fails_to_start_is_named(shelf: CodeStore, command: str, problem: str) -> None:
     yard = Yard(shelf)
     with pytest.raises(PluginUnusable, match=problem):
         await yard.prove(program_of(command))
@@ -117,7 +117,7 @@ async def test_a_program_of_another_plugin_is_refused(yard: Yard) -> None:
         await yard.prove(program_of(name="other"))
 
 
-async def test_the_manifest_limits_a_program_that_the_settings_name(yard: Yard, tmp_path: Path) -> None:
+async def test_the_manifest_limits_a_program_of_the_settings(yard: Yard, tmp_path: Path) -> None:
     folder = tmp_path / "tiny"
     for name, content in program_of().items():
         path = folder / name
@@ -144,7 +144,7 @@ def test_the_consent_covers_the_command(shelf: CodeStore) -> None:
         check_consent(code.digest, code.described, before, None)
 
 
-def test_an_access_saved_before_there_were_commands_is_read() -> None:
+def test_an_access_saved_without_commands_is_read() -> None:
     old = {"runners": {"default": []}, "env": [], "tools": {}}
     assert RequestedAccess.from_wire(old).to_wire() == old
 
@@ -155,7 +155,7 @@ def test_a_command_outside_the_folder_is_refused(write_folder: Any, command: str
         describe(write_folder(files=program_of(command)))
 
 
-def test_entries_belong_to_plugins_in_python(write_folder: Any) -> None:
+def test_entries_belong_to_python_plugins(write_folder: Any) -> None:
     files = program_of()
     entry = files["manifest.yaml"] + b'    - {name: second, label: {en_US: S}, entry: "runner:second"}\n'
     assert [name for name, _ in describe(write_folder(files={"manifest.yaml": entry})).access.runners] == ["default"]

@@ -26,7 +26,7 @@ class Source:
 
 @dataclass(eq=False)
 class Fitted:
-    """What the log of quarantines looks at."""
+    """The fields that the log of quarantines reads."""
 
     pool: Pool
     source: Source
@@ -35,7 +35,7 @@ class Fitted:
     digest: str | None = "d1"
 
 
-async def test_a_quarantine_is_recorded_once_until_it_is_over(
+async def test_a_quarantine_is_recorded_once_until_it_ends(
     memory_store: MemoryStore, open_journal: Any, clock: ManualClock
 ) -> None:
     journal: Journal = open_journal(memory_store)
@@ -72,7 +72,7 @@ class FullJournal:
         self.entries.append(entry)
 
 
-def test_a_quarantine_that_could_not_be_recorded_is_recorded_at_the_next_look(clock: ManualClock) -> None:
+def test_an_unrecorded_quarantine_is_recorded_at_the_next_check(clock: ManualClock) -> None:
     journal = FullJournal()
     log = QuarantineLog(cast("Journal", journal), clock)
     fittings = cast("list[Any]", [Fitted(Pool("quarantined", "why"), Source())])

@@ -1,4 +1,4 @@
-"""What is kept of plugins: consent is on disk before code runs, and a change that fails changes nothing."""
+"""Saved plugins: consent is on disk before code runs, and a failed change changes nothing."""
 
 import asyncio
 import io
@@ -127,7 +127,9 @@ async def test_a_workspace_has_its_own_plugins(house: House) -> None:
 
 
 @pytest.mark.parametrize("other", [{"name": "parr0t"}, {"author": "evil"}])
-async def test_two_that_look_alike_cannot_both_come_at_once(house: House, other: dict[str, str]) -> None:
+async def test_of_two_concurrent_installs_with_similar_names_one_is_refused(
+    house: House, other: dict[str, str]
+) -> None:
     outcomes = await asyncio.gather(house.install(), house.install(**other), return_exceptions=True)
     taken = [each for each in outcomes if isinstance(each, Installed)]
     refused = [each for each in outcomes if isinstance(each, Conflict)]
@@ -135,7 +137,7 @@ async def test_two_that_look_alike_cannot_both_come_at_once(house: House, other:
     assert house.shelved() == {taken[0].current.digest}
 
 
-async def test_a_store_that_fails_leaves_nothing_in_use(house: House, monkeypatch: Any) -> None:
+async def test_a_store_failure_leaves_no_plugin_in_use(house: House, monkeypatch: Any) -> None:
     async def failing(*_: Any, **__: Any) -> None:
         raise StorageUnavailable("no", reason="test", hint="later")
 
@@ -148,7 +150,7 @@ async def test_a_store_that_fails_leaves_nothing_in_use(house: House, monkeypatc
     assert house.shelved() == set()
 
 
-async def test_code_that_cannot_start_is_not_kept(house: House) -> None:
+async def test_code_that_fails_to_start_is_not_stored(house: House) -> None:
     with pytest.raises(PluginUnusable):
         await house.install(code=b"raise RuntimeError('no')")
     assert house.shelved() == set()
@@ -156,7 +158,7 @@ async def test_code_that_cannot_start_is_not_kept(house: House) -> None:
 
 
 @pytest.mark.smoke
-async def test_what_was_installed_is_there_for_the_next_host(
+async def test_installed_plugins_survive_a_restart(
     house: House, open_journal: Callable[..., Journal], store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     installed = await house.install()
@@ -177,7 +179,7 @@ async def test_what_was_installed_is_there_for_the_next_host(
         await again.fleet.stop()
 
 
-async def test_a_developer_who_is_gone_is_not_waited_for_for_ever(house: House, loop_time: Any) -> None:
+async def test_a_development_version_ends_after_its_developer_disconnects(house: House, loop_time: Any) -> None:
     installed = await house.install(says="one")
     await house.develop(says="dev")
     dev = house.fleet.find("default", "acme/parrot")
@@ -198,7 +200,7 @@ async def test_a_developer_who_is_gone_is_not_waited_for_for_ever(house: House, 
         house.bench.touch("default", "acme/parrot")
 
 
-async def test_an_upload_that_is_too_large_is_cut_off(house: House, monkeypatch: Any) -> None:
+async def test_an_oversized_upload_is_aborted(house: House, monkeypatch: Any) -> None:
     monkeypatch.setattr("bollard.host.plugins.uploads.PLUGIN_ARCHIVE_BYTES", 1000)
     with pytest.raises(HostError) as caught:
         async with house.repository.uploads.archive(pieces(bytes(5000)), "default"):
@@ -207,7 +209,7 @@ async def test_an_upload_that_is_too_large_is_cut_off(house: House, monkeypatch:
     assert list((house.shelf._folder / ".incoming").iterdir()) == []
 
 
-async def test_no_more_uploads_than_the_disk_was_promised_for(house: House) -> None:
+async def test_concurrent_uploads_are_limited(house: House) -> None:
     hold = asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
@@ -237,7 +239,7 @@ async def test_no_more_uploads_than_the_disk_was_promised_for(house: House) -> N
     assert (await house.install()).plugin_id == "acme/parrot"
 
 
-def test_code_that_cannot_be_read_any_more_is_not_run(shelf: CodeStore) -> None:
+def test_unreadable_code_is_not_run(shelf: CodeStore) -> None:
     shelved = shelf.add_archive(io.BytesIO(zip_of(files_of())))
     shelved.path.chmod(0o700)
     (shelved.path / "runner.py").unlink()

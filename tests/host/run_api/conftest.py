@@ -50,7 +50,7 @@ FILES = (OfferedFile(file_id="manual", source="config"), OfferedFile(file_id="lo
 
 
 class Refused(Exception):
-    """What a runner is told instead of an answer."""
+    """The error that a runner gets instead of an answer."""
 
     def __init__(self, error: AgentAPIError) -> None:
         super().__init__(error.message)
@@ -178,7 +178,7 @@ class House:
         self._environment = replace(self._environment, terms=terms)
 
     def offer(self, sources: Sources) -> None:
-        """What the workspace offers to runs that begin from now on, beside its files."""
+        """The offer of the workspace to later runs, beside its files."""
         self._sources = sources
 
     def adapter(self, workspace: str, capability_id: str) -> Adapter | None:
@@ -265,7 +265,7 @@ class House:
         await run.done
 
     def raw(self, content: bytes, **more: Any) -> RawPayload:
-        """What a sender sent in full."""
+        """The raw payload of a sender."""
         number = next(self._numbers)
         sha256 = self.blobs.put(content)
         known = {"artifact_id": f"art_raw{number}", "sha256": sha256, "size_bytes": len(content)}
@@ -315,7 +315,7 @@ class House:
             transaction.apply([PutArtifact(ArtifactRow(artifact_id=artifact_id, **fields))])
 
     def records(self, run: LiveRun, kind: str) -> list[dict[str, Any]]:
-        """What the log has of one kind of a run's records."""
+        """The records of one type of a run."""
         rows = self.store.records_of_run(run.facts.run_id, 0, 1000)
         return [msgspec.json.decode(row.data or b"null") for row in rows if row.type == kind]
 
@@ -357,7 +357,7 @@ async def house(
 async def memory_house(
     memory_store: Store, blob_store: BlobStore, clock: ManualClock, signing_key: SigningKey
 ) -> AsyncIterator[House]:
-    """Over memory alone, for what no store has a part in."""
+    """Over memory only, for tests that do not depend on the store."""
     async for opened in _open(memory_store, blob_store, clock, signing_key):
         yield opened
 

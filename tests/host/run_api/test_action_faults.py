@@ -44,7 +44,7 @@ READS = replace(WRITES, id="tool:memory/read", name="read", effects="none")
 
 
 class HangingDesk:
-    """A journal whose disk does not answer, until it is told to go on."""
+    """A journal whose disk does not answer until it is released."""
 
     def __init__(self, behind: WriterThread) -> None:
         self._behind = behind
@@ -94,8 +94,8 @@ def acting(make_agent: Any) -> Any:
     return replace(agent, policy=replace(agent.policy, access=access))
 
 
-async def test_what_cannot_be_written_down_in_time_is_not_done(hanging: Any, acting: Any) -> None:
-    """F16: the journal hangs. What has an effect is refused; the record that says so stands behind its beginning."""
+async def test_a_call_that_is_not_recorded_in_time_is_not_made(hanging: Any, acting: Any) -> None:
+    """F16: the journal hangs. A call with an effect is refused; the record of the refusal follows its start."""
     house, desk = hanging
     source = MemorySource([WRITES, READS])
     house.offer(Sources([source]))
@@ -115,7 +115,7 @@ async def test_what_cannot_be_written_down_in_time_is_not_done(hanging: Any, act
     assert (again.code, source.orders) == ("audit_unavailable", [])
 
 
-async def test_what_only_looks_is_not_held_up_by_the_journal(hanging: Any, acting: Any) -> None:
+async def test_a_call_without_effects_does_not_wait_for_the_journal(hanging: Any, acting: Any) -> None:
     house, desk = hanging
     source = MemorySource([WRITES, READS])
     house.offer(Sources([source]))
@@ -130,7 +130,7 @@ async def test_what_only_looks_is_not_held_up_by_the_journal(hanging: Any, actin
     assert house.store.tool_call(run.facts.run_id, "c1").status == "completed"
 
 
-async def test_a_call_whose_host_died_is_unknown_after_the_next_start(house: Any, acting: Any) -> None:
+async def test_a_call_of_a_crashed_host_is_unknown_after_the_next_start(house: Any, acting: Any) -> None:
     begun, never = asyncio.Event(), asyncio.Event()
 
     async def wait(order: CallOrder) -> CallResult:
@@ -151,7 +151,7 @@ async def test_a_call_whose_host_died_is_unknown_after_the_next_start(house: Any
     await asyncio.wait_for(asking, WAIT_S)
 
 
-async def test_a_call_without_its_run_is_written_beside_it_and_made_once(house: Any, acting: Any) -> None:
+async def test_a_call_outlives_its_run_in_a_separate_record_and_is_made_once(house: Any, acting: Any) -> None:
     source = MemorySource([WRITES, READS])
     house.offer(Sources([source]))
     run = await house.begin(acting)
@@ -179,7 +179,7 @@ async def test_a_call_without_its_run_is_written_beside_it_and_made_once(house: 
     assert await asyncio.to_thread(recovery.open_calls) == []
 
 
-async def test_a_call_beside_its_run_is_refused_too_when_the_journal_hangs(hanging: Any) -> None:
+async def test_a_call_outside_its_run_is_refused_too_if_the_journal_hangs(hanging: Any) -> None:
     house, desk = hanging
     desk.hangs = True
     ledger = DetachedLedger(house.journal, house.clock, workspace="default", run_id="gone", flow=NO_FLOW)
@@ -187,7 +187,7 @@ async def test_a_call_beside_its_run_is_refused_too_when_the_journal_hangs(hangi
         await asyncio.wait_for(ledger.write("action.started", {"call_id": "c"}), WAIT_S)
 
 
-async def test_no_record_and_no_answer_of_a_call_holds_a_secret(memory_house: Any, acting: Any) -> None:
+async def test_no_record_and_no_answer_of_a_call_contains_a_secret(memory_house: Any, acting: Any) -> None:
     redactor = Redactor()
     redactor.add("default", "hunter2-the-secret")
 
@@ -219,7 +219,7 @@ async def test_no_record_and_no_answer_of_a_call_holds_a_secret(memory_house: An
     assert not [row for row in rows if b"hunter2" in (row.data or b"")]
 
 
-async def test_nothing_is_done_on_a_full_disk_and_the_runner_is_told_why(memory_house: Any, acting: Any) -> None:
+async def test_a_call_on_a_full_disk_is_refused_with_storage_full(memory_house: Any, acting: Any) -> None:
     source = MemorySource([WRITES, READS])
     memory_house.offer(Sources([source]))
     run = await memory_house.begin(acting)

@@ -42,7 +42,7 @@ def acting(make_agent: Any) -> Any:
     return replace(agent, policy=replace(agent.policy, access=access, budget=budget))
 
 
-async def test_an_id_belongs_to_one_tool_as_well_as_to_its_arguments(memory_house: Any, acting: Any) -> None:
+async def test_a_call_id_belongs_to_one_tool_and_its_arguments(memory_house: Any, acting: Any) -> None:
     source = MemorySource([WRITES, SENDS])
     memory_house.offer(Sources([source]))
     run = await memory_house.begin(acting)
@@ -53,7 +53,7 @@ async def test_an_id_belongs_to_one_tool_as_well_as_to_its_arguments(memory_hous
     assert [order.capability.id for order in source.orders] == [WRITES.id]
 
 
-async def test_an_id_of_before_a_restart_belongs_to_its_tool_too(memory_house: Any, acting: Any) -> None:
+async def test_a_call_id_from_before_a_restart_belongs_to_its_tool_too(memory_house: Any, acting: Any) -> None:
     source = MemorySource([WRITES, SENDS])
     memory_house.offer(Sources([source]))
     run = await memory_house.begin(acting)
@@ -82,7 +82,7 @@ class NoRoom:
     ],
     ids=["no room for an artifact", "no text"],
 )
-async def test_what_was_done_and_could_not_be_kept_is_unknown_and_has_its_end(
+async def test_a_call_whose_result_cannot_be_stored_ends_as_unknown(
     memory_house: Any, acting: Any, returned: CallResult
 ) -> None:
     async def act(order: CallOrder) -> CallResult:
@@ -99,7 +99,7 @@ async def test_what_was_done_and_could_not_be_kept_is_unknown_and_has_its_end(
     assert memory_house.store.tool_call(run.facts.run_id, "c1").status == "unknown"
 
 
-async def test_whoever_gives_a_call_up_has_made_it(memory_house: Any, acting: Any) -> None:
+async def test_an_abandoned_call_counts_in_the_budget(memory_house: Any, acting: Any) -> None:
     """F48: a runner that stops waiting in time would call as often as it likes."""
     begun, never = asyncio.Queue[CallOrder](), asyncio.Event()
 
@@ -130,7 +130,7 @@ async def test_whoever_gives_a_call_up_has_made_it(memory_house: Any, acting: An
     assert begun.empty()
 
 
-async def test_a_run_that_is_being_stopped_begins_nothing_more(memory_house: Any, acting: Any) -> None:
+async def test_a_run_that_is_being_stopped_starts_no_call(memory_house: Any, acting: Any) -> None:
     """F40: it is stopped in the moment in which its call is allowed, and while that is being written."""
     source = MemorySource([WRITES, SENDS])
     memory_house.offer(Sources([source]))
@@ -151,8 +151,8 @@ async def test_a_run_that_is_being_stopped_begins_nothing_more(memory_house: Any
     assert source.orders == []
 
 
-async def test_an_agent_that_is_called_has_its_own_clock(memory_house: Any, make_agent: Any, loop_time: Any) -> None:
-    """It may wait for a person far longer than its calls may take; then whoever called it waits with it."""
+async def test_a_called_agent_has_its_own_deadline(memory_house: Any, make_agent: Any, loop_time: Any) -> None:
+    """It may wait for a user far longer than its calls may take; then its caller waits with it."""
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
     async def wait(order: CallOrder) -> CallResult:
@@ -170,7 +170,7 @@ async def test_an_agent_that_is_called_has_its_own_clock(memory_house: Any, make
     calling = asyncio.create_task(executor_of(memory_house).execute(run.session, call, LiveLedger(run)))
     await asyncio.wait_for(begun.wait(), WAIT_S)
     loop_time.advance(100 * polly.limits.timeout_s)
-    await asyncio.to_thread(lambda: None)  # what is due by now has come
+    await asyncio.to_thread(lambda: None)  # everything due has happened
     assert not calling.done()
     goes_on.set()
     assert (await asyncio.wait_for(calling, WAIT_S)).status == "completed"

@@ -53,7 +53,7 @@ def context_of(run: Any) -> CallContext:
 
 
 @pytest.mark.parametrize("make", [upload, inline, tool, output])
-async def test_an_artifact_ends_when_its_record_says_however_it_was_made(house: Any, make: Callable[..., Any]) -> None:
+async def test_an_artifact_expires_at_the_time_of_its_record(house: Any, make: Callable[..., Any]) -> None:
     house.take_artifacts(terms_of(LONG, ["*/*"]))
     run = await house.begin()
     await make(house, run)
@@ -74,7 +74,7 @@ async def test_an_artifact_ends_when_its_record_says_however_it_was_made(house: 
         assert gone.bytes == never.bytes
 
 
-async def test_artifacts_without_an_end_say_nothing_of_one(house: Any) -> None:
+async def test_an_artifact_without_an_expiry_has_none_in_its_record(house: Any) -> None:
     house.take_artifacts(terms_of(0, ["*/*"]))
     run = await house.begin()
     await upload(house, run)
@@ -83,7 +83,7 @@ async def test_artifacts_without_an_end_say_nothing_of_one(house: Any) -> None:
     assert house.store.artifact("default", said["artifact_id"]).expires_ms is None
 
 
-async def test_what_an_event_brought_ends_when_its_record_says(house: Any) -> None:
+async def test_the_raw_payload_of_an_event_expires_at_the_time_of_its_record(house: Any) -> None:
     ends = house.clock.now_ms() + LONG * DAY_MS
     raw = house.raw(b"x" * 10, expires_ms=ends)
     run = await house.begin(raw=raw)
@@ -99,7 +99,7 @@ async def test_what_an_event_brought_ends_when_its_record_says(house: Any) -> No
     assert (await house.refusal(run, "artifacts.read", artifact_id=raw.artifact_id)).code == "not_found"
 
 
-async def test_a_message_that_names_an_artifact_that_is_gone_is_still_there(house: Any) -> None:
+async def test_a_message_stays_after_its_artifact_expires(house: Any) -> None:
     house.take_artifacts(terms_of(LONG, ["*/*"]))
     run = await house.begin()
     await upload(house, run)
@@ -114,7 +114,7 @@ async def test_a_message_that_names_an_artifact_that_is_gone_is_still_there(hous
         house.clock.advance(LONG * DAY_MS / 1000)
 
 
-async def test_a_tool_makes_no_artifact_of_a_type_that_is_not_taken(memory_house: Any) -> None:
+async def test_a_tool_makes_no_artifact_of_a_forbidden_type(memory_house: Any) -> None:
     run = await memory_house.begin()
     writer = writer_of(memory_house, run, IMAGES)
     for name, mime_type in (("n", TEXT), ("n" * 256, "image/png"), ("n", "image/\npng")):
@@ -124,7 +124,7 @@ async def test_a_tool_makes_no_artifact_of_a_type_that_is_not_taken(memory_house
     assert memory_house.records(run, "artifact.created") == []
 
 
-async def test_a_long_output_of_a_type_that_is_not_taken_is_not_kept(memory_house: Any) -> None:
+async def test_a_long_output_of_a_forbidden_type_is_not_stored(memory_house: Any) -> None:
     run = await memory_house.begin()
     repository, ledger = BlobArtifacts(memory_house.blobs, IMAGES), LiveLedger(run)
     assert await repository.keep(run.session, ledger, CONTENT, mime_type=TEXT, name="n") is None
@@ -132,13 +132,13 @@ async def test_a_long_output_of_a_type_that_is_not_taken_is_not_kept(memory_hous
 
 
 @for_each("wrong", ["text", "text/", "/plain", "text/pl ain", "*", "*/plain", "text/plain; charset=x"])
-def test_a_setting_that_names_no_media_type_is_refused(wrong: str) -> None:
+def test_a_setting_without_a_media_type_is_refused(wrong: str) -> None:
     with pytest.raises(SettingsError) as refused:
         terms_of(1, ["image/*", wrong])
     assert refused.value.details["field"] == "artifact_mime_types"
 
 
-def test_terms_are_those_of_the_settings() -> None:
+def test_the_artifact_terms_follow_the_settings() -> None:
     terms = terms_of(0.5, ["Image/*", TEXT])
     assert terms.expires_ms(1) == 1 + DAY_MS // 2
     assert terms.type_problem("IMAGE/png") is terms.type_problem("text/plain; charset=utf-8") is None
@@ -151,6 +151,6 @@ def test_terms_are_those_of_the_settings() -> None:
 
 
 @for_each("name", ["", "  ", "a\nb", "a\x7f", "n" * (NAME_CHARACTERS + 1)])
-def test_a_name_is_one_line_of_a_bounded_length(name: str) -> None:
+def test_a_name_is_one_line_of_limited_length(name: str) -> None:
     assert name_problem(name) is not None
     assert name_problem("Grüße 世界.txt") is name_problem("n" * NAME_CHARACTERS) is None

@@ -33,7 +33,7 @@ async def uploaded(house: Any, run: Any, *pieces: bytes) -> dict[str, Any]:
     return await house.ask(run, "artifacts.finish", upload_id=upload, sha256=digest_of(b"".join(pieces)))
 
 
-async def test_an_upload_becomes_an_artifact_that_is_on_disk_before_the_answer(house: Any) -> None:
+async def test_an_upload_gives_an_artifact_that_is_on_disk_before_the_answer(house: Any) -> None:
     run = await house.begin()
 
     made = await uploaded(house, run, b"hello ", b"world")
@@ -46,7 +46,7 @@ async def test_an_upload_becomes_an_artifact_that_is_on_disk_before_the_answer(h
     assert await house.ask(run, "artifacts.metadata", artifact_id=made["artifact_id"]) == made
 
 
-async def test_an_artifact_is_read_in_ranges_by_later_runs_of_its_place(house: Any) -> None:
+async def test_an_artifact_is_read_in_ranges_by_later_runs_of_its_conversation(house: Any) -> None:
     first = await house.begin(thread="aside")
     made = await uploaded(house, first, b"0123456789")
     await house.end(first)
@@ -62,7 +62,7 @@ async def test_an_artifact_is_read_in_ranges_by_later_runs_of_its_place(house: A
     assert (behind["length"], behind["has_more"]) == (0, False)
 
 
-async def test_one_read_gives_a_mebibyte_at_most(memory_house: Any) -> None:
+async def test_one_read_returns_at_most_a_mebibyte(memory_house: Any) -> None:
     run = await memory_house.begin()
     memory_house.put_artifact("big", b"x" * (limits.READ_BYTES + 5), of=run)
 
@@ -74,7 +74,7 @@ async def test_one_read_gives_a_mebibyte_at_most(memory_house: Any) -> None:
 
 
 @pytest.mark.requirement("P05-32")
-async def test_an_artifact_of_a_result_is_read_back_from_the_runs_own_namespace(house: Any) -> None:
+async def test_an_artifact_of_a_result_is_in_the_namespace_of_its_run(house: Any) -> None:
     run = await house.begin()
     data = {"artifact_type": "file", "artifact_id": "chart", "content_base64": text64(b"inline")}
     house.result(run, "artifact.created", data)
@@ -84,7 +84,7 @@ async def test_an_artifact_of_a_result_is_read_back_from_the_runs_own_namespace(
     assert base64.b64decode(piece["content_base64"]) == b"inline"
 
 
-async def test_a_result_that_only_names_a_digest_reaches_no_content_of_others(house: Any) -> None:
+async def test_a_result_with_a_digest_only_reaches_no_foreign_content(house: Any) -> None:
     other = await uploaded(house, await house.begin(conversation="other"), b"secret")
     run = await house.begin()
     claims = {"artifact_type": "file", "sha256": other["sha256"], "size_bytes": 6}
@@ -101,7 +101,7 @@ async def test_a_result_that_only_names_a_digest_reaches_no_content_of_others(ho
     assert (await house.refusal(run, "artifacts.metadata", artifact_id=other["artifact_id"])).code == "not_found"
 
 
-async def test_a_result_that_announces_an_upload_leaves_it_as_it_is(house: Any) -> None:
+async def test_a_result_that_names_an_upload_does_not_change_it(house: Any) -> None:
     run = await house.begin()
     made = await uploaded(house, run, b"hello")
 
@@ -121,7 +121,7 @@ async def test_the_artifacts_of_another_bots_conversation_of_the_same_name_are_f
     assert refused.bytes == (await house.refusal(run, "artifacts.read", artifact_id="art_never")).bytes
 
 
-async def test_without_a_conversation_a_run_has_its_own_artifacts_alone(house: Any) -> None:
+async def test_a_run_without_a_conversation_has_only_its_own_artifacts(house: Any) -> None:
     first, second = await house.begin(conversation=None), await house.begin(conversation=None)
     made = await uploaded(house, first, b"mine")
 
@@ -129,7 +129,7 @@ async def test_without_a_conversation_a_run_has_its_own_artifacts_alone(house: A
     assert (await house.refusal(second, "artifacts.metadata", artifact_id=made["artifact_id"])).code == "not_found"
 
 
-async def test_an_artifact_that_has_expired_is_gone(house: Any) -> None:
+async def test_an_expired_artifact_is_not_found(house: Any) -> None:
     run = await house.begin()
     house.put_artifact("brief", b"x", of=run, expires_ms=house.clock.now_ms() + 1000)
     assert (await house.ask(run, "artifacts.metadata", artifact_id="brief"))["expires_at"]
@@ -139,7 +139,7 @@ async def test_an_artifact_that_has_expired_is_gone(house: Any) -> None:
     assert (await house.refusal(run, "artifacts.metadata", artifact_id="brief")).code == "not_found"
 
 
-async def test_an_artifact_without_content_says_so(house: Any) -> None:
+async def test_an_artifact_without_content_is_not_found(house: Any) -> None:
     run = await house.begin()
     house.put_artifact("bare", None, of=run)
     house.put_artifact("lost", None, of=run, sha256="0" * 64)
@@ -149,7 +149,7 @@ async def test_an_artifact_without_content_says_so(house: Any) -> None:
         assert (refused.code, refused.message) == ("not_found", "the artifact has no content here")
 
 
-async def test_pieces_at_a_wrong_place_are_refused_with_the_place_that_is_right(memory_house: Any) -> None:
+async def test_pieces_at_a_wrong_offset_are_refused_with_the_right_offset(memory_house: Any) -> None:
     house, run = memory_house, await memory_house.begin()
     upload = (await house.ask(run, "artifacts.begin", name="a", mime_type="text/plain"))["upload_id"]
 
@@ -166,7 +166,7 @@ async def test_pieces_at_a_wrong_place_are_refused_with_the_place_that_is_right(
     assert (other.code, other.details) == ("invalid_argument", {"field": "offset", "offset": 3})
 
 
-async def test_a_wrong_digest_keeps_nothing_and_the_upload_goes_on(memory_house: Any) -> None:
+async def test_a_wrong_digest_is_refused_and_the_upload_continues(memory_house: Any) -> None:
     house, run = memory_house, await memory_house.begin()
     upload = (await house.ask(run, "artifacts.begin", name="a", mime_type="text/plain"))["upload_id"]
     await house.ask(run, "artifacts.append", upload_id=upload, offset=0, content_base64=text64(b"abc"))
@@ -182,7 +182,7 @@ async def test_a_wrong_digest_keeps_nothing_and_the_upload_goes_on(memory_house:
     assert len(house.records(run, "artifact.created")) == 1
 
 
-async def test_two_finishes_at_once_make_one_artifact(memory_house: Any) -> None:
+async def test_two_concurrent_finishes_make_one_artifact(memory_house: Any) -> None:
     house, run = memory_house, await memory_house.begin()
     upload = (await house.ask(run, "artifacts.begin", name="a", mime_type="text/plain"))["upload_id"]
 
@@ -205,7 +205,7 @@ async def test_two_finishes_at_once_make_one_artifact(memory_house: Any) -> None
         ("mime_type", "text/plain;" + "x" * 300),
     ],
 )
-async def test_an_upload_needs_names_that_can_be_kept(memory_house: Any, field: str, value: str) -> None:
+async def test_an_upload_needs_a_valid_name(memory_house: Any, field: str, value: str) -> None:
     run = await memory_house.begin()
     params = {"name": "a", "mime_type": "text/plain", field: value}
 
@@ -225,7 +225,7 @@ async def test_a_run_has_a_limited_number_of_open_uploads(memory_house: Any) -> 
     assert await house.ask(other, "artifacts.begin", name="a", mime_type="text/plain")
 
 
-async def test_types_and_sizes_that_the_host_does_not_take_are_refused(memory_house: Any, clock: ManualClock) -> None:
+async def test_forbidden_types_and_sizes_are_refused(memory_house: Any, clock: ManualClock) -> None:
     run = await memory_house.begin()
     reach = ArtifactReach(memory_house.store, clock)
     images = MimeTypes(allow=frozenset({"image/*"}))
@@ -242,7 +242,7 @@ async def test_types_and_sizes_that_the_host_does_not_take_are_refused(memory_ho
     assert caught.value.error.code == "payload_too_large"
 
 
-async def test_the_open_uploads_of_a_run_go_when_it_ends(memory_house: Any, tmp_path: Path) -> None:
+async def test_the_open_uploads_of_a_run_are_removed_at_its_end(memory_house: Any, tmp_path: Path) -> None:
     house, run = memory_house, await memory_house.begin()
     upload = (await house.ask(run, "artifacts.begin", name="a", mime_type="text/plain"))["upload_id"]
     file = tmp_path / "blobs" / "uploads" / upload

@@ -16,7 +16,7 @@ def ids(page: dict[str, Any]) -> list[str]:
     return [item["event_id"] for item in page["items"]]
 
 
-async def test_an_event_of_the_own_conversation_is_shown_without_its_payload(house: Any) -> None:
+async def test_an_event_of_the_conversation_is_shown_without_its_payload(house: Any) -> None:
     first = await house.begin(text="hello", actor_name="Ann", data={"raw": "payload"}, event_ms=1_500)
     run = await house.begin()
 
@@ -48,7 +48,7 @@ async def test_events_are_paged_oldest_first_towards_the_past(house: Any) -> Non
     assert "next_cursor" not in oldest
 
 
-async def test_a_page_is_full_whatever_else_happened_in_the_workspace(memory_house: Any) -> None:
+async def test_a_page_reads_only_the_events_of_its_conversation(memory_house: Any) -> None:
     run = await memory_house.begin()
     plan = FailurePlan(only="read.")
     store = failing(memory_house.store, plan)
@@ -63,7 +63,7 @@ async def test_a_page_is_full_whatever_else_happened_in_the_workspace(memory_hou
     assert plan.calls == ["read.events_in", "read.records"], "the place, and its one event: not those of others"
 
 
-async def test_a_run_without_a_conversation_sees_its_own_event_alone(house: Any) -> None:
+async def test_a_run_without_a_conversation_sees_only_its_own_event(house: Any) -> None:
     other = await house.begin(conversation=None)
     run = await house.begin(conversation=None)
 
@@ -89,7 +89,7 @@ async def test_a_cursor_of_another_run_or_action_is_refused(house: Any) -> None:
     assert len({refused.bytes for refused in refusals}) == 1
 
 
-async def test_an_event_names_the_artifact_that_has_what_was_sent_in_full(house: Any) -> None:
+async def test_an_event_names_the_artifact_of_its_raw_payload(house: Any) -> None:
     first = await house.begin(raw=house.raw(b"picture"))
     steered, message = await house.steer(first, raw=house.raw(b"another"))
     run = await house.begin()
@@ -109,7 +109,7 @@ async def test_an_event_names_the_artifact_that_has_what_was_sent_in_full(house:
     assert await house.ask(run, "artifacts.read", artifact_id=message.raw.artifact_id)
 
 
-async def test_what_nobody_was_given_is_not_named_by_its_event(house: Any) -> None:
+async def test_a_dropped_event_does_not_name_its_raw_payload(house: Any) -> None:
     run = await house.begin()
     event = house.queued(raw=house.raw(b"picture")).event
     data = event.record("evt_dropped", None, dropped={"code": "no_agent", "message": "nobody"})

@@ -1,4 +1,4 @@
-"""Flow bits are stored with what a run writes and return with it: two runs together cannot do what one may not."""
+"""Flow bits are stored with the writes of a run and return with them: two runs together cannot do more than one may."""
 
 import base64
 import json
@@ -58,7 +58,7 @@ def agent(house: Any, make_agent: Any) -> Any:
 
 
 async def writer(house: Any, agent: Any) -> Any:
-    """A run of something that came from outside, which has read what is private, and has left it everywhere."""
+    """A run of untrusted content, which has read private data, and has left it everywhere."""
     run = await house.begin(agent, trigger="webhook", event_type="order.placed", text="orders")
     assert run.flow == UNTRUSTED
     await house.ask(run, "tools.call", name="diary", parameters={})
@@ -85,7 +85,7 @@ READS = {
 }
 
 
-async def test_whoever_reads_what_a_run_left_has_touched_what_it_had(house: Any, agent: Any) -> None:
+async def test_reading_the_traces_of_a_run_adds_its_flow(house: Any, agent: Any) -> None:
     first = await writer(house, agent)
     for action, params in READS.items():
         run = await house.begin(agent, trigger="scheduler", event_type="timer.fired", text=None)
@@ -110,7 +110,7 @@ async def test_whoever_reads_what_a_run_left_has_touched_what_it_had(house: Any,
     assert house.store.dump_projections() == before
 
 
-async def test_what_only_came_from_outside_is_told_from_what_was_private(house: Any, agent: Any) -> None:
+async def test_untrusted_content_is_distinguished_from_private_data(house: Any, agent: Any) -> None:
     outside = await house.begin(agent, trigger="platform", text="look here")
     run = await house.begin(agent, trigger="api", text="what did they say?")
     assert run.flow == 0
@@ -124,7 +124,7 @@ async def test_what_only_came_from_outside_is_told_from_what_was_private(house: 
     await house.end(run)
 
 
-async def test_a_run_whose_host_is_gone_leaves_its_bits_on_what_it_said(house: Any, agent: Any) -> None:
+async def test_a_lost_run_keeps_its_flow_on_its_messages(house: Any, agent: Any) -> None:
     await writer(house, agent)
     run = await house.begin(agent, trigger="api", text="go on")
     await house.ask(run, "history.page")
@@ -140,7 +140,7 @@ async def test_a_run_whose_host_is_gone_leaves_its_bits_on_what_it_said(house: A
     assert house.records(run, "message.completed")[0]["flow"] == PRIVATE | UNTRUSTED, "as by its own host"
 
 
-async def test_a_message_that_steers_a_run_counts_when_it_is_pulled(memory_house: Any) -> None:
+async def test_a_steering_message_adds_its_flow_when_it_is_pulled(memory_house: Any) -> None:
     house = memory_house
     run = await house.begin(trigger="api")
     claims = Claims()
@@ -155,7 +155,7 @@ async def test_a_message_that_steers_a_run_counts_when_it_is_pulled(memory_house
     await house.end(run)
 
 
-async def test_what_a_run_is_told_at_its_beginning_counts_as_read(house: Any, agent: Any) -> None:
+async def test_the_start_context_of_a_run_counts_as_read(house: Any, agent: Any) -> None:
     await writer(house, agent)
     opening = StartRequestBuilder(house.store, house.clock, "1.2.3")
     for room, flow in (("room", PRIVATE | UNTRUSTED), ("elsewhere", PRIVATE | UNTRUSTED)):
@@ -165,9 +165,7 @@ async def test_what_a_run_is_told_at_its_beginning_counts_as_read(house: Any, ag
     assert (await opening.read(house.queued(other, trigger="api", conversation="room"))).flow == 0
 
 
-async def test_what_a_tool_says_its_result_brings_stays_with_an_output_that_is_kept(
-    memory_house: Any, make_agent: Any
-) -> None:
+async def test_the_flow_of_a_tool_result_stays_with_its_stored_output(memory_house: Any, make_agent: Any) -> None:
     house, big = memory_house, tool("big", 0)
 
     async def much(order: CallOrder) -> CallResult:
@@ -185,7 +183,7 @@ async def test_what_a_tool_says_its_result_brings_stays_with_an_output_that_is_k
     await house.end(run)
 
 
-async def test_answering_where_the_event_came_from_is_no_way_out(memory_house: Any, make_agent: Any) -> None:
+async def test_an_answer_to_the_reply_target_is_no_outgoing_flow(memory_house: Any, make_agent: Any) -> None:
     house = memory_house
     fields = {"type": "object", "properties": {"target": {"type": "string"}}}
     say = tool("message.send", OUT, id="channel:desk/message.send", kind="channel", input_schema=fields)

@@ -15,7 +15,7 @@ PATIENCE_S = 30
 
 
 @pytest.mark.requirement("P06-11", "P06-10")
-async def test_a_run_has_so_many_calls_in_flight_and_its_neighbour_has_its_own(memory_house: Any) -> None:
+async def test_each_run_has_its_own_limit_of_calls_in_flight(memory_house: Any) -> None:
     house = memory_house
     run, neighbour = await house.begin(), await house.begin()
     info, opened, full = house.handlers["host.info"], asyncio.Event(), asyncio.Event()
@@ -42,7 +42,7 @@ async def test_a_run_has_so_many_calls_in_flight_and_its_neighbour_has_its_own(m
 
 
 @pytest.mark.requirement("P06-11", "P06-10")
-async def test_a_run_has_a_burst_of_calls_and_then_so_many_a_second(memory_house: Any) -> None:
+async def test_a_run_has_a_burst_of_calls_and_then_its_rate(memory_house: Any) -> None:
     house = memory_house
     run, neighbour = await house.begin(), await house.begin()
 
@@ -60,12 +60,12 @@ async def test_a_run_has_a_burst_of_calls_and_then_so_many_a_second(memory_house
 
 
 @pytest.mark.requirement("P06-11", "P06-10")
-async def test_the_rate_of_a_run_is_the_one_of_its_grant(memory_house: Any) -> None:
+async def test_the_rate_of_a_run_is_that_of_its_grant(memory_house: Any) -> None:
     house = memory_house
     run, neighbour = await house.begin(), await house.begin()
     run.grant = replace(run.grant, limits=msgspec.structs.replace(run.grant.limits, calls_per_s=4))
 
-    for _ in range(8):  # twice as many at once, as for everybody
+    for _ in range(8):  # twice as many at once, as for every run
         await house.ask(run, "host.info")
     refused = await house.refusal(run, "host.info")
     for _ in range(9):
@@ -80,7 +80,7 @@ async def test_the_rate_of_a_run_is_the_one_of_its_grant(memory_house: Any) -> N
 
 
 @pytest.mark.requirement("P06-10")
-async def test_a_call_that_is_too_large_changes_nothing(memory_house: Any) -> None:
+async def test_an_oversized_call_changes_nothing(memory_house: Any) -> None:
     run = await memory_house.begin()
 
     refused = await memory_house.refusal(run, "state.set", scope="conversation", key="k", value="x" * limits.CALL_BYTES)
@@ -90,7 +90,7 @@ async def test_a_call_that_is_too_large_changes_nothing(memory_house: Any) -> No
 
 
 @pytest.mark.requirement("P08-18", "P06-10")
-async def test_a_run_without_time_is_not_answered(memory_house: Any, make_agent: Any) -> None:
+async def test_a_run_past_its_deadline_gets_no_answer(memory_house: Any, make_agent: Any) -> None:
     run = await memory_house.begin(replace(make_agent(), deadline_s=1e-9))
     run.begin(lambda live: None)  # its time passes from here, and the timer that ends it has not fired
 
@@ -102,7 +102,7 @@ async def test_a_run_without_time_is_not_answered(memory_house: Any, make_agent:
 
 
 @pytest.mark.requirement("P08-18")
-async def test_a_call_that_takes_longer_than_the_run_has_is_given_up(memory_house: Any, make_agent: Any) -> None:
+async def test_a_call_that_exceeds_the_deadline_of_its_run_is_abandoned(memory_house: Any, make_agent: Any) -> None:
     run = await memory_house.begin(replace(make_agent(), deadline_s=0.01))
     stopped = asyncio.Event()
 
@@ -122,7 +122,7 @@ async def test_a_call_that_takes_longer_than_the_run_has_is_given_up(memory_hous
 
 
 @pytest.mark.requirement("P06-18")
-async def test_every_call_is_in_the_log_of_its_run_with_what_it_asked_for_and_what_came_of_it(house: Any) -> None:
+async def test_every_call_is_in_the_log_with_its_resource_and_its_outcome(house: Any) -> None:
     run, other = await house.begin(), await house.begin(conversation="other")
 
     await house.ask(run, "state.set", scope="actor", key="k", value=1)
@@ -167,9 +167,7 @@ async def test_every_call_is_in_the_log_of_its_run_with_what_it_asked_for_and_wh
 
 
 @pytest.mark.requirement("P06-11")
-async def test_a_flood_leaves_its_first_call_and_its_number_when_it_stops_and_when_its_run_ends(
-    memory_house: Any,
-) -> None:
+async def test_a_flood_leaves_its_first_call_and_its_count_in_the_log(memory_house: Any) -> None:
     house = memory_house
     run, brief = await house.begin(), await house.begin(conversation="brief")
 
@@ -192,7 +190,7 @@ async def test_a_flood_leaves_its_first_call_and_its_number_when_it_stops_and_wh
 
 
 @pytest.mark.requirement("P06-11", "P06-12")
-async def test_a_call_that_is_given_up_at_once_leaves_its_place_and_a_record(memory_house: Any) -> None:
+async def test_an_immediately_cancelled_call_frees_its_slot_and_leaves_a_record(memory_house: Any) -> None:
     house = memory_house
     run = await house.begin()
 
@@ -206,7 +204,7 @@ async def test_a_call_that_is_given_up_at_once_leaves_its_place_and_a_record(mem
     assert outcomes == [("host.info", "cancelled")] * (limits.CALLS_IN_FLIGHT + 1)
 
 
-async def test_a_call_whose_answer_is_too_large_is_in_the_log_as_what_the_runner_was_told(memory_house: Any) -> None:
+async def test_a_call_with_an_oversized_answer_is_logged_with_the_error_of_the_runner(memory_house: Any) -> None:
     house = memory_house
     run = await house.begin()
     call = house.begin_call(run, "host.info")
@@ -218,7 +216,7 @@ async def test_a_call_whose_answer_is_too_large_is_in_the_log_as_what_the_runner
     assert record["outcome"] == "payload_too_large"
 
 
-async def test_what_an_answer_lent_is_taken_back_where_it_is_too_large_or_was_not_read(memory_house: Any) -> None:
+async def test_an_unread_or_oversized_conditional_answer_is_taken_back(memory_house: Any) -> None:
     house = memory_house
     run, back = await house.begin(), list[str]()
 
@@ -238,7 +236,7 @@ async def test_what_an_answer_lent_is_taken_back_where_it_is_too_large_or_was_no
     assert back == ["it", "it"]
 
 
-async def test_a_call_that_its_runs_end_cut_is_in_the_log(memory_house: Any) -> None:
+async def test_a_call_cut_by_the_end_of_its_run_is_in_the_log(memory_house: Any) -> None:
     house = memory_house
     run, never = await house.begin(), asyncio.Event()
 
@@ -255,7 +253,7 @@ async def test_a_call_that_its_runs_end_cut_is_in_the_log(memory_house: Any) -> 
 
 
 @pytest.mark.requirement("P05-32")
-async def test_a_call_waits_for_the_results_that_came_before_it(house: Any) -> None:
+async def test_a_call_waits_for_earlier_results(house: Any) -> None:
     run = await house.begin()
     info, found = house.handlers["host.info"], list[Any]()
 

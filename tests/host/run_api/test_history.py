@@ -45,7 +45,7 @@ def contents(answer: dict[str, Any]) -> list[str]:
     return [item["content"] for item in answer["items"]]
 
 
-async def test_a_page_is_the_newest_messages_of_the_runs_own_conversation_oldest_first(house: Any) -> None:
+async def test_a_page_has_the_newest_messages_of_the_conversation_oldest_first(house: Any) -> None:
     run = await house.begin(text="one")
     await house.say(run, "two", "three")
 
@@ -59,7 +59,7 @@ async def test_a_page_is_the_newest_messages_of_the_runs_own_conversation_oldest
 
 
 @pytest.mark.requirement("P06-12")
-async def test_pages_go_backward_until_nothing_is_left(house: Any) -> None:
+async def test_pages_run_backward_to_the_beginning(house: Any) -> None:
     run = await house.begin(text="0")
     await house.say(run, *(str(number) for number in range(1, 8)))
 
@@ -76,7 +76,7 @@ async def test_pages_go_backward_until_nothing_is_left(house: Any) -> None:
     assert "next_cursor" not in page
 
 
-async def test_pages_go_forward_behind_a_cursor_and_back_again(house: Any) -> None:
+async def test_pages_run_forward_from_a_cursor_and_back_again(house: Any) -> None:
     run = await house.begin(text="0")
     await house.say(run, "1", "2", "3", "4")
 
@@ -93,7 +93,7 @@ async def test_pages_go_forward_behind_a_cursor_and_back_again(house: Any) -> No
     assert contents(between) == ["1", "2"]
 
 
-async def test_more_messages_than_are_read_at_once_make_one_page(house: Any) -> None:
+async def test_a_page_may_span_several_reads(house: Any) -> None:
     run = await house.begin(text="0")
     await house.say(run, *(str(number) for number in range(1, 90)))
 
@@ -104,7 +104,7 @@ async def test_more_messages_than_are_read_at_once_make_one_page(house: Any) -> 
 
 
 @pytest.mark.requirement("P06-12")
-async def test_a_page_ends_where_its_bytes_do(memory_house: Any) -> None:
+async def test_a_page_is_limited_in_bytes(memory_house: Any) -> None:
     house, run = memory_house, await memory_house.begin(text="first")
     await house.say(run, *("x" * (200 * limits.KIB) for _ in range(4)))
 
@@ -117,7 +117,7 @@ async def test_a_page_ends_where_its_bytes_do(memory_house: Any) -> None:
     assert len(rest["items"]) == 3
 
 
-async def test_a_message_larger_than_a_page_is_cut_and_says_so(memory_house: Any) -> None:
+async def test_a_message_larger_than_a_page_is_truncated_and_marked(memory_house: Any) -> None:
     house, run = memory_house, await memory_house.begin()
     await house.say(run, "\x01" * (150 * limits.KIB))
 
@@ -144,14 +144,14 @@ async def test_other_conversations_threads_and_bots_have_their_own_history(
     assert contents(await house.ask(foreign, "history.page")) == ["a secret"]
 
 
-async def test_another_workspace_has_its_own_history_of_the_same_place(house: Any, make_agent: Any) -> None:
+async def test_another_workspace_has_its_own_history_of_the_same_conversation(house: Any, make_agent: Any) -> None:
     await house.begin(make_agent(workspace="second"), text="a secret")
     run = await house.begin(text="hello")
 
     assert contents(await house.ask(run, "history.page")) == ["hello"]
 
 
-async def test_another_conversation_is_read_where_the_grant_names_it_until_that_is_revoked(
+async def test_another_conversation_is_read_if_the_grant_names_it_until_a_revocation(
     house: Any, make_agent: Any
 ) -> None:
     await house.begin(conversation="elsewhere", text="there")
@@ -166,7 +166,7 @@ async def test_another_conversation_is_read_where_the_grant_names_it_until_that_
     assert contents(await house.ask(run, "history.page", conversation_id="room")) == ["here"]
 
 
-async def test_a_cursor_of_another_place_run_or_action_is_refused_as_a_forged_one_is(
+async def test_a_cursor_of_another_conversation_run_or_action_is_refused_like_a_forged_one(
     house: Any, make_agent: Any
 ) -> None:
     able = make_agent(conversations=("elsewhere",))
@@ -193,7 +193,7 @@ async def test_a_cursor_of_another_place_run_or_action_is_refused_as_a_forged_on
 
 
 @pytest.mark.requirement("P05-32")
-async def test_a_run_reads_what_it_just_said(house: Any) -> None:
+async def test_a_run_reads_its_own_latest_message(house: Any) -> None:
     run = await house.begin(text="hello")
     house.result(run, "message.completed", {"message": {"role": "assistant", "content": "just now"}})
 
@@ -201,7 +201,7 @@ async def test_a_run_reads_what_it_just_said(house: Any) -> None:
 
 
 @pytest.mark.requirement("P06-17")
-async def test_a_page_is_of_messages_alone_whatever_else_the_run_did(house: Any) -> None:
+async def test_a_page_contains_only_messages(house: Any) -> None:
     run = await house.begin(text="hello", thread="aside")
     house.result(run, "message.delta", {"chunk": {"role": "assistant", "content": "half a sen"}})
     house.result(run, "state.updated", {"scope": "conversation", "key": "k", "value": "kept"})
@@ -215,7 +215,7 @@ async def test_a_page_is_of_messages_alone_whatever_else_the_run_did(house: Any)
     assert {(item["conversation_id"], item["thread_id"]) for item in page["items"]} == {("room", "aside")}
 
 
-async def test_artifacts_of_a_message_come_when_they_are_asked_for(house: Any) -> None:
+async def test_artifacts_of_a_message_are_returned_on_request(house: Any) -> None:
     run = await house.begin()
     house.put_artifact("art_here", b"abc", of=await house.begin())
     house.put_artifact("art_there", b"abc", of=await house.begin(conversation="other"))
@@ -232,7 +232,7 @@ async def test_artifacts_of_a_message_come_when_they_are_asked_for(house: Any) -
     assert full["items"][0]["artifact_refs"][1]["size_bytes"] == 3
 
 
-async def test_artifacts_of_a_message_that_is_plain_text_are_kept_too(house: Any) -> None:
+async def test_artifacts_of_a_plain_text_message_are_stored_too(house: Any) -> None:
     run = await house.begin()
     await house.say(run, "see", artifact_refs=[{"artifact_id": "art_said", "artifact_type": "image"}])
 
@@ -242,9 +242,7 @@ async def test_artifacts_of_a_message_that_is_plain_text_are_kept_too(house: Any
     assert [ref["artifact_id"] for ref in page["items"][0]["artifact_refs"]] == ["art_said"]
 
 
-async def test_the_whole_of_a_conversation_that_the_grant_names_is_read_with_all_its_threads(
-    house: Any, make_agent: Any
-) -> None:
+async def test_a_whole_conversation_in_the_grant_is_read_with_all_its_threads(house: Any, make_agent: Any) -> None:
     for number in range(12):
         house.clock.advance(1)
         await house.begin(conversation="elsewhere", thread=(None, "a", "b")[number % 3], text=str(number))
@@ -271,7 +269,7 @@ async def test_the_whole_of_a_conversation_that_the_grant_names_is_read_with_all
     assert contents(await house.ask(run, "history.page")) == ["here"]
 
 
-async def test_a_cursor_of_the_whole_is_none_of_a_thread(house: Any, make_agent: Any) -> None:
+async def test_a_cursor_of_the_whole_conversation_is_invalid_for_a_thread(house: Any, make_agent: Any) -> None:
     run = await house.begin(make_agent(conversations=("room",)))
     whole = (await house.ask(run, "history.page", conversation_id="room"))["items"][0]["cursor"]
     own = (await house.ask(run, "history.page"))["items"][0]["cursor"]
@@ -281,11 +279,11 @@ async def test_a_cursor_of_the_whole_is_none_of_a_thread(house: Any, make_agent:
 
 
 @pytest.mark.parametrize("query", CORPUS)
-async def test_no_query_finds_a_row_beyond_the_scope(memory_house: Any, query: str) -> None:
+async def test_no_query_finds_a_row_outside_the_scope(memory_house: Any, query: str) -> None:
     await _hunt(memory_house, [query])
 
 
-async def test_no_query_of_the_corpus_finds_a_row_beyond_the_scope_in_any_store(house: Any) -> None:
+async def test_no_query_of_the_corpus_finds_a_row_outside_the_scope_in_any_store(house: Any) -> None:
     await _hunt(house, CORPUS)
 
 
@@ -300,7 +298,7 @@ async def _hunt(house: Any, queries: list[str]) -> None:
         assert found["query"] == query
 
 
-async def test_operators_are_words(house: Any) -> None:
+async def test_search_operators_are_plain_words(house: Any) -> None:
     run = await house.begin(text="an apple or a pear")
     await house.say(run, "an apple", "50% of near_misses")
 
@@ -316,7 +314,7 @@ async def test_operators_are_words(house: Any) -> None:
     assert await found("%") == []
 
 
-async def test_a_search_is_narrowed_by_role_and_time(house: Any) -> None:
+async def test_a_search_is_filtered_by_role_and_time(house: Any) -> None:
     run = await house.begin(text="parrot from the user")
     house.clock.advance(10)
     middle = house.clock.now_ms() / 1000
@@ -334,7 +332,7 @@ async def test_a_search_is_narrowed_by_role_and_time(house: Any) -> None:
     assert len(await found()) == 2
 
 
-async def test_a_filter_chooses_among_all_hits_not_the_best_ones(house: Any) -> None:
+async def test_a_filter_applies_to_all_hits_and_not_only_to_the_best(house: Any) -> None:
     run = await house.begin(text="a parrot among many other words of a user")
     await house.say(run, *("parrot" for _ in range(8)))
 
@@ -344,9 +342,7 @@ async def test_a_filter_chooses_among_all_hits_not_the_best_ones(house: Any) -> 
 
 
 @pytest.mark.parametrize("filters", [{"conversation_id": "other"}, {"role": 1}, {"before": "yesterday"}])
-async def test_a_filter_that_is_unknown_or_of_another_type_is_refused(
-    memory_house: Any, filters: dict[str, Any]
-) -> None:
+async def test_an_unknown_or_mistyped_filter_is_refused(memory_house: Any, filters: dict[str, Any]) -> None:
     run = await memory_house.begin()
 
     refused = await memory_house.refusal(run, "history.search", query="hello", filters=filters)
@@ -355,7 +351,7 @@ async def test_a_filter_that_is_unknown_or_of_another_type_is_refused(
     assert refused.details == {"field": f"filters.{next(iter(filters))}"}
 
 
-async def test_hits_are_best_first_as_many_as_were_asked_for_and_lead_to_their_place(house: Any) -> None:
+async def test_hits_are_ranked_limited_and_have_a_cursor(house: Any) -> None:
     run = await house.begin(text="a parrot among many other words that are not it")
     await house.say(run, "parrot", "nothing")
 

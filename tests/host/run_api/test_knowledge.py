@@ -1,4 +1,4 @@
-"""`knowledge.list` and `knowledge.retrieve`: for bases that the run was granted, with what they bring along."""
+"""`knowledge.list` and `knowledge.retrieve`: for granted bases, with their flow."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def reader(make_agent: Any) -> Any:
     return make
 
 
-async def test_a_run_sees_and_asks_the_bases_that_it_was_granted(house: Any, reader: Any) -> None:
+async def test_a_run_lists_and_queries_its_granted_bases(house: Any, reader: Any) -> None:
     await library_of(house)
     run = await house.begin(reader(PRIVATE))
     base = {"kb_id": PRIVATE, "kb_name": "Handbook", "kb_type": "documents", "operations": ["list", "retrieve"]}
@@ -74,7 +74,7 @@ async def test_a_run_sees_and_asks_the_bases_that_it_was_granted(house: Any, rea
     assert node.operations == {"knowledge.list", "knowledge.retrieve"}
 
 
-async def test_absent_foreign_and_not_granted_look_the_same(memory_house: Any, reader: Any) -> None:
+async def test_absent_foreign_and_ungranted_bases_look_the_same(memory_house: Any, reader: Any) -> None:
     library = await library_of(memory_house)
     await library.save({}, "other", "theirs", by="ann", edited=None)
     run = await memory_house.begin(reader(PRIVATE, "absent", "theirs"))
@@ -86,7 +86,7 @@ async def test_absent_foreign_and_not_granted_look_the_same(memory_house: Any, r
     assert refusals[0].code == "not_found"
 
 
-async def test_a_run_without_a_grant_for_knowledge_has_none(memory_house: Any, reader: Any) -> None:
+async def test_a_run_without_a_knowledge_grant_has_no_bases(memory_house: Any, reader: Any) -> None:
     await library_of(memory_house)
     agent = reader(PRIVATE)
     run = await memory_house.begin(replace(agent, permissions=agent.permissions - {"knowledge_bases.retrieve"}))
@@ -97,7 +97,7 @@ async def test_a_run_without_a_grant_for_knowledge_has_none(memory_house: Any, r
         assert (await memory_house.refusal(nothing, action, **params)).code == "unauthorized"
 
 
-async def test_what_a_base_brings_along_is_said_by_the_record_of_the_question(house: Any, reader: Any) -> None:
+async def test_the_record_of_a_retrieval_has_the_flow_of_its_base(house: Any, reader: Any) -> None:
     await library_of(house)
     run = await house.begin(reader(PRIVATE, WEB))
     await house.ask(run, "knowledge.retrieve", kb_id=PRIVATE, query="days")
@@ -113,7 +113,7 @@ async def test_what_a_base_brings_along_is_said_by_the_record_of_the_question(ho
     assert all("days" not in str(each) for each in told), "what was asked is nobody else's business"
 
 
-async def test_a_base_that_was_deleted_or_taken_away_since_is_not_there(memory_house: Any, reader: Any) -> None:
+async def test_a_deleted_or_revoked_base_is_refused(memory_house: Any, reader: Any) -> None:
     library = await library_of(memory_house)
     run = await memory_house.begin(reader(PRIVATE, WEB))
     await library.delete("default", WEB, by="ann", edited=None)
@@ -136,7 +136,7 @@ async def test_a_base_that_was_deleted_or_taken_away_since_is_not_there(memory_h
         ({"query": "x", "colour": 1}, "colour"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_by_its_field(
+async def test_an_invalid_retrieval_is_refused_by_its_field(
     memory_house: Any, reader: Any, params: Any, field: str
 ) -> None:
     await library_of(memory_house)
@@ -145,7 +145,7 @@ async def test_what_cannot_be_asked_is_refused_by_its_field(
     assert (refused.code, refused.details["field"]) == ("invalid_argument", field)
 
 
-async def test_filters_narrow_what_is_found(memory_house: Any, reader: Any) -> None:
+async def test_filters_narrow_the_retrieval(memory_house: Any, reader: Any) -> None:
     await library_of(memory_house)
     run = await memory_house.begin(reader(PRIVATE))
     for year, count in ((2026, 1), ([2025, 2026], 1), (2025, 0)):
@@ -153,7 +153,7 @@ async def test_filters_narrow_what_is_found(memory_house: Any, reader: Any) -> N
         assert len(found["chunks"]) == count
 
 
-async def test_an_answer_stays_within_its_bytes(memory_house: Any, reader: Any) -> None:
+async def test_an_answer_stays_within_its_byte_limit(memory_house: Any, reader: Any) -> None:
     library = await library_of(memory_house)
     text = "\n\n".join(f"days {number} " + "字" * 15_000 for number in range(40))
     document = NewDocument(document_id="long", name="long", mime_type="text/plain", content=text.encode())
@@ -164,14 +164,14 @@ async def test_an_answer_stays_within_its_bytes(memory_house: Any, reader: Any) 
     assert len(encode(found)) <= ANSWER_BYTES + 100
 
 
-async def test_an_engine_that_is_away_is_said_to_be_worth_another_try(memory_house: Any, reader: Any) -> None:
+async def test_an_unavailable_engine_gives_a_retryable_error(memory_house: Any, reader: Any) -> None:
     await library_of(memory_house, Away(memory_house.clock))
     run = await memory_house.begin(reader(PRIVATE))
     refused = await memory_house.refusal(run, "knowledge.retrieve", kb_id=PRIVATE, query="days")
     assert (refused.code, b'"retryable":true' in refused.bytes) == ("runtime_error", True)
 
 
-async def test_a_harness_asks_through_the_gateway_what_its_run_was_granted(memory_house: Any, reader: Any) -> None:
+async def test_a_harness_queries_the_granted_bases_through_the_gateway(memory_house: Any, reader: Any) -> None:
     await library_of(memory_house)
     run = await memory_house.begin(reader(PRIVATE))
     tools = RunTools(run, ToolCalls(memory_house.executor), frozenset(memory_house.handlers), str)

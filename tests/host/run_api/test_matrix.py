@@ -63,7 +63,7 @@ async def _belongings(house: Any, run: Any, **place: Any) -> list[tuple[str, str
 
 @pytest.mark.requirement("P07-07")
 @pytest.mark.parametrize("who", SOMEBODY_ELSE)
-async def test_what_somebody_else_has_looks_as_if_it_never_was(house: Any, make_agent: Any, who: str) -> None:
+async def test_a_resource_of_another_run_looks_absent(house: Any, make_agent: Any, who: str) -> None:
     somebody = dict(SOMEBODY_ELSE[who])
     of, ends = somebody.pop("agent", None), somebody.pop("ends", False)
     agent = None if of is None else make_agent(**of)
@@ -75,14 +75,14 @@ async def test_what_somebody_else_has_looks_as_if_it_never_was(house: Any, make_
 
     for action, name in theirs:
         if name == run.facts.conversation:
-            continue  # it has a room of that name too: what is in there, the history tests look at
+            continue  # it has a room of that name too: the history tests check its content
         refused = await house.refusal(run, action, **ASKING[action](name))
         never = await house.refusal(run, action, **ASKING[action](NEVER.get(action, "never")))
         assert refused.bytes == never.bytes, action
         assert refused.code == "not_found", action
 
 
-async def test_a_run_reaches_everything_that_it_has_itself(house: Any) -> None:
+async def test_a_run_reaches_all_its_own_resources(house: Any) -> None:
     """Or the refusals above would prove nothing."""
     run = await house.begin(raw=house.raw(b"secret"))
     theirs = await _belongings(house, run)
@@ -94,7 +94,7 @@ async def test_a_run_reaches_everything_that_it_has_itself(house: Any) -> None:
 
 
 @pytest.mark.requirement("P07-07", "P06-17")
-async def test_another_plugin_in_the_same_place_reads_what_happened_there_and_has_nothing_else(
+async def test_another_plugin_in_the_conversation_reads_its_history_and_nothing_else(
     house: Any, make_agent: Any
 ) -> None:
     stranger = make_agent(plugin="evil/parrot")
@@ -111,9 +111,7 @@ async def test_another_plugin_in_the_same_place_reads_what_happened_there_and_ha
 
 
 @pytest.mark.requirement("P06-17")
-async def test_where_the_grant_names_a_conversation_its_other_threads_are_in_reach_of_every_reader(
-    house: Any, make_agent: Any
-) -> None:
+async def test_a_conversation_in_the_grant_opens_its_other_threads_to_every_reader(house: Any, make_agent: Any) -> None:
     other = await house.begin(raw=house.raw(b"secret"), thread="aside")
     theirs = await _belongings(house, other, thread="aside")
     foreign = await house.begin(raw=house.raw(b"secret"), thread="aside", bot="second")
@@ -134,7 +132,7 @@ async def test_where_the_grant_names_a_conversation_its_other_threads_are_in_rea
 
 
 @pytest.mark.requirement("P07-07", "P06-21")
-async def test_what_another_plugin_stored_looks_as_if_it_never_was(house: Any, make_agent: Any) -> None:
+async def test_the_storage_of_another_plugin_looks_absent(house: Any, make_agent: Any) -> None:
     other = await house.begin(make_agent(plugin="evil/parrot"))
     await house.ask(other, "storage.set", area="plugin", key="theirs", content_base64="")
     run = await house.begin()
@@ -146,19 +144,19 @@ async def test_what_another_plugin_stored_looks_as_if_it_never_was(house: Any, m
 
 @pytest.mark.requirement("P07-07")
 @pytest.mark.parametrize("name", ["", "\0", "a\0b", "'; --", "%", "x" * 10_000, "../../etc/passwd", "🦜"])
-async def test_ids_that_nobody_makes_are_ids_that_never_were(house: Any, name: str) -> None:
+async def test_invalid_ids_look_absent(house: Any, name: str) -> None:
     run = await house.begin()
 
     for action, asking in ASKING.items():
         if action in ("state.get", "storage.get"):
-            continue  # a key is no id: what it may be is said there
+            continue  # a key is not an id: its tests are there
         refused = await house.refusal(run, action, **asking(name))
         never = await house.refusal(run, action, **asking(NEVER.get(action, "never")))
         assert refused.bytes == never.bytes, action
 
 
 @pytest.mark.requirement("P06-10")
-async def test_a_run_that_has_ended_gets_one_answer_whatever_it_asks(memory_house: Any) -> None:
+async def test_an_ended_run_gets_one_answer_to_every_call(memory_house: Any) -> None:
     run = await memory_house.begin(raw=memory_house.raw(b"secret"))
     theirs = await _belongings(memory_house, run)
     await memory_house.end(run)
@@ -174,7 +172,7 @@ async def test_every_action_but_those_of_models_and_knowledge_is_answered(memory
     assert set(memory_house.handlers) == answered
 
 
-async def test_the_host_says_what_it_is(memory_house: Any) -> None:
+async def test_the_host_info_has_version_protocol_and_limits(memory_house: Any) -> None:
     run = await memory_house.begin()
 
     info = await memory_house.ask(run, "host.info")
@@ -184,7 +182,7 @@ async def test_the_host_says_what_it_is(memory_house: Any) -> None:
     assert info["limits"]["state_scope_bytes"] == 4 * 1024 * 1024
 
 
-def test_the_matrix_names_every_action_that_names_a_thing_of_this_store() -> None:
+def test_the_matrix_covers_every_action_with_a_resource() -> None:
     """An action that is added must be looked at here too."""
     named = {"event_id", "conversation_id", "artifact_id", "upload_id", "file_id", "key"}
     writes = {"state.set", "state.delete", "storage.set", "storage.delete"}

@@ -1,5 +1,4 @@
-"""Calls of models that nobody makes through `models.*`: those of a run's question to a base are the run's, all others
-are the workspace's."""
+"""Calls of models outside of `models.*`: those of a run's retrieval belong to the run, all others to the workspace."""
 
 import asyncio
 from typing import Any
@@ -68,9 +67,7 @@ async def desk(memory_house: House, tmp_path: Any) -> Desk:
     return made
 
 
-async def test_the_rerank_of_a_base_is_a_call_of_the_run_that_asked_it(
-    house: House, tmp_path: Any, make_agent: Any
-) -> None:
+async def test_the_rerank_of_a_base_is_a_call_of_the_asking_run(house: House, tmp_path: Any, make_agent: Any) -> None:
     desk = Desk(house, tmp_path)
     await desk.open()
     run = await desk.reader(make_agent())
@@ -95,7 +92,7 @@ async def test_the_rerank_of_a_base_is_a_call_of_the_run_that_asked_it(
 
 
 @pytest.mark.parametrize("whose", ["per_run", "per_day", "per_actor_day", "workspace"])
-async def test_a_budget_that_is_used_up_leaves_the_order_as_it_was(desk: Desk, make_agent: Any, whose: str) -> None:
+async def test_an_exhausted_budget_keeps_the_order(desk: Desk, make_agent: Any, whose: str) -> None:
     calls = Spending(calls=1)
     if whose == "workspace":
         desk.of_workspace = calls
@@ -107,7 +104,7 @@ async def test_a_budget_that_is_used_up_leaves_the_order_as_it_was(desk: Desk, m
     assert len(desk.opened[0].keys) == 1, "the provider was asked once"
 
 
-async def test_a_rerank_that_fails_or_is_cut_off_has_its_record_too(desk: Desk, make_agent: Any) -> None:
+async def test_a_failed_or_cancelled_rerank_has_its_record_too(desk: Desk, make_agent: Any) -> None:
     run = await desk.reader(make_agent())
     await desk.ask(run)
     backend = desk.opened[0]
@@ -122,7 +119,7 @@ async def test_a_rerank_that_fails_or_is_cut_off_has_its_record_too(desk: Desk, 
     asking.cancel()
 
 
-async def test_who_asks_a_base_outside_of_every_run_is_on_the_workspaces_account(desk: Desk, make_agent: Any) -> None:
+async def test_a_retrieval_outside_a_run_is_charged_to_the_workspace(desk: Desk, make_agent: Any) -> None:
     run = await desk.reader(make_agent())
     desk.of_workspace = Spending(calls=1)
     found = await desk.library.retrieve("default", PRIVATE, QUESTION)
@@ -133,7 +130,7 @@ async def test_who_asks_a_base_outside_of_every_run_is_on_the_workspaces_account
     assert await desk.ask(run) == AS_FOUND, "the budget is the same one"
 
 
-async def test_what_comes_behind_a_runs_question_is_not_on_its_account(desk: Desk, make_agent: Any) -> None:
+async def test_a_retrieval_after_a_run_is_not_charged_to_the_run(desk: Desk, make_agent: Any) -> None:
     run = await desk.reader(make_agent())
     await desk.ask(run)
     await desk.library.retrieve("default", PRIVATE, QUESTION)
@@ -141,7 +138,7 @@ async def test_what_comes_behind_a_runs_question_is_not_on_its_account(desk: Des
     assert len(desk.house.records(run, "model.called")) == 1
 
 
-async def test_trying_a_model_counts_for_the_workspace_and_says_who_did_it(desk: Desk) -> None:
+async def test_a_model_test_is_charged_to_the_workspace_with_its_actor(desk: Desk) -> None:
     await desk.save("small", price={"input": 100.0, "output": 1000.0})
     desk.of_workspace = Spending(calls=2)
     tried = [await try_model(desk.desk, desk.house.clock, ANN, "small") for _ in range(3)]
@@ -155,7 +152,7 @@ async def test_trying_a_model_counts_for_the_workspace_and_says_who_did_it(desk:
     assert desk.counts.cost == {("small", "USD"): pytest.approx(0.006)}
 
 
-async def test_every_kind_of_model_that_is_tried_is_counted_as_what_it_does(desk: Desk) -> None:
+async def test_a_test_of_every_model_type_is_counted_by_its_operation(desk: Desk) -> None:
     await desk.save("vectors", style="openai-embeddings")
     for model in ("ranker", "vectors"):
         assert (await try_model(desk.desk, desk.house.clock, ANN, model))["ok"]

@@ -45,7 +45,7 @@ SMALL = {"style": "openai-chat", "base_url": "https://models.example/v1", "model
 
 
 class Scripted:
-    """A backend that says what it was told, and remembers what it was asked."""
+    """A backend with scripted answers that records its requests."""
 
     def __init__(self, spec: SavedModel) -> None:
         self.spec = spec
@@ -119,7 +119,7 @@ class Shop:
         self.spans: list[Span] = []
         self.counts = ModelCounts()
         self.of_workspace = Spending()
-        """What every workspace may spend a day."""
+        """The daily spending of every workspace."""
         self.book = ModelRegistry(SavedChanges(house.journal, house.clock))
         ledger = WorkspaceLedger(house.journal, house.clock)
         self.desk = ModelGateway(
@@ -174,7 +174,7 @@ class Shop:
 
 async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(WAIT_S):
-        while not condition():  # noqa: ASYNC110 -- what is waited for tells nobody
+        while not condition():  # noqa: ASYNC110 -- the condition has no notification
             await asyncio.sleep(0.005)
 
 
@@ -183,7 +183,7 @@ def shop(memory_house: House, tmp_path: Any) -> Shop:
     return Shop(memory_house, tmp_path)
 
 
-async def test_a_run_asks_a_model_it_was_granted_and_the_call_is_in_its_ledger_and_usage(
+async def test_a_run_calls_a_granted_model_and_the_call_is_in_its_ledger_and_usage(
     house: House, tmp_path: Any, make_agent: Any
 ) -> None:
     shop = Shop(house, tmp_path)
@@ -223,7 +223,7 @@ async def test_a_run_asks_a_model_it_was_granted_and_the_call_is_in_its_ledger_a
     assert house.records(run, "api.called")[0]["resource"] == "small"
 
 
-async def test_what_is_not_granted_looks_like_what_is_not_there(shop: Shop, make_agent: Any) -> None:
+async def test_an_ungranted_model_looks_absent(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "demo")
     foreign = await shop.house.refusal(run, "models.invoke", model_id="small", messages=HELLO)
@@ -235,7 +235,7 @@ async def test_what_is_not_granted_looks_like_what_is_not_there(shop: Shop, make
     )
 
 
-async def test_the_resources_of_a_run_say_what_its_models_are(shop: Shop, make_agent: Any) -> None:
+async def test_the_resources_of_a_run_describe_its_models(shop: Shop, make_agent: Any) -> None:
     await shop.save(context_window=1000, vision=True)
     await shop.save("ranker", style="rerank")
     run = await shop.begin(make_agent(), "small", "ranker", "default", "nowhere")
@@ -250,7 +250,7 @@ async def test_the_resources_of_a_run_say_what_its_models_are(shop: Shop, make_a
     assert (await shop.house.refusal(run, "tools.call", name="model:small", parameters={})).code == "not_found"
 
 
-async def test_the_demo_model_answers_offline_and_default_stands_for_it(shop: Shop, make_agent: Any) -> None:
+async def test_the_demo_model_answers_offline_and_default_is_its_alias(shop: Shop, make_agent: Any) -> None:
     run = await shop.begin(make_agent(), "default")
     answer = await shop.house.ask(run, "models.invoke", model_id="default", messages=HELLO)
     assert answer["role"] == "assistant"
@@ -259,7 +259,7 @@ async def test_the_demo_model_answers_offline_and_default_stands_for_it(shop: Sh
     assert (called["model_id"], called["alias_of"], called["status"]) == ("default", "demo", "completed")
 
 
-async def test_a_stream_hands_on_each_piece_and_writes_one_record(shop: Shop, make_agent: Any) -> None:
+async def test_a_stream_passes_on_each_piece_and_writes_one_record(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
     call = shop.house.begin_stream(run, "models.stream", model_id="small", messages=HELLO)
@@ -274,9 +274,7 @@ async def test_a_stream_hands_on_each_piece_and_writes_one_record(shop: Shop, ma
     assert len(rows) <= 6  # nothing was written for a piece
 
 
-async def test_giving_a_stream_up_closes_the_providers_and_is_recorded_with_a_guess(
-    shop: Shop, make_agent: Any
-) -> None:
+async def test_closing_a_stream_closes_the_provider_and_records_an_estimate(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
     call = shop.house.begin_stream(run, "models.stream", model_id="small", messages=HELLO)
@@ -292,7 +290,7 @@ async def test_giving_a_stream_up_closes_the_providers_and_is_recorded_with_a_gu
     assert cut["usage"]["prompt_tokens"] > 0
 
 
-async def test_a_run_that_is_stopped_in_the_middle_of_a_call_still_has_its_record(shop: Shop, make_agent: Any) -> None:
+async def test_a_run_stopped_during_a_call_still_has_its_record(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
     shop_call = shop.house.begin_stream(run, "models.stream", model_id="small", messages=HELLO)
@@ -317,7 +315,7 @@ async def test_a_run_that_is_stopped_in_the_middle_of_a_call_still_has_its_recor
         ("unauthorized", False, "runtime_error", False),
     ],
 )
-async def test_a_providers_failure_reaches_the_runner_by_its_reason(
+async def test_a_failure_of_the_provider_reaches_the_runner_with_its_reason(
     shop: Shop, make_agent: Any, reason: str, emitted: bool, code: str, retryable: bool
 ) -> None:
     await shop.save()
@@ -332,7 +330,7 @@ async def test_a_providers_failure_reaches_the_runner_by_its_reason(
     assert shop.counts.errors == {reason: 1}
 
 
-async def test_a_budget_of_tokens_refuses_what_would_go_beyond_it(shop: Shop, make_agent: Any) -> None:
+async def test_a_token_budget_refuses_a_call_beyond_it(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     budget = BudgetPolicy(per_run=Spending(tokens=25))
     run = await shop.begin(make_agent(), "small", budget=budget)
@@ -348,13 +346,13 @@ async def test_a_budget_of_tokens_refuses_what_would_go_beyond_it(shop: Shop, ma
     assert shop.house.records(run, "model.called")[1]["reason"] == "budget_exceeded"
 
 
-async def test_a_budget_of_cost_holds_for_all_runs_of_the_agent_and_unknown_usage_counts_by_a_guess(
+async def test_a_cost_budget_covers_all_runs_of_the_agent_and_unknown_usage_is_estimated(
     shop: Shop, make_agent: Any
 ) -> None:
     await shop.save(price={"input": 1_000_000.0, "output": 0.0})
     budget = BudgetPolicy(per_day=Spending(cost=30))
     run = await shop.begin(make_agent(), "small", budget=budget)
-    await shop.house.ask(run, "models.invoke", model_id="small", messages=HELLO)  # 10 as the provider told it
+    await shop.house.ask(run, "models.invoke", model_id="small", messages=HELLO)  # 10 as reported by the provider
     shop.opened[0].usage = None
     await shop.house.ask(run, "models.invoke", model_id="small", messages=[{"role": "user", "content": "x" * 60}])
     _, guessed = await shop.called(run, 2)
@@ -365,7 +363,7 @@ async def test_a_budget_of_cost_holds_for_all_runs_of_the_agent_and_unknown_usag
     ).code == "budget_exceeded"
 
 
-async def test_many_at_once_cannot_spend_the_same_rest(shop: Shop, make_agent: Any) -> None:
+async def test_concurrent_calls_cannot_spend_the_same_budget(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small", budget=BudgetPolicy(per_run=Spending(tokens=60)))
     asked = [
@@ -376,7 +374,7 @@ async def test_many_at_once_cannot_spend_the_same_rest(shop: Shop, make_agent: A
     assert sum(isinstance(each, Refused) for each in done) >= 3
 
 
-async def test_a_model_has_so_many_places_and_the_others_wait(shop: Shop, make_agent: Any) -> None:
+async def test_a_model_has_a_limit_of_concurrent_calls_and_the_others_wait(shop: Shop, make_agent: Any) -> None:
     await shop.save(at_once=1)
     run = await shop.begin(make_agent(), "small")
     await shop.house.ask(run, "models.invoke", model_id="small", messages=HELLO)
@@ -392,7 +390,7 @@ async def test_a_model_has_so_many_places_and_the_others_wait(shop: Shop, make_a
     assert len(await asyncio.gather(*calls)) == 3
 
 
-async def test_a_rate_that_is_used_up_says_when_to_come_again(shop: Shop, make_agent: Any) -> None:
+async def test_an_exhausted_rate_gives_a_retry_time(shop: Shop, make_agent: Any) -> None:
     await shop.save(requests_per_minute=2)
     run = await shop.begin(make_agent(), "small")
     for _ in range(2):
@@ -404,7 +402,7 @@ async def test_a_rate_that_is_used_up_says_when_to_come_again(shop: Shop, make_a
     await shop.house.ask(run, "models.invoke", model_id="small", messages=HELLO)
 
 
-async def test_the_key_comes_from_the_vault_once_for_a_run_and_never_into_the_log(shop: Shop, make_agent: Any) -> None:
+async def test_the_key_is_read_from_the_vault_once_per_run_and_never_logged(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
     for _ in range(2):
@@ -420,7 +418,7 @@ async def test_the_key_comes_from_the_vault_once_for_a_run_and_never_into_the_lo
     assert b"sk-another-for" not in log
 
 
-async def test_a_model_whose_key_is_gone_is_unauthorized_and_names_no_secret(shop: Shop, make_agent: Any) -> None:
+async def test_a_model_with_a_deleted_key_is_unauthorized_and_names_no_secret(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     await shop.vault.delete("default", "KEY", by="ann")
     run = await shop.begin(make_agent(), "small")
@@ -429,7 +427,7 @@ async def test_a_model_whose_key_is_gone_is_unauthorized_and_names_no_secret(sho
     assert "KEY" not in refused.message
 
 
-async def test_artifacts_of_the_conversation_travel_as_images_and_files(shop: Shop, make_agent: Any) -> None:
+async def test_artifacts_of_the_conversation_are_sent_as_images_and_files(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
     shop.house.put_artifact("cat", b"\x89PNG", of=run, mime_type="image/png", flow=2)
@@ -452,7 +450,7 @@ async def test_artifacts_of_the_conversation_travel_as_images_and_files(shop: Sh
     assert (await shop.house.refusal(run, "models.invoke", model_id="small", messages=seen)).code == "revoked"
 
 
-async def test_too_many_artifacts_are_refused_before_any_is_read(shop: Shop, make_agent: Any) -> None:
+async def test_too_many_artifacts_are_refused_before_the_first_read(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
     parts = [{"type": "artifact", "artifact_id": f"a{number}"} for number in range(33)]
@@ -461,7 +459,7 @@ async def test_too_many_artifacts_are_refused_before_any_is_read(shop: Shop, mak
 
 
 @pytest.mark.parametrize("name", ["model", "Messages", "stream", "tools", "n"])
-async def test_an_argument_that_would_make_it_another_call_is_refused(shop: Shop, make_agent: Any, name: str) -> None:
+async def test_an_argument_that_changes_the_call_is_refused(shop: Shop, make_agent: Any, name: str) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
     refused = await shop.house.refusal(
@@ -471,7 +469,7 @@ async def test_an_argument_that_would_make_it_another_call_is_refused(shop: Shop
     assert not shop.opened
 
 
-async def test_rerank_and_embed_answer_in_the_protocols_shapes(shop: Shop, make_agent: Any) -> None:
+async def test_rerank_and_embed_answer_in_the_shapes_of_the_protocol(shop: Shop, make_agent: Any) -> None:
     await shop.save("ranker", style="rerank")
     await shop.save("vectors", style="openai-embeddings")
     run = await shop.begin(make_agent(), "ranker", "vectors")
@@ -482,7 +480,7 @@ async def test_rerank_and_embed_answer_in_the_protocols_shapes(shop: Shop, make_
     assert [each["operation"] for each in await shop.called(run, 2)] == ["rerank", "embed"]
 
 
-async def test_a_call_is_a_span_under_its_run_with_what_the_conventions_name(shop: Shop, make_agent: Any) -> None:
+async def test_a_call_is_a_span_under_its_run_with_the_conventional_attributes(shop: Shop, make_agent: Any) -> None:
     await shop.save(price={"input": 100.0, "output": 1000.0})
     run = await shop.begin(make_agent(), "small")
     call = shop.house.begin_stream(run, "models.stream", model_id="small", messages=HELLO)
@@ -498,7 +496,7 @@ async def test_a_call_is_a_span_under_its_run_with_what_the_conventions_name(sho
     assert not [each for each in shop.spans if each.name.startswith("api models")]
 
 
-async def test_a_model_that_changes_gets_another_backend_and_the_old_one_is_closed(shop: Shop, make_agent: Any) -> None:
+async def test_a_changed_model_gets_another_backend_and_the_old_one_is_closed(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
     await shop.house.ask(run, "models.invoke", model_id="small", messages=HELLO)
@@ -512,7 +510,7 @@ async def test_a_model_that_changes_gets_another_backend_and_the_old_one_is_clos
     assert shop.opened[1].closed
 
 
-async def test_what_answers_models_is_loaded_when_it_is_first_needed() -> None:
+async def test_the_model_modules_are_loaded_on_first_use() -> None:
     """In another process, because this one has loaded everything."""
     script = (
         "import sys; import bollard.host.app; "

@@ -11,7 +11,7 @@ from bollard.host.run_api.storage import STATE_TTL_S
 from bollard.protocol import limits
 
 
-async def test_a_value_is_read_as_it_was_set_and_each_write_has_a_later_version(house: Any) -> None:
+async def test_a_value_reads_back_the_same_and_each_write_has_a_later_version(house: Any) -> None:
     run = await house.begin()
 
     first = await house.ask(run, "state.set", scope="conversation", key="mood", value={"happy": [1, None, "ü"]})
@@ -25,7 +25,7 @@ async def test_a_value_is_read_as_it_was_set_and_each_write_has_a_later_version(
     assert [record["version"] for record in written] == [first["version"], second["version"]]
 
 
-async def test_a_value_outlives_its_run(house: Any) -> None:
+async def test_a_value_survives_its_run(house: Any) -> None:
     run = await house.begin()
     await house.ask(run, "state.set", scope="conversation", key="k", value=1)
     await house.end(run)
@@ -48,7 +48,7 @@ async def test_a_value_outlives_its_run(house: Any) -> None:
         ("runner", {"bot": "second"}),
     ],
 )
-async def test_nobody_sees_the_state_of_somebody_else(house: Any, scope: str, foreign: dict[str, Any]) -> None:
+async def test_state_is_invisible_to_other_scopes(house: Any, scope: str, foreign: dict[str, Any]) -> None:
     about = {"subject_type": "order", "subject_id": "o-1"}
     ann = await house.begin(**about)
     other = await house.begin(**{**about, **foreign})
@@ -64,7 +64,7 @@ async def test_nobody_sees_the_state_of_somebody_else(house: Any, scope: str, fo
     assert (await house.ask(ann, "state.get", scope=scope, key="secret"))["value"] == "of ann"
 
 
-async def test_the_same_user_has_its_state_in_every_conversation(house: Any) -> None:
+async def test_the_state_of_an_actor_is_the_same_in_every_conversation(house: Any) -> None:
     here, there = await house.begin(), await house.begin(conversation="other")
     await house.ask(here, "state.set", scope="actor", key="name", value="Ann")
 
@@ -80,7 +80,7 @@ async def test_two_agents_of_one_runner_do_not_share_state(house: Any, make_agen
 
 
 @pytest.mark.requirement("P06-15")
-async def test_of_two_runs_that_compare_and_set_one_wins_and_the_other_is_told_the_version(house: Any) -> None:
+async def test_of_two_concurrent_compare_and_set_calls_one_wins_and_the_other_gets_the_version(house: Any) -> None:
     runs = [await house.begin(), await house.begin()]
     read = (await house.ask(runs[0], "state.set", scope="conversation", key="n", value=0))["version"]
 
@@ -100,7 +100,7 @@ async def test_of_two_runs_that_compare_and_set_one_wins_and_the_other_is_told_t
 
 @pytest.mark.requirement("P06-15")
 @pytest.mark.parametrize("gone", ["expired", "swept", "deleted"])
-async def test_a_version_of_a_value_that_is_gone_is_never_that_of_another(house: Any, gone: str) -> None:
+async def test_a_version_of_a_deleted_value_is_never_reused(house: Any, gone: str) -> None:
     ann, bob = await house.begin(), await house.begin()
     lock = {"scope": "runner", "key": "lock"}
     held = await house.ask(ann, "state.set", **lock, value="ann", if_version=0, ttl=1)
@@ -119,7 +119,7 @@ async def test_a_version_of_a_value_that_is_gone_is_never_that_of_another(house:
     assert (await house.ask(bob, "state.get", **lock))["value"] == "bob"
 
 
-async def test_writes_of_one_run_at_once_are_judged_one_after_the_other(house: Any) -> None:
+async def test_concurrent_writes_of_one_run_are_checked_in_order(house: Any) -> None:
     run = await house.begin()
 
     plain = await asyncio.gather(
@@ -136,7 +136,7 @@ async def test_writes_of_one_run_at_once_are_judged_one_after_the_other(house: A
     assert sum(isinstance(outcome, dict) for outcome in compared) == 1
 
 
-async def test_the_last_room_of_a_scope_is_given_once(house: Any) -> None:
+async def test_the_last_space_of_a_scope_is_given_once(house: Any) -> None:
     run, large = await house.begin(), "x" * (limits.STATE_VALUE_BYTES - 2)
     for number in range(14):
         await house.ask(run, "state.set", scope="conversation", key=f"k{number}", value=large)
@@ -150,7 +150,7 @@ async def test_the_last_room_of_a_scope_is_given_once(house: Any) -> None:
 
 
 @pytest.mark.requirement("P06-15")
-async def test_version_zero_means_that_there_must_be_no_value(house: Any) -> None:
+async def test_version_zero_requires_an_absent_value(house: Any) -> None:
     run = await house.begin()
 
     first = await house.ask(run, "state.set", scope="conversation", key="k", value=1, if_version=0)
@@ -163,7 +163,7 @@ async def test_version_zero_means_that_there_must_be_no_value(house: Any) -> Non
 
 
 @pytest.mark.requirement("P06-15")
-async def test_a_value_that_lived_its_time_is_gone(house: Any) -> None:
+async def test_an_expired_value_is_not_found(house: Any) -> None:
     run = await house.begin()
     await house.ask(run, "state.set", scope="conversation", key="k", value=1, ttl=60)
     found = await house.ask(run, "state.get", scope="conversation", key="k")
@@ -216,7 +216,7 @@ async def test_a_value_and_a_scope_have_their_limits(house: Any) -> None:
 
 
 @pytest.mark.requirement("P06-14")
-async def test_what_has_expired_leaves_its_room_at_once(house: Any) -> None:
+async def test_an_expired_value_frees_its_quota_at_once(house: Any) -> None:
     run, large = await house.begin(), "x" * (limits.STATE_VALUE_BYTES - 2)
     for number in range(15):
         await house.ask(run, "state.set", scope="conversation", key=f"k{number}", value=large, ttl=1)
@@ -229,7 +229,7 @@ async def test_what_has_expired_leaves_its_room_at_once(house: Any) -> None:
     assert not (await house.ask(run, "state.set", scope="conversation", key="new", value=large))["existed"]
 
 
-async def test_keys_are_listed_by_prefix_which_is_plain_text(house: Any) -> None:
+async def test_keys_are_listed_by_a_literal_prefix(house: Any) -> None:
     run = await house.begin()
     keys = ["%", "a", "a%", "a%b", "a_", "a_b", "ab", "a\\", "b", "é", "鹦鹉", "🦜"]
     for key in keys:
@@ -243,7 +243,7 @@ async def test_keys_are_listed_by_prefix_which_is_plain_text(house: Any) -> None
         assert await listed(prefix) == sorted(key for key in keys if key.startswith(prefix)), prefix
 
 
-async def test_keys_come_in_pages_also_the_longest_ones(house: Any) -> None:
+async def test_keys_are_paged_including_the_longest_ones(house: Any) -> None:
     run = await house.begin()
     keys = sorted(f"{mark * 255}{number}" for mark in "é🦜\x01" for number in range(3))
     for key in keys:
@@ -303,7 +303,7 @@ async def test_a_cursor_of_another_scope_prefix_or_run_is_refused(house: Any) ->
         ("state.set", {"key": "k", "value": 1, "if_version": -1}, "if_version"),
     ],
 )
-async def test_what_no_store_could_keep_is_refused(
+async def test_an_invalid_key_or_value_is_refused(
     memory_house: Any, action: str, params: dict[str, Any], field: str
 ) -> None:
     run = await memory_house.begin()
@@ -313,7 +313,7 @@ async def test_what_no_store_could_keep_is_refused(
     assert (refused.code, refused.details["field"]) == ("invalid_argument", field)
 
 
-async def test_a_run_that_ended_meanwhile_has_written_nothing(memory_house: Any) -> None:
+async def test_an_ended_run_writes_no_state(memory_house: Any) -> None:
     run = await memory_house.begin()
     await memory_house.end(run)
 
@@ -322,7 +322,7 @@ async def test_a_run_that_ended_meanwhile_has_written_nothing(memory_house: Any)
     assert (refused.code, refused.message) == ("not_found", "there is no such run")
 
 
-async def test_what_has_expired_is_judged_by_the_time_of_the_record(house: Any) -> None:
+async def test_expiry_is_judged_by_the_time_of_the_record(house: Any) -> None:
     run = await house.begin()
     first = await house.ask(run, "state.set", scope="conversation", key="k", value=1, ttl=60)
     asked_at = house.clock.now_ms()
@@ -332,7 +332,7 @@ async def test_what_has_expired_is_judged_by_the_time_of_the_record(house: Any) 
         otherwise=("state.refused", b"{}"),
         scope_key=run.grant.state_keys["conversation"],
         key="k",
-        now_ms=asked_at,  # somebody took their time
+        now_ms=asked_at,  # a slow caller
         version=first["version"],
         size=2,
         quota=100,

@@ -20,7 +20,7 @@ def content_of(answer: dict[str, Any]) -> bytes:
     return base64.b64decode(answer["content_base64"])
 
 
-async def test_bytes_are_kept_and_read_in_ranges(house: Any) -> None:
+async def test_bytes_are_stored_and_read_in_ranges(house: Any) -> None:
     run = await house.begin()
 
     first = await house.ask(run, "storage.set", area="plugin", key="k", content_base64=text64(b"0123456789"))
@@ -34,7 +34,7 @@ async def test_bytes_are_kept_and_read_in_ranges(house: Any) -> None:
     assert (content_of(behind), behind["has_more"]) == (b"", False)
 
 
-async def test_no_content_with_a_secret_of_the_workspace_is_kept(house: Any) -> None:
+async def test_content_with_a_secret_of_the_workspace_is_not_stored(house: Any) -> None:
     run = await house.begin()
     secret = b"a-secret-of-the-workspace"
     house.redactor.add(run.facts.workspace, secret.decode())
@@ -106,7 +106,7 @@ async def test_keys_are_listed_by_prefix_in_pages(house: Any) -> None:
 
 
 @pytest.mark.parametrize("action", ["storage.get", "storage.set", "storage.delete"])
-async def test_a_key_that_no_store_could_keep_is_refused(memory_house: Any, action: str) -> None:
+async def test_an_invalid_key_is_refused(memory_house: Any, action: str) -> None:
     run = await memory_house.begin()
     more = {"content_base64": ""} if action == "storage.set" else {}
 
@@ -115,7 +115,7 @@ async def test_a_key_that_no_store_could_keep_is_refused(memory_house: Any, acti
     assert (refused.code, refused.details) == ("invalid_argument", {"field": "key"})
 
 
-async def test_a_file_that_the_grant_lists_is_read_in_ranges(house: Any) -> None:
+async def test_a_file_of_the_grant_is_read_in_ranges(house: Any) -> None:
     run = await house.begin()
     house.put_artifact("manual", b"0123456789")
 
@@ -124,7 +124,7 @@ async def test_a_file_that_the_grant_lists_is_read_in_ranges(house: Any) -> None
     assert (content_of(piece), piece["size_bytes"], piece["has_more"]) == (b"89", 10, False)
 
 
-async def test_a_file_that_is_gone_or_no_upload_looks_as_one_that_is_not_listed(house: Any) -> None:
+async def test_a_deleted_or_foreign_file_looks_like_an_unlisted_one(house: Any) -> None:
     run = await house.begin()
     house.put_artifact("unlisted", b"secret")
     unlisted = await house.refusal(run, "files.get", file_id="unlisted")

@@ -1,4 +1,4 @@
-"""`tools.call`: every call goes through the executor, is recorded before it executes, and executes once."""
+"""`tools.call`: every call passes the executor, is recorded before it executes, and executes once."""
 
 import asyncio
 from typing import Any
@@ -60,14 +60,14 @@ async def text(order: CallOrder) -> CallResult:
 
 
 def acted(house: Any, run: Any) -> list[tuple[str, str]]:
-    """What the log says of the run's calls."""
+    """The log records about the run's calls."""
     rows = house.store.records_of_run(run.facts.run_id, 0, 1000)
     found = [(row.type, row) for row in rows if row.type.startswith("action.")]
     assert all(row.observed for _, row in found)
     return [(kind, house.records(run, kind)[0]["call_id"]) for kind, _ in found]
 
 
-async def test_a_call_is_written_before_it_happens_and_a_repeat_gets_the_same_answer(
+async def test_a_call_is_recorded_before_its_effect_and_a_repeat_gets_the_same_answer(
     house: Any, with_tools: Any
 ) -> None:
     seen: list[list[tuple[str, str]]] = []
@@ -117,7 +117,7 @@ async def test_a_call_is_written_before_it_happens_and_a_repeat_gets_the_same_an
         ("bad", {}, "capability_denied"),
     ],
 )
-async def test_what_is_absent_wrong_or_cannot_be_checked_is_not_called(
+async def test_an_absent_invalid_or_uncheckable_call_is_not_made(
     memory_house: Any, with_tools: Any, name: str, parameters: Any, code: str
 ) -> None:
     tools = [tool("plain"), tool("bad", input_schema={"type": "object", "pattern": "(?=look)ahead"})]
@@ -129,7 +129,7 @@ async def test_what_is_absent_wrong_or_cannot_be_checked_is_not_called(
     assert source.orders == []
 
 
-async def test_two_at_once_with_one_id_are_one_call(memory_house: Any, with_tools: Any) -> None:
+async def test_two_concurrent_calls_with_one_id_are_one_call(memory_house: Any, with_tools: Any) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def wait(order: CallOrder) -> CallResult:
@@ -161,7 +161,7 @@ async def test_two_at_once_with_one_id_are_one_call(memory_house: Any, with_tool
         (KeyError("broken"), "at_most_once", "unknown", "outcome_unknown", 1),
     ],
 )
-async def test_only_what_surely_had_no_effect_counts_as_failed_and_only_what_can_be_done_twice_is_tried_again(
+async def test_only_calls_without_effects_fail_and_only_repeatable_ones_are_retried(
     memory_house: Any, with_tools: Any, error: Exception, effects: Any, status: str, code: str, tries: int
 ) -> None:
     async def fail(order: CallOrder) -> CallResult:
@@ -178,7 +178,7 @@ async def test_only_what_surely_had_no_effect_counts_as_failed_and_only_what_can
     assert acted(memory_house, run) == [("action.started", "c"), (f"action.{status}", "c")]
 
 
-async def test_a_call_that_takes_too_long_is_stopped_and_nobody_knows_what_it_did(
+async def test_a_call_that_takes_too_long_is_stopped_with_an_unknown_outcome(
     memory_house: Any, with_tools: Any
 ) -> None:
     stopped = asyncio.Event()
@@ -198,7 +198,7 @@ async def test_a_call_that_takes_too_long_is_stopped_and_nobody_knows_what_it_di
     await asyncio.wait_for(stopped.wait(), WAIT_S)
 
 
-async def test_a_large_output_becomes_an_artifact_with_a_preview(house: Any, with_tools: Any) -> None:
+async def test_a_large_output_is_stored_as_an_artifact_with_a_preview(house: Any, with_tools: Any) -> None:
     whole = "word " * 60_000
 
     async def talk(order: CallOrder) -> CallResult:
@@ -216,10 +216,8 @@ async def test_a_large_output_becomes_an_artifact_with_a_preview(house: Any, wit
     assert read["content_base64"] == "d29yZCB3b3JkIA=="
 
 
-async def test_what_reads_private_data_and_then_sends_out_what_came_from_outside_needs_a_yes(
-    memory_house: Any, with_tools: Any
-) -> None:
-    """F42 at its third step, where nobody is there to ask: refused, and not called."""
+async def test_an_unattended_run_with_all_three_flow_bits_is_refused(memory_house: Any, with_tools: Any) -> None:
+    """F42 at its third step, without an approver: refused, and not called."""
     reads, sends = tool("reads", flow=PRIVATE), tool("sends", flow=OUT)
     source = MemorySource([reads, sends], text)
     memory_house.offer(Sources([source]))
@@ -240,7 +238,7 @@ async def test_what_reads_private_data_and_then_sends_out_what_came_from_outside
     assert len(source.orders) == 4
 
 
-async def test_side_by_side_calls_cannot_slip_past_what_flows_together(memory_house: Any, with_tools: Any) -> None:
+async def test_concurrent_calls_cannot_bypass_the_flow_check(memory_house: Any, with_tools: Any) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 
     async def wait(order: CallOrder) -> CallResult:
@@ -259,7 +257,7 @@ async def test_side_by_side_calls_cannot_slip_past_what_flows_together(memory_ho
     assert await asyncio.wait_for(reading, WAIT_S)
 
 
-async def test_risk_needs_a_yes_and_a_policy_can_only_ask_more(memory_house: Any, with_tools: Any) -> None:
+async def test_risk_needs_an_approval_and_a_policy_can_only_tighten_it(memory_house: Any, with_tools: Any) -> None:
     risky, plain = tool("risky", risk="high"), tool("plain")
     memory_house.offer(Sources([MemorySource([risky, plain], text)]))
     lax = await memory_house.begin(with_tools(risky, plain, approval=ApprovalPolicy(mode="never")))
@@ -278,7 +276,7 @@ async def stopped(house: Any, run: Any) -> str:
             return refused.code
 
 
-async def test_an_endless_loop_of_calls_ends_at_its_budgets(memory_house: Any, with_tools: Any) -> None:
+async def test_an_endless_loop_of_calls_ends_at_its_budget(memory_house: Any, with_tools: Any) -> None:
     """F48: a runner that never stops calling."""
     cheap = tool("cheap", limits=CapabilityLimits(cost=0.25))
     source = MemorySource([cheap], text)
@@ -295,7 +293,7 @@ async def test_an_endless_loop_of_calls_ends_at_its_budgets(memory_house: Any, w
     assert done == [5, 8, 8], "five of the first run, then the three that the agent's day has left, then none"
 
 
-async def test_a_run_that_ends_leaves_no_call_without_an_outcome(memory_house: Any, with_tools: Any) -> None:
+async def test_an_ending_run_leaves_no_call_without_an_outcome(memory_house: Any, with_tools: Any) -> None:
     begun = asyncio.Event()
 
     async def wait(order: CallOrder) -> CallResult:
@@ -315,7 +313,7 @@ async def test_a_run_that_ends_leaves_no_call_without_an_outcome(memory_house: A
     asking.cancel()
 
 
-async def test_a_tool_that_was_taken_away_during_the_run_is_not_called(memory_house: Any, with_tools: Any) -> None:
+async def test_a_tool_removed_during_the_run_is_not_called(memory_house: Any, with_tools: Any) -> None:
     plain = tool("plain")
     source = MemorySource([plain], text)
     memory_house.offer(Sources([source]))

@@ -37,7 +37,7 @@ def tooled(make_agent: Any) -> Any:
     return replace(agent, policy=replace(agent.policy, access=access))
 
 
-async def test_a_run_is_told_how_its_tools_are_called(memory_house: Any, tooled: Any) -> None:
+async def test_a_run_gets_the_details_of_its_tools(memory_house: Any, tooled: Any) -> None:
     memory_house.offer(Sources([MemorySource([find()])]))
     run = await memory_house.begin(tooled)
     for name in ("find", "mcp:github/find"):
@@ -56,10 +56,8 @@ async def test_a_run_is_told_how_its_tools_are_called(memory_house: Any, tooled:
         }
 
 
-async def test_what_the_planner_is_shown_is_what_the_executor_carries_out_and_nothing_else(
-    memory_house: Any, tooled: Any
-) -> None:
-    """Names are tried that nobody was given, too: ids of other tools, plain names of tools that have a prefix."""
+async def test_the_executor_runs_exactly_the_tools_of_the_planner(memory_house: Any, tooled: Any) -> None:
+    """Ungranted names are tried, too: ids of other tools, plain names of tools that have a prefix."""
     quiet: dict[str, Any] = {"flow": NO_FLOW, "approval": "never"}
     huge = find(id="mcp:github/huge", name="find", source="mcp:web", **quiet)
     secret = find(id="mcp:github/secret", name="secret", **quiet)
@@ -82,7 +80,7 @@ async def test_what_the_planner_is_shown_is_what_the_executor_carries_out_and_no
     assert all(order.capability is graph.get(order.capability.id) for order in source.orders)
 
 
-async def test_a_tool_that_changes_during_the_run_stays_for_it_what_it_was(memory_house: Any, tooled: Any) -> None:
+async def test_a_tool_changed_during_the_run_keeps_its_granted_definition(memory_house: Any, tooled: Any) -> None:
     source = MemorySource([find()])
     memory_house.offer(Sources([source]))
     run = await memory_house.begin(tooled)
@@ -91,7 +89,7 @@ async def test_a_tool_that_changes_during_the_run_stays_for_it_what_it_was(memor
     assert detail["definition_sha256"] == find().definition_sha256
 
 
-async def test_one_name_too_many_and_nothing_is_told(memory_house: Any, tooled: Any) -> None:
+async def test_one_unknown_name_refuses_the_whole_request(memory_house: Any, tooled: Any) -> None:
     memory_house.offer(Sources([MemorySource([find()])]))
     run = await memory_house.begin(tooled)
     unknown = await memory_house.refusal(run, "tools.detail", names=["find", "ghost"])
@@ -99,7 +97,7 @@ async def test_one_name_too_many_and_nothing_is_told(memory_house: Any, tooled: 
     assert (unknown.code, unknown.bytes) == ("not_found", never.bytes)
 
 
-async def test_definitions_too_large_for_one_answer_are_asked_for_one_by_one(memory_house: Any, tooled: Any) -> None:
+async def test_definitions_too_large_for_one_answer_are_requested_one_by_one(memory_house: Any, tooled: Any) -> None:
     half = "x" * (limits.RESULT_BYTES // 2)
     large = [find(id=f"mcp:github/{name}", name=name, description=half) for name in ("huge", "large")]
     memory_house.offer(Sources([MemorySource(large)]))

@@ -36,9 +36,7 @@ def cut(content: bytes, *at: int) -> list[bytes]:
     return [content[first:behind] for first, behind in itertools.pairwise(places)]
 
 
-async def test_a_secret_that_is_cut_over_pieces_of_an_upload_is_refused_with_the_piece_that_completes_it(
-    memory_house: Any,
-) -> None:
+async def test_a_secret_split_over_pieces_of_an_upload_is_refused_with_its_last_piece(memory_house: Any) -> None:
     run = await memory_house.begin()
     memory_house.redactor.add("default", SECRET)
     content = f"x {SECRET} y".encode()
@@ -56,7 +54,7 @@ async def test_a_secret_that_is_cut_over_pieces_of_an_upload_is_refused_with_the
     assert in_base64[0] is not None
 
 
-async def test_an_upload_that_was_refused_a_piece_goes_on_without_it(memory_house: Any) -> None:
+async def test_an_upload_continues_without_a_refused_piece(memory_house: Any) -> None:
     run = await memory_house.begin()
     memory_house.redactor.add("default", SECRET)
     first, second = cut(SECRET.encode(), 7)
@@ -68,7 +66,7 @@ async def test_an_upload_that_was_refused_a_piece_goes_on_without_it(memory_hous
 
     await append(0, first)
     refused = await append(len(first), second)
-    again = await append(0, first + b" and ")  # what is here already, and more
+    again = await append(0, first + b" and ")  # the existing bytes, and more
     await append(again["offset"], b"no more")
     made = await memory_house.ask(run, "artifacts.finish", upload_id=upload, sha256=digest_of(first + b" and no more"))
 
@@ -76,7 +74,7 @@ async def test_an_upload_that_was_refused_a_piece_goes_on_without_it(memory_hous
     assert made["size_bytes"] == len(first + b" and no more")
 
 
-async def test_a_secret_that_is_sent_again_in_part_or_becomes_one_meanwhile_is_refused(memory_house: Any) -> None:
+async def test_a_secret_split_over_a_repeated_piece_or_registered_later_is_refused(memory_house: Any) -> None:
     run = await memory_house.begin()
     first, second = cut(SECRET.encode(), 7)
     upload = (await memory_house.ask(run, "artifacts.begin", name="a", mime_type="text/plain"))["upload_id"]
@@ -92,7 +90,7 @@ async def test_a_secret_that_is_sent_again_in_part_or_becomes_one_meanwhile_is_r
     assert memory_house.blobs.received_bytes(upload) == first
 
 
-async def test_pieces_of_a_secret_that_come_at_once_are_judged_one_after_the_other(memory_house: Any) -> None:
+async def test_concurrent_pieces_of_a_secret_are_checked_in_order(memory_house: Any) -> None:
     run = await memory_house.begin()
     memory_house.redactor.add("default", SECRET)
     pieces = cut(SECRET.encode(), 5, 9, 14)
@@ -100,7 +98,7 @@ async def test_pieces_of_a_secret_that_come_at_once_are_judged_one_after_the_oth
     places = list(itertools.accumulate((len(piece) for piece in pieces), initial=0))
     sent = list(zip(places, pieces, strict=False))
 
-    for _ in range(len(pieces)):  # whichever comes first, what is missing before it is refused
+    for _ in range(len(pieces)):  # in any order, a piece after a gap is refused
         calls = [
             memory_house.ask(run, "artifacts.append", upload_id=upload, offset=at, content_base64=text64(piece))
             for at, piece in sent

@@ -21,7 +21,7 @@ async def some_turns() -> None:
 @pytest.fixture
 async def stage(gate: Any, stages: Stages) -> AsyncIterator[Any]:
     yield await stages(gate.store)
-    gate.lift()  # before the stage goes: what it has to write waits there
+    gate.lift()  # before the stage ends: its last entries wait there
 
 
 async def started(stage: Any) -> tuple[Any, WorkerRun, str]:
@@ -33,7 +33,7 @@ async def started(stage: Any) -> tuple[Any, WorkerRun, str]:
     return worker, worker.runs[-1], run_id
 
 
-async def test_who_stops_a_run_is_told_when_that_is_on_disk_and_its_runner_at_once(stage: Any, gate: Any) -> None:
+async def test_a_stop_reaches_the_runner_at_once_and_returns_after_its_commit(stage: Any, gate: Any) -> None:
     worker, _, run_id = await started(stage)
     gate.shut()
     stopping = asyncio.create_task(stage.dispatcher.stop(run_id))
@@ -46,7 +46,7 @@ async def test_who_stops_a_run_is_told_when_that_is_on_disk_and_its_runner_at_on
     assert stage.row(run_id).cancel_requested_ms is not None
 
 
-async def test_a_run_whose_end_is_on_its_way_to_the_disk_cannot_be_stopped(stage: Any, gate: Any) -> None:
+async def test_a_run_whose_end_is_being_written_cannot_be_stopped(stage: Any, gate: Any) -> None:
     worker, run, run_id = await started(stage)
     gate.shut()
     await run.emit("message.completed", {"message": {"role": "assistant", "content": "done"}})
@@ -61,9 +61,7 @@ async def test_a_run_whose_end_is_on_its_way_to_the_disk_cannot_be_stopped(stage
     assert stage.row(run_id).status == "completed"
 
 
-async def test_a_store_that_takes_nothing_keeps_nobody_waiting_who_stops_a_run(
-    stage: Any, gate: Any, loop_time: Any
-) -> None:
+async def test_a_stop_returns_in_time_if_the_store_hangs(stage: Any, gate: Any, loop_time: Any) -> None:
     worker, _, run_id = await started(stage)
     gate.shut()
     stopping = asyncio.create_task(stage.dispatcher.stop(run_id))
@@ -72,14 +70,12 @@ async def test_a_store_that_takes_nothing_keeps_nobody_waiting_who_stops_a_run(
     assert worker.cancels == [(run_id, "cancelled")]
 
 
-async def test_who_takes_everything_from_a_run_is_told_when_it_is_on_disk_that_the_run_stops(
-    stage: Any, gate: Any
-) -> None:
+async def test_a_full_revocation_returns_after_the_stop_is_on_disk(stage: Any, gate: Any) -> None:
     _, _, run_id = await started(stage)
     control = RunControl(gate.store, stage.dispatcher.live)
     gate.shut()
     revoking = asyncio.create_task(control.revoke(run_id, everything=True, by="operator"))
-    await gate.arrival()  # what was taken
+    await gate.arrival()  # the revocation
     gate.lift()
     gate.shut()
     await gate.arrival()  # the stop

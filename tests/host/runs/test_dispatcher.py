@@ -29,7 +29,7 @@ async def parrot(worker: Any, run: WorkerRun) -> None:
 # --- accepting ---
 
 
-async def test_an_event_becomes_a_run_that_ends(store: Store, stages: Stages) -> None:
+async def test_an_event_starts_a_run_that_ends(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     accepted = await stage.intake.accept(stage.event("hello"), "parrot")
     assert accepted.first
@@ -42,7 +42,7 @@ async def test_an_event_becomes_a_run_that_ends(store: Store, stages: Stages) ->
     assert event.run_id == accepted.run_id
 
 
-async def test_an_event_that_was_delivered_again_gets_its_first_run(store: Store, stages: Stages) -> None:
+async def test_a_redelivered_event_gets_its_first_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     event = stage.event("hello")
     first = await stage.intake.accept(event, "parrot")
@@ -57,7 +57,7 @@ async def test_an_event_that_was_delivered_again_gets_its_first_run(store: Store
     assert len(stage.pool.slots[0].worker.runs) == 2
 
 
-async def test_an_event_whose_agent_is_gone_since_still_gets_its_first_run(store: Store, stages: Stages) -> None:
+async def test_a_redelivered_event_of_a_removed_agent_gets_its_first_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     stage.agents.save(replace(stage.agents.get("parrot"), agent_id="kept"))
     event = stage.event("hello")
@@ -71,7 +71,7 @@ async def test_an_event_whose_agent_is_gone_since_still_gets_its_first_run(store
 
 
 @pytest.mark.requirement("P12-01")
-async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) -> None:
+async def test_a_burst_of_one_event_starts_one_run(store: Store, stages: Stages) -> None:
     stage = await stages(store, parrot)
     event = stage.event("hello")
     outcomes = await asyncio.gather(*(stage.intake.accept(event, "parrot") for _ in range(20)))
@@ -81,7 +81,7 @@ async def test_a_burst_of_one_event_gives_one_run(store: Store, stages: Stages) 
     assert len(stage.pool.slots[0].worker.runs) == 1
 
 
-async def test_an_unknown_agent_is_refused_and_nothing_is_written(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_an_unknown_agent_is_refused_and_no_record_is_written(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     with pytest.raises(NotFound) as refusal:
         await stage.intake.accept(stage.event(), "nobody")
@@ -89,7 +89,7 @@ async def test_an_unknown_agent_is_refused_and_nothing_is_written(memory_store: 
     assert memory_store.records(0, 10) == []
 
 
-async def test_a_host_that_closes_takes_nothing_new(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_closing_host_accepts_no_events(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, parrot)
     await stage.dispatcher.close(0)
     with pytest.raises(Draining) as refusal:
@@ -101,7 +101,7 @@ async def test_a_host_that_closes_takes_nothing_new(memory_store: MemoryStore, s
         await stage.say()
 
 
-async def test_an_event_that_cannot_be_written_is_refused_and_may_come_again(gate: Any, stages: Stages) -> None:
+async def test_an_unwritten_event_is_refused_and_accepted_on_retry(gate: Any, stages: Stages) -> None:
     stage = await stages(gate.store, parrot)
     event = stage.event("hello")
     gate.broken = RuntimeError("a bug")
@@ -116,7 +116,7 @@ async def test_an_event_that_cannot_be_written_is_refused_and_may_come_again(gat
 # --- waiting for room ---
 
 
-async def test_a_run_that_waits_for_a_person_takes_nobodys_place(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_run_that_waits_for_a_user_takes_no_slot(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, runs_at_once=1)
     worker = stage.pool.slots[0].worker
     parked = [await stage.say("first")]
@@ -156,7 +156,7 @@ async def test_runs_beyond_the_limit_wait_and_keep_their_order(store: Store, sta
     assert [stage.row(run_id).status for run_id in runs] == ["completed"] * 6
 
 
-async def test_a_full_queue_refuses_and_takes_again_when_there_is_room(
+async def test_a_full_queue_refuses_and_accepts_again_once_it_has_space(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     stage = await stages(memory_store, runs_at_once=1, queued_runs=2)
@@ -172,7 +172,7 @@ async def test_a_full_queue_refuses_and_takes_again_when_there_is_room(
     assert stage.row(runs[0]).status == "completed"
 
 
-async def test_a_run_that_waits_is_cancelled_without_a_worker(store: Store, stages: Stages) -> None:
+async def test_a_waiting_run_is_cancelled_without_a_worker(store: Store, stages: Stages) -> None:
     stage = await stages(store, runs_at_once=1)
     worker = stage.pool.slots[0].worker
     first, second, third = [await stage.say() for _ in range(3)]
@@ -192,7 +192,7 @@ async def test_an_unknown_run_cannot_be_cancelled(memory_store: MemoryStore, sta
     assert not await stage.dispatcher.cancel("run_x", "cancelled")
 
 
-async def test_a_claim_that_the_store_refused_is_tried_again(gate: Any, stages: Stages) -> None:
+async def test_a_refused_claim_is_retried(gate: Any, stages: Stages) -> None:
     stage = await stages(gate.store, runs_at_once=1)
     worker = stage.pool.slots[0].worker
     first, second = [await stage.say() for _ in range(2)]
@@ -237,7 +237,9 @@ async def test_a_run_waits_for_a_worker_that_is_starting(memory_store: MemorySto
     assert stage.row(run_id).status == "completed"
 
 
-async def test_a_run_whose_plugin_cannot_start_fails_with_the_reason(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_run_whose_plugin_fails_to_start_fails_with_the_reason(
+    memory_store: MemoryStore, stages: Stages
+) -> None:
     stage = await stages(memory_store, workers=0)
     run_id = await stage.say()
     stage.pool.unavailable = WorkerUnavailable("5 crashes within 60 s", reason="test", hint="look")
@@ -247,7 +249,7 @@ async def test_a_run_whose_plugin_cannot_start_fails_with_the_reason(memory_stor
     assert stage.data(run_id, "run.ended")[0]["error"] == "5 crashes within 60 s"
 
 
-async def test_a_run_that_is_cancelled_while_it_waits_for_a_worker_never_starts(
+async def test_a_run_cancelled_while_it_waits_for_a_worker_never_starts(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     stage = await stages(memory_store, workers=0)
@@ -260,7 +262,7 @@ async def test_a_run_that_is_cancelled_while_it_waits_for_a_worker_never_starts(
     assert stage.row(run_id).status == "cancelled"
 
 
-async def test_runs_go_to_the_worker_with_the_fewest(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_runs_are_assigned_to_the_worker_with_the_fewest(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, workers=3)
     for _ in range(9):
         await stage.say()
@@ -270,7 +272,7 @@ async def test_runs_go_to_the_worker_with_the_fewest(memory_store: MemoryStore, 
 
 
 @pytest.mark.requirement("P08-19")
-async def test_the_runs_of_a_lost_worker_end_and_others_go_on(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_the_runs_of_a_lost_worker_end_and_others_continue(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, workers=2)
     runs = [await stage.say() for _ in range(4)]
     one, two = (slot.worker for slot in stage.pool.slots)
@@ -287,7 +289,7 @@ async def test_the_runs_of_a_lost_worker_end_and_others_go_on(memory_store: Memo
     assert {stage.row(run_id).status for run_id in runs if run_id not in lost} == {"completed"}
 
 
-async def test_closing_ends_what_runs_as_lost(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_closing_ends_active_runs_as_lost(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     worker = stage.pool.slots[0].worker
     run_id = await stage.say()
@@ -301,7 +303,7 @@ async def test_closing_ends_what_runs_as_lost(memory_store: MemoryStore, stages:
     assert (stage.row(run_id).status, stage.row(run_id).reason) == ("failed", "host.lost")
 
 
-async def test_a_known_event_gets_its_first_outcome_from_a_host_that_takes_nothing_new(
+async def test_a_duplicate_event_gets_its_first_outcome_from_a_full_host(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     stage = await stages(memory_store, runs_at_once=1, queued_runs=1)
@@ -314,7 +316,7 @@ async def test_a_known_event_gets_its_first_outcome_from_a_host_that_takes_nothi
     assert (again.first, again.run_id, again.event_id) == (False, first.run_id, first.event_id)
 
 
-async def test_an_unknown_agent_is_awaited_only_while_a_plugin_may_still_offer_it() -> None:
+async def test_an_unknown_agent_is_awaited_only_while_a_plugin_may_provide_it() -> None:
     book = AgentRegistry()
     hope = [True]
     waiting = asyncio.ensure_future(book.wait_for("nobody", 60, hopeful=lambda: hope[0]))
@@ -327,7 +329,7 @@ async def test_an_unknown_agent_is_awaited_only_while_a_plugin_may_still_offer_i
 
 
 @pytest.mark.parametrize(("place", "first"), [(StreamPosition(1, 9_999), None), (StreamPosition(7, 2), 1)])
-async def test_a_place_that_never_was_is_answered_with_one_gap_and_never_with_silence(
+async def test_an_unknown_stream_position_is_answered_with_one_gap(
     memory_store: MemoryStore, stages: Stages, place: StreamPosition, first: int | None
 ) -> None:
     stage = await stages(memory_store, parrot)
@@ -339,9 +341,7 @@ async def test_a_place_that_never_was_is_answered_with_one_gap_and_never_with_si
     assert rest == ([] if first is None else whole)
 
 
-async def test_a_run_that_waits_for_a_worker_gets_the_version_that_took_its_place(
-    memory_store: MemoryStore, stages: Stages
-) -> None:
+async def test_a_run_that_waits_for_a_worker_gets_the_new_version(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, workers=0)
     run_id = await stage.say("hello")
     old, new = stage.pool, type(stage.pool)()

@@ -40,7 +40,7 @@ async def stage(gate: Any, stages: Stages) -> Any:
     return stage
 
 
-async def test_a_runner_begins_before_its_run_is_on_disk_and_is_heard_after_it(stage: Any, gate: Any) -> None:
+async def test_a_runner_starts_before_the_commit_of_its_run_and_its_results_follow_it(stage: Any, gate: Any) -> None:
     worker = stage.pool.slots[0].worker
     task = accepting(stage)
     await gate.arrival()
@@ -61,7 +61,7 @@ async def test_a_runner_begins_before_its_run_is_on_disk_and_is_heard_after_it(s
     assert len(worker.runs) == 1
 
 
-async def test_calls_that_crowd_before_the_run_is_on_disk_are_in_its_log(gate: Any, stages: Stages) -> None:
+async def test_calls_before_the_commit_of_the_run_are_in_its_log(gate: Any, stages: Stages) -> None:
     refused: list[str] = []
 
     async def ask(worker: Any, run: WorkerRun) -> None:
@@ -89,7 +89,7 @@ async def test_calls_that_crowd_before_the_run_is_on_disk_are_in_its_log(gate: A
     assert denied == [{"action": "host.info", "outcome": "rate_limited"}, {"outcome": "rate_limited", "count": 9}]
 
 
-async def test_a_run_that_the_disk_refused_is_stopped_and_leaves_nothing(stage: Any, gate: Any) -> None:
+async def test_an_uncommitted_run_is_stopped_and_leaves_no_record(stage: Any, gate: Any) -> None:
     worker = stage.pool.slots[0].worker
     worker.behave = None
     task = accepting(stage)
@@ -112,7 +112,7 @@ async def test_a_run_that_the_disk_refused_is_stopped_and_leaves_nothing(stage: 
     assert (await stage.read(accepted.run_id))[-1].type == "run.ended"
 
 
-async def test_a_worker_that_ignores_that_it_was_stopped_is_replaced(stage: Any, gate: Any, loop_time: Any) -> None:
+async def test_a_worker_that_ignores_a_stop_is_replaced(stage: Any, gate: Any, loop_time: Any) -> None:
     worker = stage.pool.slots[0].worker
     worker.behave = None
     task = accepting(stage)
@@ -130,7 +130,7 @@ async def test_a_worker_that_ignores_that_it_was_stopped_is_replaced(stage: Any,
     assert stage.pool.drained == [stage.pool.slots[0]]
 
 
-async def test_a_worker_that_died_meanwhile_fails_the_run_that_is_on_disk(stage: Any, gate: Any) -> None:
+async def test_a_worker_that_dies_early_fails_the_committed_run(stage: Any, gate: Any) -> None:
     worker = stage.pool.slots[0].worker
     worker.behave = None
     task = accepting(stage)
@@ -149,7 +149,7 @@ async def test_a_worker_that_died_meanwhile_fails_the_run_that_is_on_disk(stage:
     [(False, {}), (True, {"conversation": "room"})],
     ids=["an event that may have come before", "a run that needs the store"],
 )
-async def test_others_begin_behind_the_commit(stage: Any, gate: Any, fresh: bool, more: dict[str, Any]) -> None:
+async def test_other_runs_start_after_the_commit(stage: Any, gate: Any, fresh: bool, more: dict[str, Any]) -> None:
     worker = stage.pool.slots[0].worker
     task = accepting(stage, fresh=fresh, **more)
     await gate.arrival()
@@ -159,7 +159,7 @@ async def test_others_begin_behind_the_commit(stage: Any, gate: Any, fresh: bool
     assert len(worker.runs) == 1
 
 
-async def test_many_runs_that_come_together_begin_together(
+async def test_only_a_limited_number_of_runs_start_early(
     stage: Any, gate: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "EARLY_AMONG", 2)

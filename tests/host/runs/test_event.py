@@ -23,14 +23,14 @@ def named(found: NewEvent, name: str) -> Any:
 
 
 @for_each("name", OPTIONAL)
-def test_an_empty_name_is_no_name(name: str) -> None:
+def test_an_empty_name_is_absent(name: str) -> None:
     assert named(event(**{name: ""}), name) is None
     assert event(**{name: ""}) == event()
     assert named(event(**{name: "x"}), name) == "x"
 
 
 @for_each("name", ["source", "source_id", "event_type", *OPTIONAL])
-def test_a_name_is_bounded(name: str) -> None:
+def test_a_name_has_a_maximum_length(name: str) -> None:
     for longest in ("x" * EVENT_NAME_CHARACTERS, "汉" * (KEY_BYTES // 3), "𓂀" * (KEY_BYTES // 4)):
         assert named(event(**{name: longest}), name) == longest
         with pytest.raises(InvalidRequest) as caught:
@@ -40,24 +40,24 @@ def test_a_name_is_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["source", "source_id", "event_type"])
-def test_what_names_the_event_is_not_empty(name: str) -> None:
+def test_an_empty_source_or_id_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest):
         event(**{name: ""})
 
 
 @for_each("name", ["source", "source_id", "event_type", *OPTIONAL, *SHOWN])
-def test_what_is_named_can_be_told_from_others_in_every_store(name: str) -> None:
+def test_a_name_with_a_null_character_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         event(**{name: "a\0b"})
     assert caught.value.details["field"] == name
 
 
-def test_an_event_that_was_taken_when_other_rules_held_is_read_back_as_it_was() -> None:
+def test_an_event_accepted_under_older_rules_reads_back_the_same() -> None:
     kept = event(conversation="a\0b", source_id="汉" * EVENT_NAME_CHARACTERS, known=True)
     assert NewEvent.from_record(kept.record("evt_1", None), "default") == ("evt_1", kept)
 
 
-def test_an_event_is_read_back_from_its_record() -> None:
+def test_an_event_reads_back_from_its_record() -> None:
     said = event(bot="b", conversation="room", thread="", actor_type="user", actor_id="u", text="hello")
     assert NewEvent.from_record(said.record("evt_1", None), "default") == ("evt_1", said)
 
@@ -79,7 +79,7 @@ def deep(levels: int) -> dict[str, Any]:
         ({"flat": [{"n": 1}] * 100}, True),
     ],
 )
-def test_data_that_no_worker_could_be_sent_is_refused_at_the_edge(data: dict[str, Any], fine: bool) -> None:
+def test_data_that_is_too_large_for_a_worker_is_refused_at_the_edge(data: dict[str, Any], fine: bool) -> None:
     if fine:
         assert new_event(source="s", source_id="i", event_type="t", data=data).data == data
         return
@@ -88,7 +88,7 @@ def test_data_that_no_worker_could_be_sent_is_refused_at_the_edge(data: dict[str
     assert (refused.value.details["field"], bool(refused.value.hint)) == ("data", True)
 
 
-def test_elements_that_no_worker_could_be_sent_beside_the_data_are_refused_at_the_edge() -> None:
+def test_contents_that_are_too_large_beside_the_data_are_refused_at_the_edge() -> None:
     elements = ({"type": "text", "text": "x"},) * 650
     made = event(contents=elements, data={"values": [0] * 1000})
     assert len(made.contents) == 650

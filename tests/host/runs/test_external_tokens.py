@@ -11,7 +11,7 @@ Stages = Callable[..., Awaitable[Any]]
 DAY_S = 86_400.0
 
 
-async def test_a_token_is_good_while_its_run_goes_on_whatever_the_clock_on_the_wall_says(
+async def test_a_token_is_valid_during_its_run_independent_of_the_wall_clock(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     stage = await stages(memory_store)

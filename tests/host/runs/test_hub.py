@@ -14,7 +14,7 @@ def records(first: int, count: int, size: int = 10) -> list[StreamRecord]:
     return [StreamRecord(1, seq, "message.delta", b"x" * size) for seq in range(first, first + count)]
 
 
-async def test_two_readers_both_get_everything_in_order() -> None:
+async def test_two_readers_both_get_all_records_in_order() -> None:
     hub = Hub()
     one, two = hub.subscribe("r"), hub.subscribe("r")
     hub.publish("r", records(1, 3))
@@ -26,7 +26,7 @@ async def test_two_readers_both_get_everything_in_order() -> None:
     assert (await one.take(IDLE_S), await two.take(IDLE_S)) == ([], [])
 
 
-async def test_a_reader_that_waits_is_woken_by_what_comes() -> None:
+async def test_a_waiting_reader_is_woken_by_a_record() -> None:
     hub = Hub()
     subscription = hub.subscribe("r")
     waiting = asyncio.create_task(subscription.take(IDLE_S))
@@ -35,7 +35,7 @@ async def test_a_reader_that_waits_is_woken_by_what_comes() -> None:
     assert [record.seq for record in await waiting] == [1]
 
 
-async def test_a_reader_that_waits_is_woken_by_the_end() -> None:
+async def test_a_waiting_reader_is_woken_by_the_end() -> None:
     hub = Hub()
     waiting = asyncio.create_task(hub.subscribe("r").take(IDLE_S))
     await asyncio.sleep(0)
@@ -54,7 +54,7 @@ async def test_a_slow_reader_is_cut_by_frames_and_another_is_not() -> None:
     assert slow.behind
     assert not quick.behind
     assert seen == list(range(1, SUBSCRIBER_FRAMES + 10))
-    # What is in the buffer is still good, and without a hole.
+    # The content of the buffer is still valid, and without a hole.
     assert [record.seq for record in await slow.take(IDLE_S)] == list(range(1, SUBSCRIBER_FRAMES + 1))
     hub.publish("r", records(9999, 1))
     assert await slow.take(IDLE_S) == []
@@ -68,7 +68,7 @@ async def test_a_slow_reader_is_cut_by_bytes() -> None:
     assert [record.seq for record in await slow.take(IDLE_S)] == [1, 2, 3, 4]
 
 
-async def test_a_reader_that_keeps_up_is_never_cut_however_much_passes() -> None:
+async def test_a_fast_reader_is_never_cut() -> None:
     hub = Hub()
     reader = hub.subscribe("r")
     for seq in range(1, 20):
@@ -77,7 +77,7 @@ async def test_a_reader_that_keeps_up_is_never_cut_however_much_passes() -> None
     assert not reader.behind
 
 
-async def test_a_run_of_another_id_is_not_heard() -> None:
+async def test_a_reader_gets_no_records_of_another_run() -> None:
     hub = Hub()
     subscription = hub.subscribe("r")
     hub.publish("s", records(1, 1))
@@ -87,7 +87,7 @@ async def test_a_run_of_another_id_is_not_heard() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_reader_that_leaves_is_forgotten(times: int) -> None:
+async def test_a_reader_that_disconnects_is_removed(times: int) -> None:
     hub = Hub()
     stays, leaves = hub.subscribe("r"), hub.subscribe("r")
     for _ in range(times):
@@ -99,7 +99,7 @@ async def test_a_reader_that_leaves_is_forgotten(times: int) -> None:
     assert hub.readers == 0
 
 
-async def test_what_waits_for_all_readers_is_counted_once_and_told_when_it_is_too_much() -> None:
+async def test_the_records_held_for_all_readers_are_counted_and_their_overflow_is_reported() -> None:
     memory, told = ReaderMemory(limit=100), list[int]()
     memory.overflow = lambda: told.append(memory.held)
     hub = Hub(memory)
@@ -115,7 +115,7 @@ async def test_what_waits_for_all_readers_is_counted_once_and_told_when_it_is_to
     assert memory.held == 0
 
 
-async def test_a_reader_that_comes_when_the_host_stops_is_told_so() -> None:
+async def test_a_reader_of_a_stopping_host_is_closing_from_the_start() -> None:
     hub = Hub()
     before = hub.subscribe("r")
     hub.close()

@@ -1,4 +1,4 @@
-"""A live run over an in-memory wire: what is published, what is written, and how the run ends."""
+"""A live run over an in-memory wire: its published records, its written records, and its end."""
 
 import asyncio
 import base64
@@ -77,9 +77,7 @@ async def parrot(worker: Any, run: WorkerRun) -> None:
 
 
 @pytest.mark.requirement("P05-27", "P05-26")
-async def test_every_reader_sees_every_record_in_the_order_of_its_seq(
-    memory_store: MemoryStore, stages: Stages
-) -> None:
+async def test_every_reader_sees_every_record_in_order(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, parrot)
     run_id = await stage.say("hello")
     one, two = await asyncio.gather(stage.read(run_id), stage.read(run_id))
@@ -99,7 +97,7 @@ async def test_every_reader_sees_every_record_in_the_order_of_its_seq(
     }
 
 
-async def test_deltas_are_shown_before_their_commit_and_nothing_behind_them(gate: Any, stages: Stages) -> None:
+async def test_deltas_are_shown_before_their_commit_and_later_records_are_not(gate: Any, stages: Stages) -> None:
     stage = await stages(gate.store)
     worker, run, run_id = await started(stage)
     reader = stage.reader.read(run_id, None)
@@ -146,7 +144,7 @@ async def _until(reader: Any, kind: str) -> Any:
             return
 
 
-async def test_the_end_of_a_run_is_told_only_when_it_is_on_disk(gate: Any, stages: Stages) -> None:
+async def test_the_end_of_a_run_is_published_only_after_its_commit(gate: Any, stages: Stages) -> None:
     stage = await stages(gate.store)
     worker, run, run_id = await started(stage)
     await run.emit("message.completed", said("a"))
@@ -162,7 +160,7 @@ async def test_the_end_of_a_run_is_told_only_when_it_is_on_disk(gate: Any, stage
     assert stage.row(run_id).status == "completed"
 
 
-async def test_credit_returns_with_the_commit_and_not_before(gate: Any, stages: Stages) -> None:
+async def test_credit_returns_with_the_commit(gate: Any, stages: Stages) -> None:
     stage = await stages(gate.store)
     worker, run, run_id = await started(stage)
     gate.shut()
@@ -203,7 +201,7 @@ async def test_a_run_that_sends_far_more_than_its_window_keeps_every_delta(
     assert await stage.read(run_id, place) == stream[1501:]
 
 
-async def test_delta_rows_are_folded_as_the_run_goes_so_that_its_end_folds_one_row_at_most(
+async def test_delta_rows_are_folded_during_the_run_and_its_end_folds_at_most_one(
     memory_store: MemoryStore, stages: Stages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merged: list[int] = []
@@ -229,11 +227,11 @@ async def test_delta_rows_are_folded_as_the_run_goes_so_that_its_end_folds_one_r
     assert len(memory_store.deltas_of_run(run_id, 0)) == len(merged)
 
 
-# --- what comes of results ---
+# --- effects of results ---
 
 
 @pytest.mark.requirement("P05-24", "P05-25")
-async def test_messages_that_came_as_deltas_are_whole_before_the_end(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_messages_sent_as_deltas_are_complete_before_the_end(memory_store: MemoryStore, stages: Stages) -> None:
     async def two(worker: Any, run: WorkerRun) -> None:
         for text, message_id in (("he", "a"), ("wo", "b"), ("llo", "a"), ("rld", "b")):
             await run.emit("message.delta", delta(text, message_id))
@@ -248,7 +246,7 @@ async def test_messages_that_came_as_deltas_are_whole_before_the_end(memory_stor
 
 
 @pytest.mark.requirement("P05-25")
-async def test_the_message_of_the_end_enters_the_transcript_when_it_is_the_only_one(
+async def test_the_message_of_the_terminal_result_enters_the_transcript_if_it_is_the_only_one(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     async def last_word(worker: Any, run: WorkerRun) -> None:
@@ -266,7 +264,7 @@ async def test_the_message_of_the_end_enters_the_transcript_when_it_is_the_only_
     ("kind", "status", "reason"),
     [("message.received", "failed", "runner.no_output"), ("schedule.triggered", "completed", None)],
 )
-async def test_silence_is_an_answer_to_everything_but_a_message(
+async def test_silence_is_a_failure_only_as_an_answer_to_a_message(
     memory_store: MemoryStore, stages: Stages, kind: str, status: str, reason: str | None
 ) -> None:
     async def silent(worker: Any, run: WorkerRun) -> None:
@@ -279,7 +277,7 @@ async def test_silence_is_an_answer_to_everything_but_a_message(
 
 
 @pytest.mark.requirement("P01-07", "P01-15", "P05-30", "P05-34", "P05-35")
-async def test_strange_results_leave_records_and_change_nothing(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_invalid_results_leave_records_and_change_nothing(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     worker, run, run_id = await started(stage)
     raw(worker, run, "message.future", {"x": 1}, 1)
@@ -319,7 +317,7 @@ async def test_strange_results_leave_records_and_change_nothing(memory_store: Me
     assert memory_store.dump_projections()["state"] == []
 
 
-async def test_a_result_that_is_too_large_gives_its_credit_back(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_an_oversized_result_returns_its_credit(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     worker, run, run_id = await started(stage)
     large = said("x" * limits.RESULT_BYTES)
@@ -343,7 +341,7 @@ async def _committed(stage: Any, run_id: str, count: int) -> None:
     await some_turns()
 
 
-async def test_state_and_artifacts_are_there_when_the_run_has_ended(
+async def test_state_and_artifacts_are_stored_when_the_run_ends(
     memory_store: MemoryStore, stages: Stages, blobs: Any
 ) -> None:
     async def maker(worker: Any, run: WorkerRun) -> None:
@@ -369,9 +367,7 @@ def _key(stage: Any, run_id: str) -> str:
 
 
 @pytest.mark.requirement("P02-18")
-async def test_a_call_that_is_not_granted_is_refused_and_the_run_goes_on(
-    memory_store: MemoryStore, stages: Stages
-) -> None:
+async def test_an_ungranted_call_is_refused_and_the_run_continues(memory_store: MemoryStore, stages: Stages) -> None:
     answers: list[Any] = []
 
     async def caller(worker: Any, run: WorkerRun) -> None:
@@ -405,7 +401,7 @@ async def end_of(stage: Any, run_id: str) -> tuple[str, str | None]:
 
 @pytest.mark.requirement("P08-15")
 @pytest.mark.parametrize("reason", ["cancelled", "revoked", "runner.timeout", "budget_exceeded", "host.lost"])
-async def test_a_run_that_is_stopped_ends_for_that_reason_whatever_the_worker_says(
+async def test_a_stopped_run_ends_with_the_stop_reason_despite_its_results(
     memory_store: MemoryStore, stages: Stages, reason: str
 ) -> None:
     stage = await stages(memory_store)
@@ -451,7 +447,7 @@ async def test_the_deadline_stops_a_run(memory_store: MemoryStore, stages: Stage
 
 
 @pytest.mark.requirement("P08-13")
-async def test_a_run_that_sends_nothing_for_too_long_is_stopped(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_run_without_results_for_too_long_is_stopped(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     stage.agent(idle_s=10)
     worker, run, run_id = await started(stage)
@@ -470,7 +466,7 @@ async def test_a_run_that_sends_nothing_for_too_long_is_stopped(memory_store: Me
 
 
 @pytest.mark.requirement("P08-14")
-async def test_a_run_whose_worker_never_answers_is_ended_by_the_host_after_the_grace(
+async def test_a_run_of_a_silent_worker_is_ended_by_the_host_after_the_grace(
     memory_store: MemoryStore, stages: Stages, loop_time: Any
 ) -> None:
     stage = await stages(memory_store)
@@ -485,7 +481,7 @@ async def test_a_run_whose_worker_never_answers_is_ended_by_the_host_after_the_g
     assert await end_of(stage, run_id) == ("cancelled", "cancelled")
     assert stage.pool.drained == [stage.pool.slots[0]]
     assert [row.content for row in memory_store.transcript(ROOM)] == ["hello", "half"]
-    # What the abandoned runner says now is heard by nobody.
+    # Later results of the abandoned runner reach no reader.
     raw(worker, run, "message.delta", delta("more"), 2)
     await some_turns()
     assert stage.types(run_id)[-1] == "run.ended"
@@ -502,7 +498,7 @@ async def test_a_worker_that_answers_for_an_abandoned_run_is_drained(memory_stor
     assert stage.pool.drained == [stage.pool.slots[0]]
 
 
-async def test_a_worker_that_said_its_last_word_and_does_not_answer_ends_its_run_all_the_same(
+async def test_a_run_with_a_terminal_result_ends_even_if_its_worker_does_not_answer(
     memory_store: MemoryStore, stages: Stages, loop_time: Any
 ) -> None:
     stage = await stages(memory_store)
@@ -515,7 +511,7 @@ async def test_a_worker_that_said_its_last_word_and_does_not_answer_ends_its_run
 
 @pytest.mark.requirement("P11-55")
 @pytest.mark.parametrize("obeys", [True, False])
-async def test_code_that_goes_on_after_its_last_result_is_stopped_and_costs_its_worker_if_it_does_not(
+async def test_code_that_continues_after_its_terminal_result_is_cancelled_or_costs_its_worker(
     memory_store: MemoryStore, stages: Stages, loop_time: Any, obeys: bool
 ) -> None:
     stage = await stages(memory_store)
@@ -538,7 +534,7 @@ async def test_code_that_goes_on_after_its_last_result_is_stopped_and_costs_its_
 
 
 @pytest.mark.requirement("P11-55")
-async def test_code_of_a_run_that_has_another_owner_costs_its_worker_if_it_does_not_stop(
+async def test_code_of_a_run_with_another_owner_costs_its_worker_unless_it_stops(
     memory_store: MemoryStore, stages: Stages, loop_time: Any
 ) -> None:
     stage = await stages(memory_store)
@@ -557,7 +553,7 @@ async def test_code_of_a_run_that_has_another_owner_costs_its_worker_if_it_does_
 
 
 @pytest.mark.requirement("P05-18")
-async def test_an_answer_without_a_terminal_result_is_a_broken_protocol(
+async def test_an_answer_without_a_terminal_result_is_a_protocol_error(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     stage = await stages(memory_store)
@@ -568,7 +564,7 @@ async def test_an_answer_without_a_terminal_result_is_a_broken_protocol(
     assert [row.content for row in memory_store.transcript(ROOM)] == ["hello", "half"]
 
 
-async def test_a_run_that_the_worker_refuses_fails(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_run_refused_by_the_worker_fails(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     worker, run, run_id = await started(stage)
     worker.end.refuse_run(run, "run/start: runner_id: this plugin has no such runner", "runner_id")
@@ -576,9 +572,7 @@ async def test_a_run_that_the_worker_refuses_fails(memory_store: MemoryStore, st
     assert "no such runner" in stage.data(run_id, "run.ended")[0]["error"]
 
 
-async def test_a_worker_that_vanishes_costs_its_run_only_what_it_did_not_say(
-    memory_store: MemoryStore, stages: Stages
-) -> None:
+async def test_a_run_of_a_lost_worker_keeps_its_partial_message(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     worker, run, run_id = await started(stage)
     await run.emit("message.delta", delta("half"))
@@ -595,7 +589,7 @@ async def test_a_worker_that_vanishes_costs_its_run_only_what_it_did_not_say(
         ({}, "runner.error"),
     ],
 )
-async def test_a_failure_is_a_failure_even_when_it_is_not_valid(
+async def test_an_invalid_failure_is_a_failure(
     memory_store: MemoryStore, stages: Stages, data: dict[str, Any], code: str
 ) -> None:
     stage = await stages(memory_store)
@@ -606,7 +600,7 @@ async def test_a_failure_is_a_failure_even_when_it_is_not_valid(
     assert await end_of(stage, run_id) == ("failed", code)
 
 
-async def test_three_strikes_end_the_run_and_not_its_neighbour(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_three_strikes_end_only_their_run(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     worker, neighbour, neighbour_id = await started(stage)
     _, _, run_id = await started(stage)
@@ -623,7 +617,7 @@ async def test_three_strikes_end_the_run_and_not_its_neighbour(memory_store: Mem
 # --- the store is away ---
 
 
-async def test_a_run_whose_records_cannot_be_written_is_stopped_and_written_later(
+async def test_a_run_with_unwritten_records_is_stopped_and_written_later(
     gate: Any, stages: Stages, loop_time: Any
 ) -> None:
     stage = await stages(gate.store)
@@ -631,7 +625,7 @@ async def test_a_run_whose_records_cannot_be_written_is_stopped_and_written_late
     await some_turns()
     gate.broken = StorageUnavailable("the disk is away", reason="test", hint="wait")
     await run.emit("message.completed", said("precious"))
-    await worker.until(lambda: worker.cancels)  # the journal gave up; the run is told to stop
+    await worker.until(lambda: worker.cancels)  # the journal gave up; the run is stopped
     assert worker.cancels == [(run_id, "host.lost")]
     await run.emit("run.failed", {"code": "host.lost", "error": "stopped"})
     worker.end.finish_run(run)
@@ -645,7 +639,7 @@ async def test_a_run_whose_records_cannot_be_written_is_stopped_and_written_late
     assert [row.content for row in gate.store.transcript(ROOM)] == ["hello", "precious"]
 
 
-async def test_a_run_whose_records_the_store_refuses_for_good_is_ended_as_far_as_it_is_on_disk(
+async def test_a_run_whose_records_are_permanently_refused_ends_with_its_committed_part(
     gate: Any, stages: Stages
 ) -> None:
     stage = await stages(gate.store)
@@ -668,7 +662,7 @@ async def test_a_run_whose_records_the_store_refuses_for_good_is_ended_as_far_as
     assert run_id not in stage.dispatcher.live
     seqs = [record.seq for record in await stage.read(run_id)]
     assert seqs == list(range(1, len(seqs) + 1))
-    # What it had not pulled gets a run of its own, now and not at the next start.
+    # Its unread messages get their own run now, and not at the next start.
     await worker.until(lambda: worker.runs[-1].run_id != run_id)
     assert worker.runs[-1].request["context"]["input"]["text"] == "and this?"
 
@@ -678,7 +672,7 @@ def _taken(call: str) -> Conflict:
 
 
 @pytest.mark.parametrize("error", [_taken("write"), ValueError("a bug")])
-async def test_a_run_that_cannot_be_ended_on_disk_either_is_over_here_and_left_to_the_next_start(
+async def test_a_run_whose_end_cannot_be_written_is_released_and_left_to_the_next_start(
     gate: Any, stages: Stages, loop_time: Any, error: Exception
 ) -> None:
     stage = await stages(gate.store)
@@ -697,7 +691,7 @@ async def test_a_run_that_cannot_be_ended_on_disk_either_is_over_here_and_left_t
 # --- too much that is never whole ---
 
 
-async def test_a_run_with_many_messages_that_nobody_completes_ends_and_keeps_what_is_kept(
+async def test_a_run_with_too_many_incomplete_messages_ends_and_keeps_the_recorded_part(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     async def many(worker: Any, run: WorkerRun) -> None:
@@ -729,7 +723,7 @@ async def test_a_run_with_many_messages_that_nobody_completes_ends_and_keeps_wha
 # --- another owner ---
 
 
-async def test_an_owner_that_lost_its_run_writes_nothing_and_stops_its_worker(
+async def test_an_owner_that_lost_its_run_writes_no_record_and_stops_its_worker(
     memory_store: MemoryStore, stages: Stages, scribe: Any, open_journal: Any
 ) -> None:
     stage = await stages(memory_store)
@@ -751,7 +745,7 @@ async def test_an_owner_that_lost_its_run_writes_nothing_and_stops_its_worker(
     assert [row.content for row in memory_store.transcript(ROOM)] == ["hello"]
 
 
-async def test_a_lease_that_was_lost_is_noticed_by_the_renewal(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_renewal_notices_a_lost_lease(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store)
     worker, _, run_id = await started(stage)
     await stage.dispatcher.renew()
@@ -785,7 +779,7 @@ async def pour(run: WorkerRun) -> None:
         await run.emit("artifact.created", {"artifact_type": "file", "content_base64": content})
 
 
-async def test_a_run_that_records_more_than_it_may_is_stopped_and_fails(
+async def test_a_run_that_exceeds_its_record_limit_is_stopped_and_fails(
     memory_store: MemoryStore, stages: Stages, blobs: Any
 ) -> None:
     own = AgentPolicy(access=AccessPolicy(permissions={"artifacts": ("write",)}), budget=BudgetPolicy(run_output_mib=1))

@@ -64,7 +64,7 @@ def fold(facts: list[Fact], *, on_message: bool = True) -> tuple[RunState, list[
     return state, effects
 
 
-def test_the_alphabet_holds_every_type_that_moves_a_run() -> None:
+def test_the_alphabet_contains_every_fact_type_of_a_run() -> None:
     known = {kind for kind, _, _ in ALPHABET}
     assert {"run.ended", "result.rejected"} <= known
     assert set(RESULT_TYPES) & known == {"message.delta", "message.completed", "run.completed", "run.failed"}
@@ -75,7 +75,7 @@ def test_the_alphabet_holds_every_type_that_moves_a_run() -> None:
 
 
 @pytest.mark.requirement("P05-29")
-def test_every_history_up_to_five_records_keeps_the_rules() -> None:
+def test_every_history_up_to_five_records_obeys_the_rules() -> None:
     """All of them: histories that lead to equal states are walked on together, because a step knows nothing else."""
     histories = 0
     for on_message in (True, False):
@@ -109,7 +109,7 @@ def _checked_step(state: RunState, letter: Letter, seq: int) -> RunState:
     assert (AwaitStart() in effects) is (state.terminal is None and after.terminal is not None)
     assert all(isinstance(effect, _allowed(kind)) for effect in effects)
     assert len(effects) <= 1
-    # What was said once is never taken back.
+    # A published fact is never taken back.
     assert (after.cancel, after.terminal) == (state.cancel or after.cancel, state.terminal or after.terminal)
     assert after.spoke >= state.spoke
     return after
@@ -134,7 +134,7 @@ def _allowed(kind: str) -> tuple[type, ...]:
 
 
 @pytest.mark.requirement("P05-29")
-def test_nothing_changes_a_run_that_has_ended() -> None:
+def test_an_ended_run_never_changes() -> None:
     for status in sorted(TERMINAL_STATUSES):
         over, effects = step(RunState(on_message=True, status="running"), Fact("run.ended", {"status": status}, 9))
         assert (over.status, effects) == (status, (Release(),))
@@ -146,12 +146,12 @@ def test_nothing_changes_a_run_that_has_ended() -> None:
             assert after == over
 
 
-def test_an_end_with_a_status_nobody_knows_is_a_failure() -> None:
+def test_an_end_with_an_unknown_status_is_a_failure() -> None:
     state, _ = step(RunState(on_message=True), Fact("run.ended", {"status": "great"}, 1))
     assert state.status == "failed"
 
 
-def test_the_first_reason_to_stop_holds() -> None:
+def test_the_first_stop_reason_is_final() -> None:
     state, effects = fold(
         [Fact("run.cancelled", {"reason": "runner.timeout"}, 1), Fact("run.cancelled", {"reason": "cancelled"}, 2)]
     )
@@ -159,7 +159,7 @@ def test_the_first_reason_to_stop_holds() -> None:
     assert effects == [StopWorker("runner.timeout")]
 
 
-def test_a_step_changes_nothing_that_others_hold() -> None:
+def test_a_step_does_not_change_earlier_states() -> None:
     before, _ = step(RunState(on_message=True), Fact("message.delta", {}, 1, (("", "a"),)))
     left, _ = step(before, Fact("message.delta", {}, 2, (("", "b"),)))
     right, _ = step(before, Fact("message.completed", {"message": HELLO}, 2))
@@ -187,7 +187,7 @@ def test_deltas_of_each_message_are_assembled_in_order() -> None:
     ]
 
 
-def test_a_completed_message_takes_the_place_of_its_deltas_only() -> None:
+def test_a_completed_message_replaces_only_its_own_deltas() -> None:
     state, _ = fold(
         [
             Fact("message.delta", {}, 1, (("a", "draft"), ("b", "kept"))),
@@ -204,7 +204,7 @@ def test_a_message_of_empty_deltas_is_not_assembled_but_counts_as_output() -> No
 
 
 @pytest.mark.requirement("P05-25")
-def test_the_message_of_the_end_counts_only_when_no_other_was_completed() -> None:
+def test_the_message_of_the_terminal_result_counts_only_without_another_one() -> None:
     last = Fact("run.completed", {"finish_reason": "end", "message": HELLO}, 3)
     alone, _ = fold([last])
     assert assembled(alone) == [{"message": HELLO}]
@@ -236,7 +236,7 @@ CANCELS = [None, "cancelled", "revoked", "runner.timeout", "host.lost", "budget_
 @for_each("terminal", range(len(TERMINALS)))
 @for_each("spoke", [False, True])
 @for_each("on_message", [False, True])
-def test_how_a_run_ends_follows_from_what_is_known(
+def test_the_ending_of_a_run_follows_from_cause_cancel_and_results(
     cause: EndCause, cancel: str | None, terminal: int, spoke: bool, on_message: bool
 ) -> None:
     facts = [Fact("run.started", {}, 1)]
@@ -273,20 +273,20 @@ def _expected(cause: EndCause, cancel: str | None, terminal: int, *, silent: boo
     }[cause]
 
 
-def test_the_detail_of_a_cause_is_the_sentence_of_the_end() -> None:
+def test_the_detail_of_a_cause_is_in_the_message_of_the_end() -> None:
     state = RunState(on_message=True, status="running")
     for cause in ("refused", "no_worker", "broken", "grace"):
         assert ending_of(state, cause, "because").error == "because"
 
 
-def test_the_end_of_a_run_whose_worker_is_gone_says_so_before_what_the_connection_said() -> None:
+def test_the_end_of_a_run_names_the_lost_worker_before_the_connection_error() -> None:
     state = RunState(on_message=True, status="running")
     said = "the worker ended while the run was active"
     assert ending_of(state, "lost") == Ending("failed", "runner.crashed", said)
     assert ending_of(state, "lost", "the peer closed") == Ending("failed", "runner.crashed", f"{said}: the peer closed")
 
 
-def test_a_message_of_endless_deltas_is_kept_up_to_its_limit_and_says_what_is_missing() -> None:
+def test_an_endless_message_is_truncated_and_counts_the_missing_characters() -> None:
     state = RunState(on_message=True, status="running")
     half = "x" * (DRAFT_CHARACTERS // 2 + 1)
     for seq in range(1, 5):
@@ -298,7 +298,7 @@ def test_a_message_of_endless_deltas_is_kept_up_to_its_limit_and_says_what_is_mi
     assert body["metadata"] == {"cut_characters": 4 * len(half) - DRAFT_CHARACTERS}
 
 
-# --- messages that nobody completes, all of them together ---
+# --- incomplete messages, all of them together ---
 
 
 def deltas(state: RunState, *texts: tuple[str, str]) -> RunState:
@@ -310,7 +310,7 @@ def deltas(state: RunState, *texts: tuple[str, str]) -> RunState:
     return after
 
 
-def test_messages_that_nobody_completes_are_bounded_together_and_end_their_run() -> None:
+def test_incomplete_messages_have_a_total_limit_that_ends_their_run() -> None:
     state, full = RunState(on_message=True, status="running"), "x" * DRAFT_CHARACTERS
     for number in range(DRAFTS_CHARACTERS // DRAFT_CHARACTERS - 1):
         state = deltas(state, (f"m{number}", full))
@@ -333,7 +333,7 @@ def test_messages_that_nobody_completes_are_bounded_together_and_end_their_run()
     assert ending_of(by_somebody, "answered") == Ending("cancelled", "cancelled", "the run was stopped")
 
 
-def test_the_number_of_messages_that_nobody_completes_is_bounded() -> None:
+def test_the_number_of_incomplete_messages_is_limited() -> None:
     state = RunState(on_message=True, status="running")
     state = deltas(state, *((f"m{number}", "x") for number in range(DRAFTS_OF_RUN)))
     assert not state.crowded
@@ -342,14 +342,14 @@ def test_the_number_of_messages_that_nobody_completes_is_bounded() -> None:
     assert deltas(state, ("one more", "")).crowded
 
 
-def test_long_ids_of_messages_count_like_their_texts() -> None:
+def test_long_message_ids_count_like_their_texts() -> None:
     state = deltas(RunState(on_message=True), ("i" * (DRAFTS_CHARACTERS - 1), "x"))
     assert not state.crowded
     assert deltas(state, ("i" * (DRAFTS_CHARACTERS - 1), "x")).crowded
     assert deltas(state, ("j", "")).crowded
 
 
-def test_a_completed_message_makes_room_for_others() -> None:
+def test_a_completed_message_frees_space_for_others() -> None:
     state, full = RunState(on_message=True, status="running"), "x" * DRAFT_CHARACTERS
     for number in range(70):
         state = deltas(state, (f"m{number}", full))
@@ -364,7 +364,7 @@ def test_a_completed_message_makes_room_for_others() -> None:
     assert (left.drafted, dict(left.drafts)) == (0, {})
 
 
-def test_a_text_that_came_letter_by_letter_is_held_in_few_pieces() -> None:
+def test_a_text_of_single_letters_is_held_in_few_pieces() -> None:
     state = RunState(on_message=True)
     for seq in range(1, 20_001):
         state, _ = step(state, Fact("message.delta", {}, seq, (("", "x"),)))

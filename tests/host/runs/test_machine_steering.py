@@ -95,7 +95,7 @@ def _checked_step(state: RunState, letter: Letter, seq: int) -> RunState:
 
 
 def _check_settled(state: RunState) -> None:
-    """Whatever a run ends with, each message that it holds gets one record, and then it holds none."""
+    """At any end of a run, each message that it holds gets one record, and then it holds none."""
     stopped = state.cancel == "cancelled" and not state.superseded
     for ending in ENDINGS:
         records = settled(state, ending)
@@ -115,7 +115,7 @@ def _check_settled(state: RunState) -> None:
             assert after.redispatched == state.redispatched + dropped
 
 
-def test_what_a_run_gives_back_keeps_the_order_in_which_it_came() -> None:
+def test_returned_messages_keep_their_arrival_order() -> None:
     for order in itertools.permutations("abc"):
         given: list[Letter] = [("steering.queued", {"event_id": event_id}) for event_id in order]
         for pulled in (None, *order):
@@ -130,7 +130,7 @@ def test_what_a_run_gives_back_keeps_the_order_in_which_it_came() -> None:
 @for_each("cancel", [None, "cancelled", "revoked", "runner.timeout", "host.lost"])
 @for_each("superseded", [False, True])
 @for_each("terminal", [None, "run.completed", "runner.error", "cancelled"])
-def test_only_a_run_that_completes_answers_the_messages_that_it_pulled(
+def test_only_a_completed_run_acknowledges_its_pulled_messages(
     cause: EndCause, cancel: str | None, terminal: str | None, superseded: bool
 ) -> None:
     letters: list[Letter] = [
@@ -157,7 +157,7 @@ def test_only_a_run_that_completes_answers_the_messages_that_it_pulled(
     assert completed or pulled["redispatch"] is not stopped
 
 
-def test_a_run_that_has_ended_takes_no_message_and_gives_none_back() -> None:
+def test_an_ended_run_takes_and_returns_no_message() -> None:
     state = fold([("steering.queued", {"event_id": "a"})])
     over, effects = step(state, Fact("run.ended", {"status": "completed"}, 5))
     assert effects == (Release(),)
@@ -166,7 +166,7 @@ def test_a_run_that_has_ended_takes_no_message_and_gives_none_back() -> None:
 
 
 def test_records_of_a_settled_run_replay_to_the_state_that_wrote_them() -> None:
-    """Recovery feeds the machine from the log what the executor fed it live."""
+    """Recovery feeds the machine from the log the same facts as the executor fed it live."""
     letters: list[Letter] = [
         ("run.started", {}),
         ("steering.queued", {"event_id": "a"}),

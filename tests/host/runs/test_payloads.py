@@ -105,7 +105,7 @@ def judge(
 
 
 def grant_of(facts: RunFacts, permissions: frozenset[str]) -> Grant:
-    """What a run with these facts may do, where the agent has every scope of state and these permissions."""
+    """The rights of a run with these facts, if the agent has every scope of state and these permissions."""
     families = {name.partition(".")[0] for name in permissions if "." in name}
     agent = Agent(
         agent_id=facts.agent_id,
@@ -136,15 +136,13 @@ def grant_of(facts: RunFacts, permissions: frozenset[str]) -> Grant:
     return issue_grant(run_id=facts.run_id, access=access, scope=scope, limits=limits_of(agent))
 
 
-def test_the_table_knows_every_result_type() -> None:
+def test_the_table_contains_every_result_type() -> None:
     assert set(RESULT_TYPES) == VALID.keys()
 
 
 @pytest.mark.requirement("P05-26")
 @pytest.mark.parametrize(("kind", "data"), [(kind, data) for kind, datas in VALID.items() for data in datas])
-def test_a_valid_result_becomes_a_record_that_the_runner_claims(
-    facts: RunFacts, kind: str, data: dict[str, Any]
-) -> None:
+def test_a_valid_result_gives_an_unobserved_record(facts: RunFacts, kind: str, data: dict[str, Any]) -> None:
     judged = judge(facts, kind, data)
     assert (judged.type, judged.observed, judged.blob) == (kind, False, None)
     assert json.loads(judged.data).items() >= data.items()
@@ -154,7 +152,7 @@ def test_a_valid_result_becomes_a_record_that_the_runner_claims(
 @pytest.mark.parametrize(
     ("kind", "data", "field"), [(kind, data, field) for kind, cases in INVALID.items() for data, field in cases]
 )
-def test_an_invalid_result_leaves_a_record_that_says_why(
+def test_an_invalid_result_leaves_a_record_with_the_problem(
     facts: RunFacts, kind: str, data: dict[str, Any], field: str
 ) -> None:
     judged = judge(facts, kind, data)
@@ -175,7 +173,9 @@ def test_an_invalid_failure_is_still_a_failure(facts: RunFacts, data: dict[str, 
 
 @pytest.mark.requirement("P01-07")
 @pytest.mark.parametrize("kind", ["message.deltas", "run.ended", "run.cancelled", "event.received", "", "result.gap"])
-def test_an_unknown_type_is_kept_without_effect_and_cannot_pose_as_a_host_record(facts: RunFacts, kind: str) -> None:
+def test_an_unknown_type_is_recorded_without_effect_and_cannot_imitate_a_host_record(
+    facts: RunFacts, kind: str
+) -> None:
     judged = judge(facts, kind, {"status": "completed"})
     assert (judged.type, judged.observed) == ("result.unknown", True)
     assert json.loads(judged.data) == {"type": kind, "data": {"status": "completed"}, "sequence": 3}
@@ -194,7 +194,7 @@ def test_a_delta_gives_its_message_and_its_text(facts: RunFacts) -> None:
 @pytest.mark.parametrize(
     ("scope", "missing"), [("conversation", "conversation"), ("actor", "actor_id"), ("subject", "subject_id")]
 )
-def test_state_of_a_scope_that_the_run_does_not_have_is_refused(facts: RunFacts, scope: str, missing: str) -> None:
+def test_state_outside_the_scope_of_the_run_is_refused(facts: RunFacts, scope: str, missing: str) -> None:
     without = msgspec.structs.replace(facts, **{missing: None})
     judged = judge(without, "state.updated", {"scope": scope, "key": "k", "value": 1})
     assert (judged.type, judged.fact["field"]) == ("result.rejected", "scope")
@@ -202,7 +202,7 @@ def test_state_of_a_scope_that_the_run_does_not_have_is_refused(facts: RunFacts,
 
 
 @pytest.mark.requirement("P05-35")
-def test_a_state_value_is_bounded_as_json(facts: RunFacts) -> None:
+def test_a_state_value_has_a_size_limit_as_json(facts: RunFacts) -> None:
     fits = "x" * (limits.STATE_VALUE_BYTES - 2)
     assert judge(facts, "state.updated", {"scope": "actor", "key": "k", "value": fits}).type == "state.updated"
     judged = judge(facts, "state.updated", {"scope": "actor", "key": "k", "value": fits + "x"})
@@ -222,7 +222,7 @@ def test_an_artifact_needs_the_permission_to_write(facts: RunFacts, permissions:
     assert (judged.type, judged.blob) == ("result.rejected", None)
 
 
-def test_inline_content_becomes_a_blob_and_leaves_the_record(facts: RunFacts) -> None:
+def test_inline_content_is_moved_from_the_record_to_a_blob(facts: RunFacts) -> None:
     content = base64.b64encode(b"abc").decode()
     judged = judge(facts, "artifact.created", {"artifact_type": "file", "content_base64": content, "size_bytes": 99})
     assert judged.blob == b"abc"
@@ -234,7 +234,7 @@ def test_inline_content_becomes_a_blob_and_leaves_the_record(facts: RunFacts) ->
     }
 
 
-def test_a_digest_without_its_content_is_not_believed(facts: RunFacts) -> None:
+def test_a_digest_without_its_content_is_ignored(facts: RunFacts) -> None:
     judged = judge(facts, "artifact.created", {"artifact_type": "file", "sha256": "0" * 64, "size_bytes": 5})
     assert (judged.type, judged.blob) == ("artifact.created", None)
     assert json.loads(judged.data) == {"artifact_type": "file", "artifact_id": "art_run_1_3"} == judged.fact
@@ -260,7 +260,7 @@ def test_an_artifact_is_named_in_the_namespace_of_its_run(facts: RunFacts, given
     assert len(kept) <= ARTIFACT_ID_CHARACTERS
 
 
-def test_a_digest_that_does_not_fit_its_content_is_refused(facts: RunFacts) -> None:
+def test_a_digest_that_differs_from_its_content_is_refused(facts: RunFacts) -> None:
     content, digest = base64.b64encode(b"abc").decode(), hashlib.sha256(b"abc").hexdigest()
     body = {"artifact_type": "file", "content_base64": content}
     assert judge(facts, "artifact.created", {**body, "sha256": digest}).blob == b"abc"
@@ -268,7 +268,7 @@ def test_a_digest_that_does_not_fit_its_content_is_refused(facts: RunFacts) -> N
     assert (judged.type, judged.fact["field"], judged.blob) == ("result.rejected", "sha256", None)
 
 
-def test_inline_content_is_bounded_when_decoded(facts: RunFacts) -> None:
+def test_inline_content_has_a_limit_when_decoded(facts: RunFacts) -> None:
     def body(size: int) -> dict[str, Any]:
         return {"artifact_type": "file", "content_base64": base64.b64encode(b"x" * size).decode()}
 
@@ -277,7 +277,7 @@ def test_inline_content_is_bounded_when_decoded(facts: RunFacts) -> None:
     assert (judged.type, judged.fact["field"]) == ("result.rejected", "content_base64")
 
 
-def test_an_artifact_of_a_type_that_is_not_taken_is_refused_with_those_that_are(facts: RunFacts) -> None:
+def test_an_artifact_of_a_forbidden_type_is_refused_with_the_allowed_ones(facts: RunFacts) -> None:
     images = ArtifactTerms(mime_types=MimeTypes(allow=frozenset({"image/*"})))
     content = base64.b64encode(b"abc").decode()
     cases = [("image/png", content, True), ("text/plain", content, False), (None, content, False), (None, None, True)]

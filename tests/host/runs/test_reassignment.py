@@ -66,7 +66,7 @@ async def stopped(store: Store, stages: Stages, **agent: Any) -> Stopped:
     return Stopped(stage)
 
 
-async def test_a_run_that_its_worker_never_read_goes_on_on_another(store: Store, stages: Stages) -> None:
+async def test_an_unread_run_continues_on_another_worker(store: Store, stages: Stages) -> None:
     held = await stopped(store, stages)
     stage = held.stage
     run_ids = [await held.say(f"hello {number}") for number in range(20)]
@@ -84,9 +84,7 @@ async def test_a_run_that_its_worker_never_read_goes_on_on_another(store: Store,
     assert sorted(run.run_id for run in other.worker.runs) == sorted(run_ids)
 
 
-async def test_the_last_worker_is_waited_for_until_its_replacement_comes(
-    memory_store: MemoryStore, stages: Stages
-) -> None:
+async def test_a_run_of_the_last_worker_waits_for_its_replacement(memory_store: MemoryStore, stages: Stages) -> None:
     held = await stopped(memory_store, stages)
     stage = held.stage
     stage.pool.ready.clear()
@@ -97,7 +95,7 @@ async def test_the_last_worker_is_waited_for_until_its_replacement_comes(
     assert (await end_of(stage, run_id))["status"] == "completed"
 
 
-async def test_without_any_replacement_the_run_ends(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_without_a_replacement_the_run_ends(memory_store: MemoryStore, stages: Stages) -> None:
     held = await stopped(memory_store, stages)
     run_id = await held.say()
     held.stage.pool.unavailable = WorkerUnavailable("five crashes", reason="test", hint="see its log", plugin="parrot")
@@ -106,7 +104,7 @@ async def test_without_any_replacement_the_run_ends(memory_store: MemoryStore, s
     assert (ended["code"], ended["error"]) == ("host.overloaded", "five crashes")
 
 
-async def test_a_run_that_its_worker_read_ends_with_it(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_run_read_by_its_worker_ends_with_it(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, None)
     slot = stage.pool.slots[0]
     run_id = await stage.say()
@@ -117,10 +115,10 @@ async def test_a_run_that_its_worker_read_ends_with_it(memory_store: MemoryStore
     assert (await end_of(stage, run_id))["code"] == "runner.crashed"
 
 
-async def test_a_run_that_nobody_heard_of_goes_on_only_where_its_agent_may_be_repeated(
+async def test_a_run_of_a_lost_remote_line_continues_only_if_its_agent_is_repeatable(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
-    """The line to another machine breaks: what was read there is not known here."""
+    """The line to another machine breaks: the host does not know which frames were read there."""
     held = await stopped(memory_store, stages)
     stage = held.stage
     once = await held.say()
@@ -133,7 +131,7 @@ async def test_a_run_that_nobody_heard_of_goes_on_only_where_its_agent_may_be_re
     assert (await end_of(stage, often))["status"] == "completed"
 
 
-async def test_a_run_whose_second_line_breaks_too_ends(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_run_ends_when_its_second_line_breaks_too(memory_store: MemoryStore, stages: Stages) -> None:
     """It may be the run that ends each runtime, before a word of it has come."""
     held = await stopped(memory_store, stages, repeatable=True)
     stage = held.stage
@@ -149,7 +147,7 @@ async def test_a_run_whose_second_line_breaks_too_ends(memory_store: MemoryStore
     assert third.worker.runs == []
 
 
-async def test_a_run_that_was_heard_before_the_line_broke_is_not_repeated(
+async def test_a_run_with_results_before_the_line_broke_is_not_repeated(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     async def begins(worker: Any, run: WorkerRun) -> None:
@@ -168,9 +166,7 @@ async def test_a_run_that_was_heard_before_the_line_broke_is_not_repeated(
     assert (await end_of(stage, run_id))["code"] == "runner.crashed"
 
 
-async def test_a_cancel_before_the_other_worker_is_there_ends_the_run(
-    memory_store: MemoryStore, stages: Stages
-) -> None:
+async def test_a_cancel_during_the_reassignment_ends_the_run(memory_store: MemoryStore, stages: Stages) -> None:
     held = await stopped(memory_store, stages)
     stage = held.stage
     stage.pool.ready.clear()
@@ -187,7 +183,7 @@ async def test_a_cancel_before_the_other_worker_is_there_ends_the_run(
     assert [run.run_id for run in other.worker.runs] == [third]
 
 
-async def test_the_deadline_goes_on_and_the_other_worker_is_told_what_is_left(
+async def test_the_deadline_continues_and_the_other_worker_gets_the_rest(
     memory_store: MemoryStore, stages: Stages, loop_time: Any
 ) -> None:
     held = await stopped(memory_store, stages)
@@ -208,7 +204,7 @@ async def test_the_deadline_goes_on_and_the_other_worker_is_told_what_is_left(
     assert (await end_of(stage, late))["code"] == "runner.timeout"
 
 
-async def test_a_run_that_was_started_early_on_a_worker_that_read_nothing_goes_on(gate: Any, stages: Stages) -> None:
+async def test_an_early_run_on_a_worker_that_read_nothing_continues(gate: Any, stages: Stages) -> None:
     stage = await stages(gate.store, parrot)
     stage.agent(policy=STATELESS)
     held = Stopped(stage)
@@ -228,7 +224,7 @@ async def test_a_run_that_was_started_early_on_a_worker_that_read_nothing_goes_o
 
 
 @pytest.mark.requirement("P09-01")
-async def test_a_message_that_steers_the_run_meanwhile_reaches_the_other_worker(
+async def test_a_steering_message_during_the_reassignment_reaches_the_other_worker(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     pulled: list[str] = []

@@ -30,7 +30,7 @@ async def parrot(worker: Any, run: WorkerRun) -> None:
     await worker.complete(run)
 
 
-async def test_a_run_is_counted_once_for_its_start_its_first_words_and_its_end(
+async def test_a_run_is_counted_at_its_start_its_first_words_and_its_end(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     counts = RunCounts()
@@ -42,7 +42,7 @@ async def test_a_run_is_counted_once_for_its_start_its_first_words_and_its_end(
     assert counts.first_delta.count == 2
 
 
-async def test_a_run_that_is_stopped_in_the_queue_is_counted_too(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_a_run_stopped_in_the_queue_is_counted_too(memory_store: MemoryStore, stages: Stages) -> None:
     counts = RunCounts()
     stage = await stages(memory_store, runs_at_once=1, telemetry=RunTelemetry(counts, Tracer(ManualClock())))
     first, second = await stage.say(), await stage.say()
@@ -52,9 +52,7 @@ async def test_a_run_that_is_stopped_in_the_queue_is_counted_too(memory_store: M
     assert first in stage.dispatcher.live
 
 
-async def test_the_age_of_the_queue_is_that_of_the_run_that_waits_the_longest(
-    memory_store: MemoryStore, stages: Stages
-) -> None:
+async def test_the_age_of_the_queue_is_that_of_its_oldest_run(memory_store: MemoryStore, stages: Stages) -> None:
     stage = await stages(memory_store, runs_at_once=1)
     await stage.say()
     assert stage.dispatcher.backlog.since_ms is None
@@ -66,12 +64,12 @@ async def test_the_age_of_the_queue_is_that_of_the_run_that_waits_the_longest(
     assert stage.dispatcher.backlog.since_ms == began == made_ms(oldest)
 
 
-def test_an_id_tells_when_it_was_made() -> None:
+def test_an_id_contains_its_creation_time() -> None:
     maker = IdMaker()
     assert made_ms(f"run_{maker.next(1_794_735_484_944)}") == 1_794_735_484_944
 
 
-async def test_while_a_host_drains_what_waits_stays_and_goes_on_when_it_takes_work_again(
+async def test_a_draining_host_refuses_events_and_accepts_them_after_the_drain(
     memory_store: MemoryStore, stages: Stages
 ) -> None:
     stage = await stages(memory_store, parrot, runs_at_once=1)
@@ -84,7 +82,7 @@ async def test_while_a_host_drains_what_waits_stays_and_goes_on_when_it_takes_wo
     assert (await stage.read(await stage.say()))[-1].type == "run.ended"
 
 
-async def test_a_run_has_a_span_with_its_calls_under_it_and_its_runner_is_told(
+async def test_a_run_has_a_span_with_its_calls_and_its_runner_gets_the_traceparent(
     memory_store: MemoryStore, stages: Stages, clock: ManualClock
 ) -> None:
     kept: list[Span] = []
@@ -107,7 +105,7 @@ async def test_a_run_has_a_span_with_its_calls_under_it_and_its_runner_is_told(
     assert told == [run.context.traceparent]
 
 
-async def test_a_reader_that_is_cut_is_counted_once() -> None:
+async def test_a_cut_reader_is_counted_once() -> None:
     hub = Hub()
     slow, quick = hub.subscribe("r"), hub.subscribe("r")
     many = [StreamRecord(1, seq, "message.delta", b"{}") for seq in range(1, SUBSCRIBER_FRAMES + 10)]
@@ -118,7 +116,7 @@ async def test_a_reader_that_is_cut_is_counted_once() -> None:
     assert (slow.behind, quick.behind, hub.cut) == (True, False, 1)
 
 
-async def test_a_reader_of_a_host_that_stops_gets_what_is_there_and_is_told_to_come_back() -> None:
+async def test_a_reader_of_a_stopping_host_gets_its_records_and_a_closing_gap() -> None:
     hub = Hub()
     subscription = hub.subscribe("r")
     hub.publish("r", [StreamRecord(1, 1, "message.delta", b"{}")])
@@ -130,7 +128,7 @@ async def test_a_reader_of_a_host_that_stops_gets_what_is_there_and_is_told_to_c
     assert hub.readers == 0
 
 
-async def test_a_journal_tells_of_each_commit_and_of_none_that_failed() -> None:
+async def test_a_journal_reports_each_successful_commit_only() -> None:
     told: list[tuple[int, float]] = []
     journal = Journal(_Desk(), lambda entries, seconds: told.append((entries, seconds)))  # type: ignore[arg-type]
     tell: Any = journal._report
@@ -140,7 +138,7 @@ async def test_a_journal_tells_of_each_commit_and_of_none_that_failed() -> None:
     tell(
         [StorageUnavailable("no", reason="test", hint="none")], WriterNumbers(commits=1, failures=1, last_commit_s=0.5)
     )
-    tell([], WriterNumbers(commits=2, failures=1, last_commit_s=0.1))  # a head that was signed is nobody's entry
+    tell([], WriterNumbers(commits=2, failures=1, last_commit_s=0.1))  # a signed head is not an entry of a caller
     tell([Committed()], WriterNumbers(commits=3, failures=1, last_commit_s=0.25))
     assert told == [(2, 0.5), (1, 0.25)]
 

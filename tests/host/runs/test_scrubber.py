@@ -44,7 +44,7 @@ def piece(scrub: RunScrubber, chunk: JsonObject, message_id: str = "m") -> Any:
 
 
 def texts(chunk: Any) -> str:
-    """Every text of a chunk that comes in pieces, one behind the other."""
+    """Every text of a chunk in pieces, one behind the other."""
     shown = chunk.get("content") or ""
     shown = shown if isinstance(shown, str) else "".join(each["text"] for each in shown)
     calls = chunk.get("tool_calls") or ()
@@ -53,7 +53,7 @@ def texts(chunk: Any) -> str:
 
 @pytest.mark.parametrize("form", [content, reasoning, elements, arguments])
 @pytest.mark.parametrize("size", [1, 5, 16, 100])
-def test_a_secret_is_taken_out_of_every_text_that_comes_in_pieces(scrub: RunScrubber, form: Any, size: int) -> None:
+def test_a_secret_is_removed_from_every_text_sent_in_pieces(scrub: RunScrubber, form: Any, size: int) -> None:
     whole = f"before {SECRET} behind CANARY-01"
     chunks = [piece(scrub, form(whole[at : at + size])) for at in range(0, len(whole), size)]
     rest = [msgspec.json.decode(data) for _, _, data in scrub.rest()]
@@ -65,7 +65,7 @@ def test_a_secret_is_taken_out_of_every_text_that_comes_in_pieces(scrub: RunScru
         assert MessageDelta.from_wire({"message_id": "m", "chunk": chunk})
 
 
-def test_the_arguments_of_each_call_are_a_text_of_their_own(scrub: RunScrubber) -> None:
+def test_the_arguments_of_each_call_are_scrubbed_separately(scrub: RunScrubber) -> None:
     first, second = SECRET[:8], SECRET[8:]
     calls = [{"index": 0, "function": {"arguments": first}}, {"index": 1, "function": {"arguments": second}}]
 
@@ -86,7 +86,7 @@ def test_the_arguments_of_each_call_are_a_text_of_their_own(scrub: RunScrubber) 
     ]
 
 
-def test_what_is_no_text_of_a_message_is_cleaned_piece_by_piece(scrub: RunScrubber) -> None:
+def test_other_fields_of_a_message_are_scrubbed_piece_by_piece(scrub: RunScrubber) -> None:
     image = {"type": "image_url", "image_url": {"url": f"https://example.org/?key={SECRET}"}}
 
     shown = piece(scrub, {"content": [image], "name": SECRET, "tool_calls": [{"index": 0, "id": SECRET}]})

@@ -37,7 +37,7 @@ async def waits(worker: Any, run: WorkerRun) -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_run_that_waited_over_a_restart_has_the_tools_that_it_was_granted(store: Store, stages: Stages) -> None:
+async def test_a_run_that_waited_over_a_restart_has_its_granted_tools(store: Store, stages: Stages) -> None:
     source = MemorySource([tool("now"), tool("exec")])
     first = await stages(store, waits, incarnation="first", sources=Sources([source]))
     first.agent(permissions=MANIFEST, policy=policy("tool:builtin/now"))
@@ -56,9 +56,7 @@ async def test_a_run_that_waited_over_a_restart_has_the_tools_that_it_was_grante
     assert queued.session.graph == load_graph(store, "default", queued.grant.graph_sha256)
 
 
-async def test_a_graph_that_is_not_what_was_granted_lets_a_run_call_nothing(
-    memory_store: Store, stages: Stages
-) -> None:
+async def test_a_run_with_a_forged_graph_can_call_nothing(memory_store: Store, stages: Stages) -> None:
     first = await stages(memory_store, waits, incarnation="first", sources=Sources([MemorySource([tool("now")])]))
     first.agent(permissions=MANIFEST, policy=policy("tool:builtin/now"))
     await first.say("one")
@@ -74,7 +72,7 @@ def _forged(row: Any) -> Any:
     return PutKept(msgspec.structs.replace(row, body=row.body.replace(b'"at_most_once"', b'"none"')))
 
 
-async def test_a_graph_is_written_once_for_all_runs_that_have_it(memory_store: Store, stages: Stages) -> None:
+async def test_a_graph_is_written_once_for_all_its_runs(memory_store: Store, stages: Stages) -> None:
     source = MemorySource([tool("now")])
     stage = await stages(memory_store, waits, sources=Sources([source]))
     stage.agent(permissions=MANIFEST, policy=policy("tool:builtin/now", mode="parallel"))
@@ -112,7 +110,7 @@ async def test_a_run_keeps_its_graph_while_the_sources_change(memory_store: Stor
         ({"event_type": "order.created"}, True),
     ],
 )
-async def test_a_run_is_attended_when_a_person_said_something(
+async def test_a_run_is_attended_if_a_user_started_it(
     memory_store: Store, stages: Stages, event: Any, unattended: bool
 ) -> None:
     stage = await stages(memory_store, waits)
@@ -120,7 +118,7 @@ async def test_a_run_is_attended_when_a_person_said_something(
     assert session.policy.unattended is unattended
 
 
-async def test_a_child_sees_no_more_than_its_parent_and_waits_for_the_same_people(
+async def test_a_child_sees_no_more_than_its_parent_and_has_the_same_approvers(
     memory_store: Store, stages: Stages
 ) -> None:
     stage = await stages(memory_store, waits, sources=Sources([MemorySource([tool("now"), tool("exec")])]))

@@ -23,15 +23,15 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "storage": ("storage.list", {"area": "plugin"}),
     "steering_pull": ("steering.pull", {}),
 }
-"""By what a context says to be available, a call that needs it."""
+"""For each available API of a context, a call that needs it."""
 LET_THROUGH, HELD_BACK = {"ok", "not_found"}, {"unauthorized", "capability_denied"}
-"""Answers to who may: the upload is not there. Answers to who may not."""
+"""Answers with the permission: the upload is absent. Answers without it."""
 
 
 @pytest.mark.requirement("P12-04", "P03-03", "P03-07")
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("granted", [{}, {"history": ("page",)}, {"artifacts": ("write",), "storage": ("plugin",)}])
-async def test_a_runner_is_told_of_the_grant_that_its_calls_are_checked_against(
+async def test_a_runner_sees_exactly_the_apis_of_its_grant(
     memory_store: MemoryStore, stages: Stages, granted: dict[str, tuple[str, ...]], enabled: bool
 ) -> None:
     outcomes: dict[str, str] = {}
@@ -72,7 +72,7 @@ async def test_a_runner_is_told_of_the_grant_that_its_calls_are_checked_against(
 
 
 async def repository(worker: Any, run: Any) -> None:
-    """Keeps values of the sizes that it is told."""
+    """Stores values of the given sizes."""
     for key, size in json.loads(run.request["context"]["input"]["text"]).items():
         await run.emit("state.updated", {"scope": "conversation", "key": key, "value": "x" * (size - len('""'))})
     await worker.complete(run, message={"role": "assistant", "content": "done"})
@@ -80,7 +80,7 @@ async def repository(worker: Any, run: Any) -> None:
 
 @pytest.mark.requirement("P06-14")
 @pytest.mark.parametrize("over", [0, 1])
-async def test_state_that_is_too_large_for_a_context_is_told_by_its_keys(
+async def test_state_too_large_for_a_context_is_listed_by_its_keys(
     memory_store: MemoryStore, stages: Stages, over: int
 ) -> None:
     stage = await stages(memory_store, repository)
@@ -97,7 +97,7 @@ async def test_state_that_is_too_large_for_a_context_is_told_by_its_keys(
 
 
 @pytest.mark.requirement("P06-14")
-async def test_the_state_of_all_scopes_together_is_bounded(memory_store: MemoryStore, stages: Stages) -> None:
+async def test_the_state_of_all_scopes_has_a_total_limit(memory_store: MemoryStore, stages: Stages) -> None:
     """Each fits alone; the second one does not fit beside the first."""
     value = "x" * (limits.STATE_SNAPSHOT_BYTES * 2 // 3)
 
@@ -120,9 +120,7 @@ async def test_the_state_of_all_scopes_together_is_bounded(memory_store: MemoryS
 
 @pytest.mark.requirement("P06-14")
 @pytest.mark.parametrize("over", [0, 1])
-async def test_more_keys_than_are_listed_at_once_are_not_dropped_silently(
-    memory_store: MemoryStore, stages: Stages, over: int
-) -> None:
+async def test_keys_beyond_the_list_are_marked(memory_store: MemoryStore, stages: Stages, over: int) -> None:
     stage = await stages(memory_store, repository)
     sizes = {f"k{number:03}": 3 for number in range(limits.STATE_LIST_KEYS + over)}
     for text in (json.dumps(sizes), "{}"):

@@ -24,7 +24,7 @@ from bollard.host.store.rows import DeltaRow
 
 
 class Tail:
-    """A live run as a reader sees it: what was shown and is not on disk."""
+    """A live run as a reader sees it: the shown and uncommitted records."""
 
     def __init__(self, shown: list[StreamRecord]) -> None:
         self.shown = shown
@@ -92,7 +92,7 @@ class Ledger:
         self.records.extend(shown)
 
     async def lose(self, kinds: str) -> None:
-        """Some records are shown and never written; the next epoch takes over behind what was written."""
+        """Some records are shown and never written; the next epoch continues after the written ones."""
         before = self.seq
         _, self.lost = self.make(kinds)
         self.seq = before
@@ -127,7 +127,7 @@ lives = st.lists(st.text(alphabet="rd", min_size=1, max_size=6), max_size=5)
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-async def test_from_any_cursor_comes_the_suffix_or_one_gap(
+async def test_any_cursor_gives_the_suffix_or_one_gap(
     ledgers: Any, first: list[str], lost: str, second: list[str], seed: int
 ) -> None:
     ledger = await ledgers()
@@ -166,7 +166,7 @@ async def test_from_any_cursor_comes_the_suffix_or_one_gap(
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-async def test_a_reader_joins_what_is_on_disk_what_is_shown_and_what_comes(
+async def test_a_reader_joins_committed_shown_and_new_records(
     ledgers: Any, written: list[str], shown: str, later: str
 ) -> None:
     ledger = await ledgers()
@@ -187,7 +187,7 @@ async def test_a_reader_joins_what_is_on_disk_what_is_shown_and_what_comes(
     assert got == [*ledger.records, *tail, *stream]
 
 
-async def test_more_than_a_page_is_read_without_a_hole(ledgers: Any) -> None:
+async def test_a_stream_of_several_pages_has_no_hole(ledgers: Any) -> None:
     ledger = await ledgers()
     for _ in range(3):
         await ledger.write("rdd" * (REPLAY_PAGE // 3 + 7))
@@ -197,7 +197,7 @@ async def test_more_than_a_page_is_read_without_a_hole(ledgers: Any) -> None:
     assert await ledger.read(StreamPosition(1, middle.seq)) == ledger.records[REPLAY_PAGE + 4 :]
 
 
-async def test_deltas_that_retention_dropped_leave_one_named_gap(ledgers: Any) -> None:
+async def test_deltas_dropped_by_retention_leave_one_named_gap(ledgers: Any) -> None:
     ledger = await ledgers()
     await ledger.write("rdddr")
     await ledger.write("e")
@@ -217,7 +217,7 @@ async def test_deltas_that_retention_dropped_leave_one_named_gap(ledgers: Any) -
     assert json.loads(inside[0].json)["data"] == {"first": 6, "last": 6, "reason": "retention"}
 
 
-async def test_a_cursor_of_a_lost_owner_among_deltas_that_are_gone_since_is_not_called_void(ledgers: Any) -> None:
+async def test_a_cursor_of_a_lost_owner_within_dropped_deltas_gets_a_retention_gap(ledgers: Any) -> None:
     ledger = await ledgers()
     await ledger.write("dddd")
     await ledger.lose("dd")
@@ -233,7 +233,7 @@ async def test_a_cursor_of_a_lost_owner_among_deltas_that_are_gone_since_is_not_
 
 
 @pytest.mark.parametrize("shown", ["", "dd"])
-async def test_a_cursor_behind_the_end_of_a_live_run_gets_a_gap_and_then_what_comes(ledgers: Any, shown: str) -> None:
+async def test_a_cursor_beyond_the_end_of_a_live_run_gets_a_gap_and_then_new_records(ledgers: Any, shown: str) -> None:
     ledger = await ledgers()
     await ledger.write("rd")
     entry, tail = ledger.make(shown)
@@ -256,7 +256,7 @@ async def test_a_cursor_behind_the_end_of_a_live_run_gets_a_gap_and_then_what_co
     await held.aclose()
 
 
-async def test_a_first_batch_waits_for_company_until_the_runner_has_spoken(ledgers: Any) -> None:
+async def test_a_first_batch_lingers_until_the_runner_has_results(ledgers: Any) -> None:
     ledger = await ledgers()
     _, said = ledger.make("dd")
     speaking, silent = ledger.hub.subscribe("run_1"), ledger.hub.subscribe("run_1")
@@ -266,7 +266,7 @@ async def test_a_first_batch_waits_for_company_until_the_runner_has_spoken(ledge
         assert await anext(batches[0]) == [*ledger.records, *said]
         silent.offer(ledger.records)
         waiting = asyncio.ensure_future(anext(batches[1]))
-        for _ in range(9):  # it takes what is there
+        for _ in range(9):  # it takes the existing records
             await asyncio.sleep(0)
         assert not waiting.done()
         silent.offer(said)
@@ -275,7 +275,7 @@ async def test_a_first_batch_waits_for_company_until_the_runner_has_spoken(ledge
         await each.aclose()
 
 
-async def test_deltas_are_read_in_pages_of_some_size(ledgers: Any) -> None:
+async def test_deltas_are_read_in_pages_of_limited_size(ledgers: Any) -> None:
     ledger = await ledgers()
     for number in range(40):
         await ledger.write("d" * 2000 + ("r" if number % 3 else ""))
@@ -295,7 +295,7 @@ async def test_deltas_are_read_in_pages_of_some_size(ledgers: Any) -> None:
     assert max(pages) < STREAM_PAGE_BYTES + largest < sum(pages)
 
 
-async def test_a_large_row_of_an_earlier_version_is_given_in_small_batches(ledgers: Any) -> None:
+async def test_a_large_row_of_an_earlier_version_is_returned_in_small_batches(ledgers: Any) -> None:
     ledger = await ledgers()
     rows = [ledger.scribe.deltas(ledger.facts, 3 + 6000 * number, [f"{n} " for n in range(6000)]) for number in (0, 1)]
     await ledger.journal.commit(Entry(deltas=[merge(rows)], fence=("run_1", 1)))
@@ -310,7 +310,7 @@ async def test_a_large_row_of_an_earlier_version_is_given_in_small_batches(ledge
     assert max(sum(len(record.json) for record in batch) for batch in batches) < 10 * STREAM_PAGE_BYTES
 
 
-async def test_a_store_that_cannot_be_read_ends_a_stream_with_a_gap(ledgers: Any) -> None:
+async def test_an_unreadable_store_ends_a_stream_with_a_gap(ledgers: Any) -> None:
     ledger = await ledgers()
     await ledger.write("ddd")
     await ledger.write("r" * 600 + "e")
@@ -331,7 +331,7 @@ async def test_a_store_that_cannot_be_read_ends_a_stream_with_a_gap(ledgers: Any
     )
 
 
-async def test_a_reader_of_a_long_run_is_told_when_the_host_stops_before_it_has_everything(ledgers: Any) -> None:
+async def test_a_reader_of_a_long_run_gets_a_closing_gap_when_the_host_stops(ledgers: Any) -> None:
     ledger = await ledgers()
     await ledger.write("r" * (REPLAY_PAGE * 3) + "e")
     batches = ledger.reader().read("run_1", None)
@@ -344,7 +344,7 @@ async def test_a_reader_of_a_long_run_is_told_when_the_host_stops_before_it_has_
     assert await ledger.read(behind) == ledger.records[-2:], "what is left is one page"
 
 
-async def test_records_are_read_in_pages_of_some_size(ledgers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_are_read_in_pages_of_limited_size(ledgers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = await ledgers()
     for number in range(40):
         await ledger.write("rd" + ("r" if number % 3 else ""))
@@ -363,7 +363,7 @@ async def test_records_are_read_in_pages_of_some_size(ledgers: Any, monkeypatch:
     assert 1 <= max(pages) < 20, "each is a small part of the whole"
 
 
-async def test_a_record_whose_data_was_dropped_is_still_there_and_says_so(ledgers: Any) -> None:
+async def test_a_record_with_dropped_data_is_still_listed_and_marked(ledgers: Any) -> None:
     ledger = await ledgers()
     await ledger.write("re")
     with ledger.store.write() as transaction:
@@ -374,7 +374,7 @@ async def test_a_record_whose_data_was_dropped_is_still_there_and_says_so(ledger
     assert (dropped["data"], dropped["metadata"]) == ({}, {"data_dropped": True})
 
 
-async def test_a_reader_that_falls_behind_is_cut_and_resumes_where_it_was(ledgers: Any) -> None:
+async def test_a_slow_reader_is_cut_and_resumes_at_its_position(ledgers: Any) -> None:
     ledger = await ledgers()
     batches = ledger.reader([]).read("run_1", None)
     got = list(await anext(batches))
@@ -403,9 +403,7 @@ async def test_a_reader_that_falls_behind_is_cut_and_resumes_where_it_was(ledger
     assert ledger.hub.readers == 0
 
 
-async def test_a_reader_of_what_is_never_written_is_told_to_resume_and_gets_what_stands_in_its_place(
-    ledgers: Any,
-) -> None:
+async def test_a_reader_of_unwritten_records_resumes_and_gets_the_written_ones(ledgers: Any) -> None:
     ledger = await ledgers()
     batches = ledger.reader([]).read("run_1", None)
     got = list(await anext(batches))
@@ -426,7 +424,7 @@ async def test_a_reader_of_what_is_never_written_is_told_to_resume_and_gets_what
     assert rest == ledger.records[2:]
 
 
-async def test_a_run_that_ends_between_two_looks_is_read_to_its_end(ledgers: Any) -> None:
+async def test_a_run_that_ends_between_two_reads_is_read_to_its_end(ledgers: Any) -> None:
     ledger = await ledgers()
     batches = ledger.reader().read("run_1", None)
     got = list(await anext(batches))
@@ -436,7 +434,7 @@ async def test_a_run_that_ends_between_two_looks_is_read_to_its_end(ledgers: Any
     assert got == ledger.records
 
 
-async def test_a_reader_that_leaves_takes_its_subscription_with_it(ledgers: Any) -> None:
+async def test_a_reader_that_disconnects_ends_its_subscription(ledgers: Any) -> None:
     ledger = await ledgers()
     batches = ledger.reader([]).read("run_1", None)
     await anext(batches)
@@ -454,14 +452,14 @@ def test_live_and_replayed_deltas_have_the_same_bytes(scribe: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["1.2", "0.0", "12.345678"])
-def test_a_place_reads_back_as_it_was_written(text: str) -> None:
+def test_a_position_reads_back_the_same(text: str) -> None:
     assert str(parse_place(text)) == text
 
 
 @for_each(
     "text", ["", "1", "1.", ".1", "-1.2", "1.2.3", "a.b", "1.2 ", "١.٢", "1.99999999999999999999", "9" * 40 + ".1", "²"]
 )
-def test_what_is_not_a_place_is_refused_with_a_hint(text: str) -> None:
+def test_an_invalid_position_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         parse_place(text)
     assert refusal.value.hint

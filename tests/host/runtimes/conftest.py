@@ -155,7 +155,7 @@ class Harbour:
         return runtime.key.sign(enrol_proof(code, runtime.key.verify_key.public)).hex()
 
     def signed(self, runtime: Remote) -> tuple[str, str, str]:
-        """What the runtime says in the head of its handshake."""
+        """The handshake headers of the runtime."""
         nonce, _ = self.remote.challenges.issue()
         signature = runtime.key.sign(connect_proof(HOST_ID, nonce, runtime.key.verify_key.public))
         return runtime.public, nonce, signature.hex()

@@ -23,7 +23,7 @@ def signed(nonce: str, host_id: str = "here", key: SigningKey = KEY) -> str:
     return key.sign(connect_proof(host_id, nonce, key.verify_key.public)).hex()
 
 
-def test_a_signed_challenge_is_good_once(challenges: Challenges) -> None:
+def test_a_signed_challenge_is_valid_once(challenges: Challenges) -> None:
     nonce, _ = challenges.issue()
     assert challenges.answer(nonce, PUBLIC.hex(), signed(nonce))
     assert not challenges.answer(nonce, PUBLIC.hex(), signed(nonce))
@@ -39,7 +39,7 @@ def test_a_challenge_expires(challenges: Challenges, clock: ManualClock) -> None
     assert not challenges.answer(late, PUBLIC.hex(), signed(late))
 
 
-def test_a_signature_for_another_host_or_by_another_key_opens_nothing(challenges: Challenges) -> None:
+def test_a_signature_for_another_host_or_by_another_key_is_refused(challenges: Challenges) -> None:
     nonce, _ = challenges.issue()
     other = SigningKey(b"o" * 32)
     for signature in (signed(nonce, "there"), signed(nonce, key=other)):
@@ -47,13 +47,13 @@ def test_a_signature_for_another_host_or_by_another_key_opens_nothing(challenges
     assert challenges.answer(nonce, PUBLIC.hex(), signed(nonce)), "a wrong try uses nothing up"
 
 
-def test_a_restart_forgets_every_challenge_before(challenges: Challenges, clock: ManualClock) -> None:
+def test_a_restart_invalidates_every_earlier_challenge(challenges: Challenges, clock: ManualClock) -> None:
     nonce, _ = challenges.issue()
     assert not Challenges("here", clock).answer(nonce, PUBLIC.hex(), signed(nonce))
 
 
 @pytest.mark.parametrize("change", [lambda nonce: "f" + nonce[1:], lambda nonce: nonce[:-1] + "0", lambda _: "x.y.z"])
-def test_a_challenge_that_was_not_issued_is_refused(challenges: Challenges, change: Any) -> None:
+def test_an_unissued_challenge_is_refused(challenges: Challenges, change: Any) -> None:
     nonce, _ = challenges.issue()
     made_up = change(nonce)
     if made_up != nonce:
@@ -61,14 +61,14 @@ def test_a_challenge_that_was_not_issued_is_refused(challenges: Challenges, chan
 
 
 @pytest.mark.parametrize("said", ["", "\u00ff", "no hex", "00", "f" * 128, "é" * 64, "\u00b2"])
-def test_nonsense_is_refused_and_breaks_nothing(challenges: Challenges, said: str) -> None:
+def test_invalid_values_are_refused_without_an_error(challenges: Challenges, said: str) -> None:
     nonce, _ = challenges.issue()
     assert not challenges.answer(said, PUBLIC.hex(), signed(nonce))
     assert not challenges.answer(nonce, said, signed(nonce))
     assert not challenges.answer(nonce, PUBLIC.hex(), said)
 
 
-def test_what_was_used_is_forgotten_when_it_has_expired(challenges: Challenges, clock: ManualClock) -> None:
+def test_a_used_challenge_is_forgotten_after_its_expiry(challenges: Challenges, clock: ManualClock) -> None:
     for _ in range(50):
         nonce, _ = challenges.issue()
         assert challenges.answer(nonce, PUBLIC.hex(), signed(nonce))

@@ -1,4 +1,4 @@
-"""Who is let in, who waits for a yes, whose code has the place, and who is cut. Runtimes speak over memory."""
+"""Admission, consent, the code in use, and disconnection of runtimes. Runtimes speak over memory."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ PLUGIN = ("default", "acme/distant")
 
 async def until(true: Any) -> None:
     async with asyncio.timeout(120):
-        while not true():  # noqa: ASYNC110 -- whatever changes it tells nobody
+        while not true():  # noqa: ASYNC110 -- the change has no notification
             await asyncio.sleep(0.001)
 
 
@@ -30,7 +30,7 @@ async def connected(quick_harbour: Any, make_remote: Any) -> Any:
     return remote, await quick_harbour.connect(remote)
 
 
-async def test_a_runtime_waits_for_a_yes_and_then_has_its_agents(quick_harbour: Any, connected: Any) -> None:
+async def test_a_runtime_waits_for_consent_and_then_has_its_agents(quick_harbour: Any, connected: Any) -> None:
     _, connection = connected
     assert connection.pool is None
     assert "has no consent yet" in connection.problem
@@ -48,7 +48,7 @@ async def test_a_runtime_waits_for_a_yes_and_then_has_its_agents(quick_harbour: 
     assert await pool.wait_ready(30) is connection.slot
 
 
-async def test_only_a_signed_challenge_of_an_enrolled_key_lets_in(quick_harbour: Any, make_remote: Any) -> None:
+async def test_only_a_signed_challenge_of_an_enrolled_key_is_admitted(quick_harbour: Any, make_remote: Any) -> None:
     known, unknown = make_remote(1), make_remote(2)
     await quick_harbour.enrol(known)
     good = quick_harbour.signed(known)
@@ -68,14 +68,14 @@ async def test_only_a_signed_challenge_of_an_enrolled_key_lets_in(quick_harbour:
             raise AssertionError("it was let in")
 
 
-async def test_a_runtime_of_a_closed_workspace_is_a_stranger(quick_harbour: Any, make_remote: Any) -> None:
+async def test_a_runtime_of_a_closed_workspace_is_unknown(quick_harbour: Any, make_remote: Any) -> None:
     remote = make_remote()
     await quick_harbour.enrol(remote, workspace="closed")
     with pytest.raises(Unauthenticated):
         await quick_harbour.connect(remote)
 
 
-async def test_a_second_connection_is_refused_while_the_first_answers(quick_harbour: Any, connected: Any) -> None:
+async def test_a_second_connection_is_refused_while_the_first_is_alive(quick_harbour: Any, connected: Any) -> None:
     remote, connection = connected
     with pytest.raises(Conflict, match="connected already"):
         async with quick_harbour.remote.connections.admitted(*quick_harbour.signed(remote)):
@@ -84,7 +84,7 @@ async def test_a_second_connection_is_refused_while_the_first_answers(quick_harb
     assert len(quick_harbour.records("runtime.refused")) == 1
 
 
-async def test_a_first_connection_that_is_gone_makes_room(quick_harbour: Any, connected: Any) -> None:
+async def test_a_lost_first_connection_makes_room_for_a_second(quick_harbour: Any, connected: Any) -> None:
     remote, first = connected
     remote.end.close("the machine restarts")
     await until(lambda: quick_harbour.remote.connections.find(first.saved) is None)
@@ -93,7 +93,7 @@ async def test_a_first_connection_that_is_gone_makes_room(quick_harbour: Any, co
     assert [row.type for row in quick_harbour.records("runtime.lost")] == ["runtime.lost"]
 
 
-async def test_a_runtime_that_connects_too_often_is_told_when(quick_harbour: Any, make_remote: Any) -> None:
+async def test_a_runtime_that_connects_too_often_gets_a_retry_time(quick_harbour: Any, make_remote: Any) -> None:
     remote = make_remote()
     await quick_harbour.enrol(remote)
     for _ in range(RUNTIME_CONNECTS_PER_MINUTE // 2):
@@ -110,7 +110,7 @@ async def test_a_runtime_that_connects_too_often_is_told_when(quick_harbour: Any
 SKY = {"name": "sky", "description": "How the sky is.", "input_schema": {"type": "object"}, "risk": "low"}
 
 
-async def test_a_tool_of_another_machine_is_called_there_as_it_was_said_yes_to(
+async def test_a_tool_of_another_machine_is_called_with_its_consented_definition(
     quick_harbour: Any, make_remote: Any
 ) -> None:
     remote = make_remote()
@@ -166,7 +166,7 @@ async def test_a_silent_runtime_gets_no_new_runs_until_it_answers(
     assert (pool.crashes, pool.pick()) == (1, slots[1])
 
 
-async def test_a_yes_is_to_one_code(quick_harbour: Any, make_remote: Any) -> None:
+async def test_a_consent_covers_one_digest(quick_harbour: Any, make_remote: Any) -> None:
     first = make_remote(1)
     await quick_harbour.enrol(first)
     await quick_harbour.consent(await quick_harbour.connect(first))
@@ -181,7 +181,7 @@ async def test_a_yes_is_to_one_code(quick_harbour: Any, make_remote: Any) -> Non
     assert (connection.problem, quick_harbour.fleet.find(*PLUGIN).source.digest) == (None, "b" * 64)
 
 
-async def test_code_that_asks_for_more_under_the_same_digest_waits_too(quick_harbour: Any, make_remote: Any) -> None:
+async def test_code_that_requests_more_under_the_same_digest_waits_too(quick_harbour: Any, make_remote: Any) -> None:
     modest = make_remote(1)
     await quick_harbour.enrol(modest)
     await quick_harbour.consent(await quick_harbour.connect(modest))
@@ -191,7 +191,7 @@ async def test_code_that_asks_for_more_under_the_same_digest_waits_too(quick_har
     assert "requests more access" in greedy.problem
 
 
-async def test_code_without_a_digest_cannot_be_said_yes_to(quick_harbour: Any, make_remote: Any) -> None:
+async def test_code_without_a_digest_cannot_get_consent(quick_harbour: Any, make_remote: Any) -> None:
     remote = make_remote(digest=None)
     await quick_harbour.enrol(remote)
     connection = await quick_harbour.connect(remote)
@@ -200,7 +200,7 @@ async def test_code_without_a_digest_cannot_be_said_yes_to(quick_harbour: Any, m
         await quick_harbour.remote.connections.consent("default", "box", "x", "admin-token")
 
 
-async def test_of_two_codes_of_a_plugin_the_one_said_yes_to_last_has_the_place(
+async def test_of_two_digests_of_a_plugin_the_latest_consented_one_is_used(
     quick_harbour: Any, make_remote: Any
 ) -> None:
     old, new = make_remote(1), make_remote(2, digest="b" * 64)
@@ -217,7 +217,7 @@ async def test_of_two_codes_of_a_plugin_the_one_said_yes_to_last_has_the_place(
     assert (first.problem, first.pool) == (None, quick_harbour.fleet.pools[PLUGIN])
 
 
-async def test_a_revoked_runtime_is_told_to_leave_and_its_agents_go(quick_harbour: Any, connected: Any) -> None:
+async def test_a_revoked_runtime_is_disconnected_and_its_agents_are_removed(quick_harbour: Any, connected: Any) -> None:
     remote, connection = connected
     await quick_harbour.consent(connection)
     await quick_harbour.remote.repository.revoke("default", "box", "admin-token")
@@ -228,9 +228,7 @@ async def test_a_revoked_runtime_is_told_to_leave_and_its_agents_go(quick_harbou
     assert PLUGIN not in quick_harbour.fleet.pools
 
 
-async def test_after_a_restart_the_place_is_kept_and_runs_wait_for_the_runtime(
-    quick_harbour: Any, connected: Any
-) -> None:
+async def test_after_a_restart_the_pool_stays_and_runs_wait_for_the_runtime(quick_harbour: Any, connected: Any) -> None:
     remote, connection = connected
     await quick_harbour.consent(connection)
     await quick_harbour.again()
@@ -242,7 +240,7 @@ async def test_after_a_restart_the_place_is_kept_and_runs_wait_for_the_runtime(
     assert [agent.agent_id for agent in quick_harbour.agents.of("default")] == ["distant"]
 
 
-async def test_a_runtime_that_stays_away_is_away_and_said_to_be(quick_harbour: Any, connected: Any) -> None:
+async def test_a_runtime_that_stays_away_is_reported_as_away(quick_harbour: Any, connected: Any) -> None:
     remote, connection = connected
     await quick_harbour.consent(connection)
     remote.end.close("gone")
@@ -254,7 +252,7 @@ async def test_a_runtime_that_stays_away_is_away_and_said_to_be(quick_harbour: A
         await pool.wait_ready(0.01)
 
 
-async def test_a_run_that_ignores_its_cancellation_costs_the_connection_when_the_others_have_ended(
+async def test_a_run_that_ignores_its_cancel_costs_the_connection_after_the_other_runs(
     quick_harbour: Any, connected: Any
 ) -> None:
     remote, connection = connected
@@ -267,7 +265,7 @@ async def test_a_run_that_ignores_its_cancellation_costs_the_connection_when_the
     assert not remote.told_to_leave, "it is to come back"
 
 
-async def test_a_name_that_is_taken_here_is_not_brought_by_a_runtime(
+async def test_a_runtime_cannot_use_the_name_of_a_local_plugin(
     quick_harbour: Any, make_remote: Any, tmp_path: Path
 ) -> None:
     quick_harbour.fleet.share(PluginSource(name="distant", path=tmp_path), "settings", "acme/distant")

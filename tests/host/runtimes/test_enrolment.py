@@ -9,7 +9,7 @@ from bollard.host.errors import Conflict, InvalidRequest, NotFound, Overloaded, 
 from bollard.host.limits import RUNTIME_CODE_S, RUNTIME_CODES, RUNTIMES_OF_WORKSPACE
 
 
-async def test_a_code_enrols_one_key_and_a_lost_answer_is_given_again(harbour: Any, make_remote: Any) -> None:
+async def test_a_code_enrols_one_key_and_a_repeat_gets_the_same_answer(harbour: Any, make_remote: Any) -> None:
     repository, first, second = harbour.remote.repository, make_remote(1), make_remote(2)
     code = await harbour.invite()
     saved = await repository.enrol(code, first.public, harbour.proof(first, code))
@@ -24,7 +24,7 @@ async def test_a_code_enrols_one_key_and_a_lost_answer_is_given_again(harbour: A
         await harbour.remote.repository.enrol(code, second.public, harbour.proof(second, code))
 
 
-async def test_of_two_who_use_a_code_at_once_one_is_enrolled(harbour: Any, make_remote: Any) -> None:
+async def test_of_two_concurrent_enrolments_with_one_code_one_succeeds(harbour: Any, make_remote: Any) -> None:
     code, remotes = await harbour.invite(), [make_remote(1), make_remote(2)]
     outcomes = await asyncio.gather(
         *(harbour.remote.repository.enrol(code, each.public, harbour.proof(each, code)) for each in remotes),
@@ -47,7 +47,7 @@ async def test_a_code_survives_a_restart_and_expires(harbour: Any, make_remote: 
         await harbour.remote.repository.enrol(late, other.public, harbour.proof(other, late))
 
 
-async def test_another_code_for_a_name_ends_the_one_before(harbour: Any, make_remote: Any) -> None:
+async def test_another_code_for_a_name_invalidates_the_earlier_one(harbour: Any, make_remote: Any) -> None:
     remote, first, second = make_remote(), await harbour.invite(), await harbour.invite()
     await harbour.again()
     with pytest.raises(Unauthenticated):
@@ -55,7 +55,7 @@ async def test_another_code_for_a_name_ends_the_one_before(harbour: Any, make_re
     await harbour.remote.repository.enrol(second, remote.public, harbour.proof(remote, second))
 
 
-async def test_who_has_not_the_private_half_enrols_nothing(quick_harbour: Any, make_remote: Any) -> None:
+async def test_an_enrolment_without_the_private_key_is_refused(quick_harbour: Any, make_remote: Any) -> None:
     repository, owner, thief = quick_harbour.remote.repository, make_remote(1), make_remote(2)
     code = await quick_harbour.invite()
     for proof in (quick_harbour.proof(thief, code), quick_harbour.proof(owner, "another"), "00" * 64, "", "no hex"):
@@ -67,7 +67,7 @@ async def test_who_has_not_the_private_half_enrols_nothing(quick_harbour: Any, m
     await repository.enrol(code, owner.public, quick_harbour.proof(owner, code))
 
 
-async def test_a_name_is_taken_once_and_free_after_a_revocation(harbour: Any, make_remote: Any) -> None:
+async def test_a_name_is_unique_and_free_after_a_revocation(harbour: Any, make_remote: Any) -> None:
     remote = make_remote()
     await harbour.enrol(remote)
     with pytest.raises(Conflict):
@@ -83,7 +83,7 @@ async def test_a_name_is_taken_once_and_free_after_a_revocation(harbour: Any, ma
     assert harbour.remote.repository.of_key(remote.public).value.name == "box"
 
 
-async def test_there_are_so_many_runtimes_and_codes_and_no_more(quick_harbour: Any, make_remote: Any) -> None:
+async def test_runtimes_and_codes_have_limits(quick_harbour: Any, make_remote: Any) -> None:
     for number in range(RUNTIME_CODES):
         await quick_harbour.invite(f"n{number}")
     with pytest.raises(Overloaded):
@@ -97,7 +97,7 @@ async def test_there_are_so_many_runtimes_and_codes_and_no_more(quick_harbour: A
     await quick_harbour.invite("elsewhere", workspace="second")
 
 
-async def test_neither_log_nor_store_holds_the_code(harbour: Any, make_remote: Any) -> None:
+async def test_neither_the_log_nor_the_store_contains_the_code(harbour: Any, make_remote: Any) -> None:
     remote, code = make_remote(), await harbour.invite()
     await harbour.remote.repository.enrol(code, remote.public, harbour.proof(remote, code))
     waiting = await harbour.invite("second")

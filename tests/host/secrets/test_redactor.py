@@ -1,4 +1,4 @@
-"""What the redactor finds: every form, over every border, in time that grows with the text alone (S24, F38)."""
+"""The redactor finds every form, over every cut, in time that grows with the text only (S24, F38)."""
 
 import base64
 import gzip
@@ -99,7 +99,7 @@ def _code_units(value: str) -> list[int]:
 
 @for_each("value", [VALUE, "plain-token-0123456789", "秘密的钥匙123456", "p@ss!(<word>)~&*it's", "100%-%41%"])
 @for_each("shape", shapes(VALUE))
-def test_a_secret_is_found_in_every_form_that_it_was_registered_in(shape: str, value: str) -> None:
+def test_a_secret_is_found_in_every_registered_form(shape: str, value: str) -> None:
     shown = scrubber(value).text(f"before {shapes(value)[shape]} behind")
     assert MARK in shown
     assert shown.startswith("before ")
@@ -113,12 +113,12 @@ def test_a_secret_is_found_in_every_form_that_it_was_registered_in(shape: str, v
         assert in_pieces == shown
 
 
-def test_what_was_compressed_is_not_found_and_nobody_says_so() -> None:
+def test_a_compressed_secret_is_not_found() -> None:
     content = base64.b64encode(gzip.compress(VALUE.encode() * 3)).decode()
     assert scrubber(VALUE).text(content) == content
 
 
-def test_a_secret_of_several_lines_is_found_line_by_line_without_its_borders() -> None:
+def test_a_secret_of_several_lines_is_found_line_by_line() -> None:
     key = "-----BEGIN KEY-----\nMIIabcdefgh\nijklmnopqr\n-----END KEY-----\n"
     made = scrubber(key)
     assert made.text("got MIIabcdefgh here") == f"got {MARK} here"
@@ -126,13 +126,13 @@ def test_a_secret_of_several_lines_is_found_line_by_line_without_its_borders() -
     assert made.text(json.dumps(key)).count("MII") == 0
 
 
-def test_what_is_too_short_is_a_word_and_stays() -> None:
+def test_a_secret_that_is_too_short_is_not_redacted() -> None:
     made = scrubber("x" * (SECRET_LEAST_CHARACTERS - 1))
     assert not made.active
     assert made.text("xxxxxxxx") == "xxxxxxxx"
 
 
-def test_a_workspace_does_not_hide_the_secrets_of_another_but_the_hosts_log_hides_all() -> None:
+def test_a_workspace_redacts_only_its_own_secrets_and_the_log_of_the_host_all() -> None:
     redactor = Redactor()
     redactor.add("north", "north-secret")
     redactor.add("south", "south-secret")
@@ -140,7 +140,7 @@ def test_a_workspace_does_not_hide_the_secrets_of_another_but_the_hosts_log_hide
     assert redactor.everywhere.text("north-secret south-secret") == f"{MARK} {MARK}"
 
 
-def test_names_and_values_of_a_document_are_looked_at_and_it_stays_a_document() -> None:
+def test_names_and_values_of_a_document_are_redacted_and_it_stays_a_document() -> None:
     made = scrubber(VALUE)
     document = {VALUE: [1, None, {"a": f"<{VALUE}>"}], "other": True}
     shown = {MARK: [1, None, {"a": f"<{MARK}>"}], "other": True}
@@ -161,7 +161,7 @@ def test_a_secret_that_is_a_word_of_the_protocol_breaks_no_record() -> None:
     assert json.loads(made.record(named, ids=True)) == {"call_id": "abcdef-1", "value": {"call_id": f"{MARK}-1"}}
 
 
-def test_no_secret_takes_a_field_of_the_hosts_away_or_hides_in_the_name_of_one() -> None:
+def test_no_secret_removes_or_hides_in_a_field_name_of_the_host() -> None:
     made = scrubber("sha256", "definition_sha256", "correct_horse_battery_staple", "a_field_that_the_host_has")
     own = {"sha256": "00", "definition_sha256": "11", "a_field_that_the_host_has": 1}
     assert json.loads(made.record(json.dumps(own).encode(), ids=True)) == own
@@ -172,7 +172,7 @@ def test_no_secret_takes_a_field_of_the_hosts_away_or_hides_in_the_name_of_one()
 
 
 @for_each("size", [1, 2, 3, 7, 1000])
-def test_a_secret_that_comes_in_pieces_is_taken_out_and_nothing_else_is(size: int) -> None:
+def test_a_secret_in_pieces_is_removed_and_nothing_else(size: int) -> None:
     made = scrubber(VALUE, "another-secret", "another-secret-that-is-longer")
     for form in (
         *forms_of(VALUE).literal,
@@ -188,7 +188,7 @@ def test_a_secret_that_comes_in_pieces_is_taken_out_and_nothing_else_is(size: in
         assert form not in shown
 
 
-def test_every_border_and_every_overlap_gives_what_the_whole_text_gives() -> None:
+def test_every_cut_and_every_overlap_gives_the_same_text_as_a_whole() -> None:
     """Short needles over two letters overlap in every way there is."""
     for seed in range(3000):
         rng = random.Random(seed)
@@ -214,7 +214,7 @@ def test_every_border_and_every_overlap_gives_what_the_whole_text_gives() -> Non
         assert shown.replace(MARK, "") == stays, (seed, needles, text)
 
 
-def test_what_a_stream_holds_back_is_never_longer_than_a_form() -> None:
+def test_a_stream_holds_back_no_more_than_one_form() -> None:
     made = scrubber("aaaaaaaaaa")
     stream, given = made.stream(), 0
     for _ in range(500):
@@ -236,7 +236,7 @@ def test_what_a_stream_holds_back_is_never_longer_than_a_form() -> None:
     ],
     ids=["one letter", "a pattern", "almost", "escapes", "prefixes", "digits", "hex", "base64"],
 )
-def test_no_text_makes_it_slow(text: str) -> None:
+def test_the_redactor_takes_linear_time(text: str) -> None:
     """The time per character is held against that of an innocent text, so that a busy machine makes both slower."""
     made = scrubber("a" * 32, "(a+)+$(a+)+$", *(f"token-{number}-abcdef" for number in range(20)))
     matcher = made.matcher
@@ -256,7 +256,7 @@ def test_no_text_makes_it_slow(text: str) -> None:
     assert best(text) < 20 * best(innocent) + 0.05
 
 
-def test_digits_that_are_far_apart_are_none_and_hold_nothing_back() -> None:
+def test_digits_far_apart_are_not_a_secret_and_not_held_back() -> None:
     made = scrubber(VALUE)
     near, far = " " * SECRET_GAP_CHARACTERS, " " * (SECRET_GAP_CHARACTERS + 1)
     digits = VALUE.encode().hex()
@@ -268,7 +268,7 @@ def test_digits_that_are_far_apart_are_none_and_hold_nothing_back() -> None:
     assert sum(len(endless.feed(digits[0] + " ")) for _ in range(5000)) > 5000
 
 
-def test_a_record_with_a_secret_in_lines_is_cleaned() -> None:
+def test_a_record_with_a_secret_in_lines_is_redacted() -> None:
     lines = base64.encodebytes(b"x" * 50 + VALUE.encode() + b"y" * 20).decode()
     shown = scrubber(VALUE).record(json.dumps({"output": lines}).encode())
     assert MARK in json.loads(shown)["output"]
@@ -276,7 +276,7 @@ def test_a_record_with_a_secret_in_lines_is_cleaned() -> None:
 
 @for_each("size", [1, 3, 7, 64, 10_000])
 @for_each("value", ["correct horse battery staple", "密码是正确的马电池订书钉"])
-def test_a_secret_in_a_content_is_found_wherever_the_content_is_cut(size: int, value: str) -> None:
+def test_a_secret_in_content_is_found_at_every_cut(size: int, value: str) -> None:
     redactor = Redactor()
     redactor.add("w", value)
     scrubber = redactor.scrubber("w")

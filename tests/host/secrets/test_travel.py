@@ -68,7 +68,7 @@ def members(archive: Path) -> bytes:
 
 
 @pytest.mark.parametrize("with_keys", [True, False])
-async def test_a_backup_has_secrets_sealed_and_only_with_keys_can_they_be_read_again(
+async def test_a_backup_has_sealed_secrets_that_are_readable_only_with_keys(
     data: Path, tmp_path: Path, with_keys: bool
 ) -> None:
     archive, elsewhere = tmp_path / "copy.zip", tmp_path / "elsewhere"
@@ -82,7 +82,7 @@ async def test_a_backup_has_secrets_sealed_and_only_with_keys_can_they_be_read_a
             assert await vault.use("default", "TOKEN", purpose="p", by="b") == VALUE
 
 
-async def test_an_export_has_the_names_that_people_chose_and_no_secret(data: Path, tmp_path: Path) -> None:
+async def test_an_export_has_the_names_of_secrets_and_no_values(data: Path, tmp_path: Path) -> None:
     archive = tmp_path / "default.zip"
     report = export_workspace(BackupSource(data=data, database=""), "default", archive, version="1", clock=CLOCK)
     content = members(archive)

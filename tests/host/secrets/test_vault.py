@@ -49,7 +49,7 @@ async def room(store: Store, open_journal: OpenJournal, clock: ManualClock, tmp_
     return Room(store, open_journal(store), clock, tmp_path / "keys")
 
 
-async def test_a_secret_survives_a_restart_sealed_and_its_use_is_written_down_first(room: Room) -> None:
+async def test_a_secret_survives_a_restart_sealed_and_its_use_is_recorded_first(room: Room) -> None:
     vault, _ = await room.open()
     await vault.set("default", "TOKEN", "value-of-the-token", by="user:ann")
     again, redactor = await room.open()
@@ -64,7 +64,7 @@ async def test_a_secret_survives_a_restart_sealed_and_its_use_is_written_down_fi
     assert room.key_file.stat().st_mode & 0o077 == 0
 
 
-async def test_a_secret_is_of_its_workspace_and_goes_when_it_is_deleted(room: Room) -> None:
+async def test_a_secret_belongs_to_its_workspace_and_is_deleted_for_good(room: Room) -> None:
     vault, _ = await room.open()
     await vault.set("default", "TOKEN", "value-of-the-token", by="ann")
     with pytest.raises(NotFound):
@@ -79,7 +79,7 @@ async def test_a_secret_is_of_its_workspace_and_goes_when_it_is_deleted(room: Ro
         await vault.set("default", "agent/polly/key", "value-of-the-token", by="ann")
 
 
-async def test_without_its_key_a_secret_says_so_and_can_be_set_again(room: Room) -> None:
+async def test_a_secret_without_its_key_gives_a_reason_and_can_be_set_again(room: Room) -> None:
     vault, _ = await room.open()
     await vault.set("default", "TOKEN", "value-of-the-token", by="ann")
     room.key_file.unlink()
@@ -93,7 +93,7 @@ async def test_without_its_key_a_secret_says_so_and_can_be_set_again(room: Room)
     assert lost.is_readable("default", "TOKEN")
 
 
-async def test_what_cannot_be_written_down_in_time_is_not_handed_out(
+async def test_a_secret_is_not_handed_out_without_its_record_in_time(
     gate: Any, loop_time: Any, open_journal: OpenJournal, clock: ManualClock, tmp_path: Path
 ) -> None:
     room = Room(gate.store, open_journal(gate.store), clock, tmp_path / "keys")
@@ -115,7 +115,7 @@ async def test_what_cannot_be_written_down_in_time_is_not_handed_out(
     gate.broken = None
 
 
-async def test_fingerprints_outlive_a_restart_and_mean_nothing_once_their_key_is_gone(room: Room) -> None:
+async def test_fingerprints_survive_a_restart_and_change_with_their_key(room: Room) -> None:
     vault, _ = await room.open()
     first = await vault.fingerprints.of("default", "a value")
     again, _ = await room.open()
@@ -126,7 +126,7 @@ async def test_fingerprints_outlive_a_restart_and_mean_nothing_once_their_key_is
     assert await anew.fingerprints.of("default", "a value") != first
 
 
-def test_what_is_sealed_opens_for_its_place_alone_and_only_unchanged(tmp_path: Path) -> None:
+def test_sealed_content_opens_only_unchanged_and_under_its_own_name(tmp_path: Path) -> None:
     sealer = Sealer(tmp_path / KEY_FILE)
     sealed = sealer.seal("secret/default/a", b"content")
     assert sealer.open("secret/default/a", sealed) == b"content"
@@ -144,7 +144,7 @@ def test_what_is_sealed_opens_for_its_place_alone_and_only_unchanged(tmp_path: P
         Sealer(tmp_path / "another" / KEY_FILE).open("secret/default/a", sealed)
 
 
-async def test_a_value_that_an_earlier_version_kept_in_a_configuration_is_used_and_hidden(room: Room) -> None:
+async def test_a_plain_value_of_an_earlier_configuration_is_used_and_hidden(room: Room) -> None:
     vault, redactor = await room.open()
     form = (FormItem(name="key", type="secret", label={"en_US": "Key"}),)
     old = Agent(
@@ -157,7 +157,7 @@ async def test_a_value_that_an_earlier_version_kept_in_a_configuration_is_used_a
     assert not secrets.to_fill(old)
 
 
-async def test_a_secret_that_is_set_again_and_again_fills_no_memory_and_the_others_stay_hidden(room: Room) -> None:
+async def test_repeated_changes_of_a_secret_use_limited_memory_and_keep_the_others_hidden(room: Room) -> None:
     vault, redactor = await room.open(Redactor(former_characters=100))
     await vault.set("default", "STEADY", "the-steady-one", by="user:ann")
     await vault.set("default", "TWIN", "the-steady-one", by="user:ann")
@@ -171,7 +171,7 @@ async def test_a_secret_that_is_set_again_and_again_fills_no_memory_and_the_othe
             assert scrubber.text(f"a {hidden} b") == f"a {MARK} b"
 
 
-async def test_a_workspace_has_no_more_secrets_than_can_be_looked_for(room: Room) -> None:
+async def test_a_workspace_has_a_limit_of_secrets(room: Room) -> None:
     vault, _ = await room.open()
     for number in range(8):
         await vault.set("default", f"S{number}", f"{number}" + "x" * 8191, by="user:ann")

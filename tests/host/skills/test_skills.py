@@ -1,4 +1,4 @@
-"""Skills from the text of a file to what a run reads of them: names that lead out, versions, and who may see what."""
+"""Skills from the text of a file to the reads of a run: names that leave the folder, versions, and visibility."""
 
 import base64
 import os
@@ -108,7 +108,7 @@ async def room(
 # --- the text and the files ---
 
 
-def test_the_front_matter_is_read_and_what_it_wishes_is_only_a_wish() -> None:
+def test_the_front_matter_is_read_and_its_tools_are_only_wishes() -> None:
     text = read_skill_text(files()["SKILL.md"])
     assert (text.name, text.description) == ("report-writer", "Writes reports.")
     assert (text.body, text.wishes) == ("Begin with what changed.\n", ("Bash(rm:*)", "http_fetch"))
@@ -137,27 +137,27 @@ def test_the_front_matter_is_read_and_what_it_wishes_is_only_a_wish() -> None:
         ("---\nname: a\ndescription: b\n---\n" + "x" * SKILL_TEXT_BYTES, "larger than"),
     ],
 )
-def test_a_text_that_is_no_skill_says_why(text: str, problem: str) -> None:
+def test_an_invalid_skill_text_gives_a_reason(text: str, problem: str) -> None:
     with pytest.raises(InvalidRequest, match=problem):
         read_skill_text(text.encode())
 
 
 @for_each("name", BAD_NAMES)
-def test_a_name_that_could_lead_out_is_refused(name: str) -> None:
+def test_a_name_that_leaves_the_folder_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest):
         check_path(name)
     with pytest.raises(InvalidRequest):
         read_content({**files(), name: b"x"})
 
 
-def test_the_version_is_the_digest_of_what_the_files_are() -> None:
+def test_the_version_is_the_digest_of_the_files() -> None:
     one = read_content(files(**{"notes/a.md": b"1"}))
     assert one.digest == read_content(dict(reversed(files(**{"notes/a.md": b"1"}).items()))).digest
     assert one.digest != read_content(files(**{"notes/b.md": b"1"})).digest
     assert one.digest != read_content(files(**{"notes/a.md": b"2"})).digest
 
 
-def test_what_is_too_much_is_refused() -> None:
+def test_an_oversized_or_incomplete_skill_is_refused() -> None:
     for given, problem in (
         ({f"{n}": b"" for n in range(SKILL_FILES)}, "files"),
         ({"big": b"x" * SKILL_BYTES}, "bytes in total"),
@@ -174,7 +174,7 @@ def test_what_is_too_much_is_refused() -> None:
 # --- keeping ---
 
 
-async def test_a_skill_is_there_after_a_restart_with_its_versions(
+async def test_a_skill_survives_a_restart_with_its_versions(
     open_journal: Callable[..., Journal], store: Store, clock: ManualClock, tmp_path: Path
 ) -> None:
     room = Room(open_journal(store), store, clock, tmp_path)
@@ -190,7 +190,7 @@ async def test_a_skill_is_there_after_a_restart_with_its_versions(
         opened.repository.get("second", "report-writer")
 
 
-async def test_a_removed_skill_leaves_no_file_and_old_versions_go_in_time(room: Room) -> None:
+async def test_a_removed_skill_leaves_no_file_and_old_versions_are_dropped(room: Room) -> None:
     for number in range(SKILL_VERSIONS + 3):
         await room.save(files(body=f"{number}\n"))
     assert len(room.kept()) == SKILL_VERSIONS + 1
@@ -200,7 +200,7 @@ async def test_a_removed_skill_leaves_no_file_and_old_versions_go_in_time(room: 
         await room.skills.repository.delete("default", "report-writer", by="user:ann")
 
 
-async def test_a_file_that_was_changed_on_disk_is_not_read(room: Room) -> None:
+async def test_a_file_changed_on_disk_is_not_read(room: Room) -> None:
     saved = await room.save(files())
     (digest,) = (each.sha256 for each in saved.value.current.files)
     place = room.data / "skills" / "default" / digest
@@ -215,7 +215,7 @@ async def test_a_file_that_was_changed_on_disk_is_not_read(room: Room) -> None:
 # --- what a run gets ---
 
 
-async def test_a_run_gets_the_text_first_and_the_files_when_it_asks(room: Room) -> None:
+async def test_a_run_gets_the_text_first_and_the_files_on_request(room: Room) -> None:
     await room.save(files(**{"references/long.md": "äöü".encode() * 100, "logo.png": b"\x89PNG\xff"}))
     (listed,) = [each for each in room.skills.source.capabilities("default") if each.kind == "skill"]
     assert (listed.id, listed.name, listed.description) == ("skill:report-writer", "report-writer", "Writes reports.")
@@ -234,7 +234,7 @@ async def test_a_run_gets_the_text_first_and_the_files_when_it_asks(room: Room) 
     assert base64.b64decode(picture.structured["content_base64"]) == b"\x89PNG\xff"
 
 
-async def test_a_run_reaches_only_the_skills_that_it_was_granted(room: Room) -> None:
+async def test_a_run_reaches_only_its_granted_skills(room: Room) -> None:
     await room.save(files("secret-recipe"))
     await room.save(files(), workspace="second")
     for more in ({"skill": "secret-recipe"}, {"skill": "report-writer"}, {"skill": "no-such"}):
@@ -250,7 +250,7 @@ async def test_a_run_reaches_only_the_skills_that_it_was_granted(room: Room) -> 
             assert refused.is_error, name
 
 
-async def test_a_skill_that_changed_under_a_run_is_not_the_granted_one(room: Room) -> None:
+async def test_a_skill_changed_during_a_run_is_not_the_granted_one(room: Room) -> None:
     await room.save(files())
     (before,) = [each for each in room.skills.source.capabilities("default") if each.kind == "skill"]
     revision = room.skills.source.revision
@@ -267,7 +267,7 @@ async def test_a_skill_that_changed_under_a_run_is_not_the_granted_one(room: Roo
         await room.skills.source.invoke(order)
 
 
-async def test_a_run_writes_skills_that_stay_untrusted_and_never_take_a_persons_place(room: Room) -> None:
+async def test_skills_written_by_a_run_stay_untrusted_and_never_replace_those_of_users(room: Room) -> None:
     said = {"name": "fix-tests", "description": "Fixes tests.", "body": "Read them first."}
     made = await room.call(REGISTER, **said, files=[{"path": "notes.md", "text": "n"}])
     assert made.structured["skill"] == "fix-tests"
@@ -310,7 +310,7 @@ def plugin_folder(place: Path) -> Path:
     return folder
 
 
-async def test_a_plugin_brings_skills_and_a_bad_one_is_a_warning_that_hides_no_other(room: Room) -> None:
+async def test_a_plugin_provides_skills_and_an_invalid_one_is_a_warning(room: Room) -> None:
     folder = plugin_folder(room.data)
     room.brought.append(PluginSkillFolder(plugin_id="acme/kit", folder=folder, digest="1"))
     offered = [each.id for each in room.skills.source.capabilities("default") if each.kind == "skill"]
@@ -329,14 +329,14 @@ async def test_a_plugin_brings_skills_and_a_bad_one_is_a_warning_that_hides_no_o
         await room.call(READ_FILE, skill="acme/kit/fixer", file="notes.md")
 
 
-def test_a_folder_that_is_not_there_or_is_a_link_brings_nothing(tmp_path: Path) -> None:
+def test_a_missing_or_linked_folder_provides_no_skills(tmp_path: Path) -> None:
     folder = plugin_folder(tmp_path)
     (tmp_path / "link").symlink_to(folder)
     for place in (tmp_path / "nothing", tmp_path / "link", folder / "fixer" / "SKILL.md"):
         assert read_plugin_skills(PluginSkillFolder(plugin_id="a/b", folder=place, digest="1")).skills == ()
 
 
-async def test_a_skill_that_another_run_changed_meanwhile_is_not_the_one_that_was_granted(room: Room) -> None:
+async def test_a_skill_changed_by_another_run_is_not_the_granted_one(room: Room) -> None:
     first = await room.save({SKILL_FILE: compose_skill_text("report-writer", "Reports.", "Be kind.")}, authored=True)
     granted = first.value.current.digest
     room.runs["run-1"] = RunSkills(granted=frozenset({"report-writer"}), versions={"report-writer": granted})

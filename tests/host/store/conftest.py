@@ -1,4 +1,4 @@
-"""Rows to write, with what a test does not care about filled in."""
+"""Rows to write, with defaults for the other fields."""
 
 from collections.abc import Sequence
 from typing import Any

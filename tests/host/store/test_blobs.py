@@ -61,19 +61,19 @@ def files(root) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def test_content_comes_back_by_its_digest(blobs):
+def test_content_is_read_by_its_digest(blobs):
     sha256 = blobs.put(b"hello")
     assert sha256 == digest(b"hello")
     assert (blobs.size(sha256), blobs.read(sha256)) == (5, b"hello")
 
 
-def test_identical_content_is_there_once(blobs, root):
+def test_identical_content_is_stored_once(blobs, root):
     assert blobs.put(b"same") == blobs.put(b"same")
     blobs.put(b"other")
     assert sorted(files(root).values()) == [b"other", b"same"]
 
 
-def test_a_range_reads_only_itself(blobs):
+def test_a_range_reads_only_its_bytes(blobs):
     sha256 = blobs.put(bytes(range(100)))
     assert blobs.read(sha256, 10, 5) == bytes(range(10, 15))
     assert blobs.read(sha256, 98, 50) == bytes([98, 99])
@@ -83,7 +83,7 @@ def test_a_range_reads_only_itself(blobs):
             blobs.read(sha256, offset, length)
 
 
-def test_a_large_blob_is_never_whole_in_memory(blobs):
+def test_a_large_blob_is_never_completely_in_memory(blobs):
     upload, piece, total = blobs.begin(), b"\xab" * (1 << 20), 48 << 20
     tracemalloc.start()
     for offset in range(0, total, len(piece)):
@@ -100,7 +100,7 @@ def test_a_large_blob_is_never_whole_in_memory(blobs):
     assert len(blobs.read(sha256, 0, total)) <= 1 << 20
 
 
-def test_an_upload_goes_on_where_it_stopped_even_in_another_process(blobs, root):
+def test_an_upload_continues_at_its_offset_even_in_another_process(blobs, root):
     upload = blobs.begin()
     assert blobs.append(upload, 0, b"one ") == 4
     again = BlobStore(root)
@@ -109,7 +109,7 @@ def test_an_upload_goes_on_where_it_stopped_even_in_another_process(blobs, root)
     assert again.read(again.finish(upload, digest(b"one two"))) == b"one two"
 
 
-def test_the_same_bytes_again_change_nothing_and_may_reach_further(blobs):
+def test_repeated_bytes_change_nothing_and_may_extend_the_upload(blobs):
     upload = blobs.begin()
     blobs.append(upload, 0, b"abcdef")
     assert blobs.append(upload, 0, b"abcdef") == 6
@@ -142,7 +142,7 @@ def test_a_wrong_digest_is_refused_and_the_upload_stays(blobs):
     assert blobs.finish(upload, digest(b"abc")) == digest(b"abc")
 
 
-def test_an_upload_ends_once(blobs):
+def test_an_upload_finishes_once(blobs):
     upload = blobs.begin()
     blobs.finish(upload, digest(b""))
     for use in (blobs.received, blobs.abandon, lambda name: blobs.append(name, 0, b"x")):
@@ -152,14 +152,14 @@ def test_an_upload_ends_once(blobs):
         blobs.finish(upload, digest(b""))
 
 
-def test_an_abandoned_upload_leaves_nothing(blobs, root):
+def test_an_abandoned_upload_leaves_no_file(blobs, root):
     upload = blobs.begin()
     blobs.append(upload, 0, b"abc")
     blobs.abandon(upload)
     assert files(root) == {}
 
 
-def test_content_above_the_limit_is_refused_at_the_first_byte_too_many(root):
+def test_content_above_the_limit_is_refused_at_its_first_excess_byte(root):
     blobs = BlobStore(root, max_bytes=10)
     upload = blobs.begin()
     blobs.append(upload, 0, b"x" * 10)
@@ -172,7 +172,7 @@ def test_content_above_the_limit_is_refused_at_the_first_byte_too_many(root):
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_no_name_leads_out_of_the_folder(blobs, root, tmp_path, name):
+def test_no_name_leaves_the_folder(blobs, root, tmp_path, name):
     blobs.put(b"inside")
     before = files(tmp_path)
     for use in (blobs.size, blobs.read, blobs.received, blobs.abandon, lambda name: list(blobs.stream(name))):
@@ -205,7 +205,7 @@ def test_links_are_never_followed(blobs, root, tmp_path):
     assert secret.read_bytes() == b"secret"
 
 
-def test_a_folder_that_is_a_link_is_refused(blobs, root, tmp_path):
+def test_a_linked_folder_is_refused(blobs, root, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     root.mkdir()
@@ -215,7 +215,7 @@ def test_a_folder_that_is_a_link_is_refused(blobs, root, tmp_path):
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_sweep_takes_what_is_old_and_not_wanted(root):
+def test_a_sweep_removes_old_unreferenced_content(root):
     clock = ManualClock(now_ms=time.time_ns() // 1_000_000)
     blobs = BlobStore(root, clock=clock)
     wanted, unwanted = blobs.put(b"wanted"), blobs.put(b"unwanted")
@@ -232,7 +232,7 @@ def test_a_sweep_takes_what_is_old_and_not_wanted(root):
             gone()
 
 
-def test_a_sweep_spares_content_that_was_just_stored_again(root):
+def test_a_sweep_spares_content_just_stored_again(root):
     clock = ManualClock(now_ms=time.time_ns() // 1_000_000)
     blobs = BlobStore(root, clock=clock)
     sha256 = blobs.put(b"again")
@@ -244,7 +244,7 @@ def test_a_sweep_spares_content_that_was_just_stored_again(root):
     assert blobs.sweep([]) == 1
 
 
-def test_a_sweep_spares_an_upload_that_was_just_finished_long_after_its_last_piece(root):
+def test_a_sweep_spares_an_upload_just_finished_long_after_its_last_piece(root):
     clock = ManualClock(now_ms=time.time_ns() // 1_000_000)
     blobs = BlobStore(root, clock=clock)
     upload = blobs.begin()
@@ -256,7 +256,7 @@ def test_a_sweep_spares_an_upload_that_was_just_finished_long_after_its_last_pie
     assert blobs.read(sha256) == b"slow"
 
 
-def test_a_sweep_leaves_files_that_are_not_its_own(root):
+def test_a_sweep_leaves_foreign_files(root):
     clock = ManualClock(now_ms=time.time_ns() // 1_000_000)
     blobs = BlobStore(root, clock=clock)
     blobs.put(b"x")
@@ -279,7 +279,7 @@ def test_many_threads_that_store_the_same_content_agree(blobs, root):
     assert list(files(root).values()) == [content]
 
 
-def test_of_many_that_finish_the_same_upload_one_does_and_the_content_is_whole(blobs):
+def test_of_many_concurrent_finishes_of_an_upload_one_succeeds(blobs):
     content, outcomes = os.urandom(50_000), []
     upload = blobs.begin()
     blobs.append(upload, 0, content)
@@ -302,14 +302,14 @@ def test_of_many_that_finish_the_same_upload_one_does_and_the_content_is_whole(b
     assert b"".join(blobs.stream(digest(content))) == content
 
 
-def test_a_full_disk_is_called_full():
+def test_a_full_disk_is_reported_as_full():
     for number in (errno.ENOSPC, errno.EDQUOT):
         with pytest.raises(StorageFull) as caught, disk_errors():
             raise OSError(number, os.strerror(number))
         assert caught.value.retryable
 
 
-def test_a_file_that_may_not_grow_is_full_and_leaves_no_blob(root):
+def test_a_file_size_limit_is_reported_as_full_and_leaves_no_blob(root):
     """A real refused write: the process may not write files beyond a size."""
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
@@ -343,11 +343,11 @@ def test_a_file_that_may_not_grow_is_full_and_leaves_no_blob(root):
         ("image/\npng", False),
     ],
 )
-def test_only_listed_kinds_of_content_are_taken(mime_type, taken):
+def test_only_listed_media_types_are_accepted(mime_type, taken):
     kinds = MimeTypes(allow=frozenset({"image/*", "text/plain"}), deny=frozenset({"image/svg+xml"}))
     assert kinds.admits(mime_type) is taken
 
 
-def test_an_empty_list_of_kinds_takes_nothing():
+def test_an_empty_list_of_media_types_accepts_nothing():
     assert not MimeTypes(allow=frozenset()).admits("text/plain")
     assert not MimeTypes(allow=frozenset({"*/*"}), deny=frozenset({"*/*"})).admits("text/plain")

@@ -8,7 +8,7 @@ def end(call_id, **more):
     return EndToolCall(run_id="r1", call_id=call_id, **fields)
 
 
-def test_a_call_ends_in_its_own_commit_or_in_a_later_one_and_may_begin_again(store, make, apply):
+def test_a_call_ends_in_its_own_commit_or_later_and_may_start_again(store, make, apply):
     apply(store, PutToolCall(make.call("both", record_id=1)), end("both"), PutToolCall(make.call("later", record_id=2)))
     assert store.tool_call("r1", "both").status == "completed"
     assert [row.call_id for row in store.open_tool_calls(0, 10)] == ["later"]
@@ -26,7 +26,7 @@ def test_a_call_ends_in_its_own_commit_or_in_a_later_one_and_may_begin_again(sto
     assert (ended.result, ended.flow, ended.ended_ms) == (b'{"a":1}', 2, 9)
 
 
-def test_questions_are_found_by_workspace_status_run_and_while_they_are_open(store, make, apply):
+def test_approvals_are_found_by_workspace_status_run_and_openness(store, make, apply):
     apply(
         store,
         *(PutApproval(make.approval(f"a{n}", created_ms=n, run_id=f"r{n % 2}")) for n in range(1, 5)),

@@ -1,4 +1,4 @@
-"""The list of conversations on every store: a thread is one of its own, the newest message says where it stands."""
+"""The list of conversations on every store: a thread is a separate one, the newest message determines its position."""
 
 from tests.host.store.conftest import T0
 
@@ -9,7 +9,7 @@ def names(rows):
     return [(row.bot, row.conversation, row.thread) for row in rows]
 
 
-def test_the_conversation_with_the_newest_message_comes_first(store, make, apply):
+def test_conversations_are_ordered_by_their_newest_message(store, make, apply):
     apply(store, *(PutTranscript(make.said(seq, "x", conversation=f"c{seq}")) for seq in (1, 2, 3)))
     apply(store, PutTranscript(make.said(4, "x", conversation="c1")))
     rows = store.conversations("w", None, 10)
@@ -17,7 +17,7 @@ def test_the_conversation_with_the_newest_message_comes_first(store, make, apply
     assert [(row.last_seq, row.last_ms) for row in rows] == [(4, T0 + 4), (3, T0 + 3), (2, T0 + 2)]
 
 
-def test_bots_threads_and_workspaces_keep_theirs_apart(store, make, apply):
+def test_bots_threads_and_workspaces_have_separate_conversations(store, make, apply):
     apply(
         store,
         PutTranscript(make.said(1, "x")),
@@ -31,14 +31,14 @@ def test_bots_threads_and_workspaces_keep_theirs_apart(store, make, apply):
     assert store.conversations("nobody", None, 10) == []
 
 
-def test_a_page_goes_on_behind_the_last_one(store, make, apply):
+def test_a_page_continues_after_the_last_one(store, make, apply):
     apply(store, *(PutTranscript(make.said(seq, "x", conversation=f"c{seq}")) for seq in range(1, 8)))
     first = store.conversations("w", None, 3)
     second = store.conversations("w", first[-1].last_seq, 3)
     assert [row.conversation for row in (*first, *second)] == ["c7", "c6", "c5", "c4", "c3", "c2"]
 
 
-def test_a_message_that_comes_again_changes_nothing(store, make, apply):
+def test_a_repeated_message_changes_nothing(store, make, apply):
     said = make.said(5, "x")
     apply(store, PutTranscript(said), PutTranscript(make.said(6, "y")))
     before = store.conversations("w", None, 10)
@@ -46,7 +46,7 @@ def test_a_message_that_comes_again_changes_nothing(store, make, apply):
     assert store.conversations("w", None, 10) == before
 
 
-def test_what_retention_drops_is_in_no_list(store, make, apply):
+def test_dropped_messages_are_in_no_list(store, make, apply):
     with store.write() as transaction:
         transaction.next_record_ids(4)
         transaction.add_records([make.record(seq, type="message.completed") for seq in (1, 2, 3, 4)])
@@ -65,7 +65,7 @@ def test_what_retention_drops_is_in_no_list(store, make, apply):
     assert store.conversations("w", None, 10) == []
 
 
-def test_the_newest_that_is_left_stands_for_the_conversation(store, make, apply):
+def test_the_newest_remaining_message_dates_the_conversation(store, make, apply):
     with store.write() as transaction:
         transaction.next_record_ids(2)
         transaction.add_records([make.record(1, type="message.completed"), make.record(2, type="event.received")])

@@ -1,4 +1,4 @@
-"""What people saved, what plugins stored, and what is kept beside the log, on every store."""
+"""Saved resources, plugin storage, and kept rows beside the log, on every store."""
 
 import pytest
 
@@ -8,7 +8,7 @@ T0 = 1_700_000_000_000
 
 
 @pytest.mark.parametrize("kind", POLICY_KINDS)
-def test_a_policy_comes_back_is_replaced_and_goes(store, make, apply, reopen, kind):
+def test_a_policy_is_saved_replaced_and_deleted(store, make, apply, reopen, kind):
     apply(store, PutPolicy(kind, make.policy("one")))
     apply(store, PutPolicy(kind, make.policy("one", revision=2, body=b'{"b":2}', updated_ms=T0 + 1)))
     reopen(store)
@@ -17,7 +17,7 @@ def test_a_policy_comes_back_is_replaced_and_goes(store, make, apply, reopen, ki
     assert store.policies(kind, "w") == []
 
 
-def test_policies_are_listed_by_id_in_their_workspace_and_kind_alone(store, make, apply):
+def test_policies_are_listed_by_id_in_their_workspace_and_kind(store, make, apply):
     apply(store, *(PutPolicy("agent", make.policy(name)) for name in ("b", "a", "B")))
     apply(store, PutPolicy("agent", make.policy("c", workspace="other")), PutPolicy("binding", make.policy("d")))
     assert [row.id for row in store.policies("agent", "w")] == ["B", "a", "b"]
@@ -26,7 +26,7 @@ def test_policies_are_listed_by_id_in_their_workspace_and_kind_alone(store, make
     assert [row.id for row in store.policies("agent", "w")] == ["B", "a", "b"]
 
 
-def test_a_commit_carries_policies_out_in_order(store, make, apply):
+def test_a_commit_applies_policies_in_order(store, make, apply):
     changes = [PutPolicy("agent", make.policy("a")), DropPolicy("agent", "w", "a")]
     apply(store, *changes)
     assert store.policies("agent", "w") == []
@@ -34,7 +34,7 @@ def test_a_commit_carries_policies_out_in_order(store, make, apply):
     assert store.policies("agent", "w") == [make.policy("a", revision=3)]
 
 
-def test_a_stored_value_comes_back_is_replaced_and_goes(store, make, apply):
+def test_a_stored_value_is_saved_replaced_and_deleted(store, make, apply):
     apply(store, PutStorage(make.stored("k")))
     apply(store, PutStorage(make.stored("k", sha256="6" * 64, size_bytes=2**40)))
     assert store.storage("area", "k") == make.stored("k", sha256="6" * 64, size_bytes=2**40)
@@ -45,14 +45,14 @@ def test_a_stored_value_comes_back_is_replaced_and_goes(store, make, apply):
     assert store.artifact_digests("", 10) == []
 
 
-def test_stored_values_are_listed_by_key_in_their_area_alone(store, make, apply):
+def test_stored_values_are_listed_by_key_in_their_area(store, make, apply):
     keys = ["b", "a", "B", "键", "a.b"]
     apply(store, *(PutStorage(make.stored(key)) for key in keys), PutStorage(make.stored("zz", area_key="other")))
     assert [row.key for row in store.storages("area", "", 100)] == sorted(keys)
     assert [row.key for row in store.storages("area", "a", 2)] == ["a.b", "b"]
 
 
-def test_policies_of_every_workspace_come_by_workspace_and_id(store, make, apply):
+def test_policies_of_every_workspace_are_ordered_by_workspace_and_id(store, make, apply):
     rows = [make.policy("b", workspace="w"), make.policy("a", workspace="w"), make.policy("c", workspace="v")]
     apply(store, *(PutPolicy("user", row) for row in rows), PutPolicy("key", make.policy("k")))
     assert [(row.workspace, row.id) for row in store.policies_everywhere("user")] == [
@@ -62,7 +62,7 @@ def test_policies_of_every_workspace_come_by_workspace_and_id(store, make, apply
     ]
 
 
-def test_nobody_saves_a_thing_of_an_unknown_kind(store, make):
+def test_a_policy_of_an_unknown_kind_is_refused(store, make):
     with pytest.raises((ValueError, KeyError)), store.write() as transaction:
         transaction.apply([PutPolicy("meta; DROP TABLE meta", make.policy("x"))])
     assert store.policies_everywhere("agent") == []
@@ -73,7 +73,7 @@ def keep(store, *changes):
         transaction.keep(changes)
 
 
-def test_what_is_kept_comes_back_is_replaced_and_goes(store, make, reopen):
+def test_a_kept_row_is_saved_replaced_and_deleted(store, make, reopen):
     keep(store, PutKept(make.kept("one")), PutKept(make.kept("one", workspace="v")))
     keep(store, PutKept(make.kept("one", body=b"new", updated_ms=T0 + 1)))
     reopen(store)
@@ -92,7 +92,7 @@ def test_one_commit_keeps_and_drops_in_order(store, make):
     assert store.kept("session", "w", "a") == make.kept("a")
 
 
-def test_what_is_kept_is_listed_by_kind_of_one_workspace_or_of_all(store, make):
+def test_kept_rows_are_listed_by_kind_and_workspace(store, make):
     rows = [make.kept("b"), make.kept("a"), make.kept("c", workspace="v"), make.kept("d", kind="password")]
     keep(store, *map(PutKept, rows))
     assert [row.id for row in store.all_kept("session", "w")] == ["a", "b"]
@@ -100,7 +100,7 @@ def test_what_is_kept_is_listed_by_kind_of_one_workspace_or_of_all(store, make):
     assert store.all_kept("answer") == []
 
 
-def test_what_has_expired_is_not_there_and_a_sweep_takes_it(store, make):
+def test_an_expired_kept_row_is_absent_and_a_sweep_removes_it(store, make):
     keep(store, PutKept(make.kept("old", expires_ms=T0)), PutKept(make.kept("new", expires_ms=T0 + 10)))
     keep(store, PutKept(make.kept("always")))
     assert store.kept("session", "w", "old", T0 - 1) is not None
@@ -112,7 +112,7 @@ def test_what_has_expired_is_not_there_and_a_sweep_takes_it(store, make):
     assert [row.id for row in store.all_kept("session", "w", 0)] == ["always", "new"]
 
 
-def test_what_is_kept_is_no_projection(store, make):
+def test_kept_rows_are_not_a_projection(store, make):
     keep(store, PutKept(make.kept("a")))
     assert "kept" not in store.dump_projections()
     with store.write() as transaction:
@@ -120,7 +120,7 @@ def test_what_is_kept_is_no_projection(store, make):
     assert store.kept("session", "w", "a") == make.kept("a")
 
 
-def test_a_commit_that_fails_keeps_nothing(store, make):
+def test_a_failed_commit_changes_no_kept_row(store, make):
     keep(store, PutKept(make.kept("a")))
 
     def failing():

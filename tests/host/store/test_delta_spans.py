@@ -34,13 +34,13 @@ def numbered(steps: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 
 
 @given(payloads, st.integers(0, 110))
-def test_a_row_gives_back_any_suffix(steps, after):
+def test_a_row_returns_any_suffix(steps, after):
     deltas = numbered(steps)
     assert split(row_of(deltas), after) == [delta for delta in deltas if delta[0] > after]
 
 
 @given(payloads, st.integers(0, 20), st.integers(0, 20))
-def test_merged_rows_answer_like_the_rows(steps, first_cut, second_cut):
+def test_a_merged_row_answers_like_its_parts(steps, first_cut, second_cut):
     deltas = numbered(steps)
     low, high = sorted((first_cut, second_cut))
     rows = [row_of(part) for part in (deltas[:low], deltas[low:high], deltas[high:]) if part]
@@ -51,7 +51,7 @@ def test_merged_rows_answer_like_the_rows(steps, first_cut, second_cut):
 
 
 @given(payloads, st.lists(st.integers(0, 20), max_size=5), st.lists(st.integers(0, 2**45), min_size=6), st.data())
-def test_a_merged_row_tells_when_each_delta_came(steps, cuts, times, data):
+def test_a_merged_row_keeps_the_time_of_each_delta(steps, cuts, times, data):
     deltas = numbered(steps)
     ends = [0, *sorted(cuts), len(deltas)]
     parts = [deltas[start:end] for start, end in pairwise(ends)]
@@ -66,14 +66,14 @@ def test_a_merged_row_tells_when_each_delta_came(steps, cuts, times, data):
         assert unpack(merged.first_seq, merged.spans) == [(seq, len(payload)) for seq, payload in deltas]
 
 
-def test_a_row_that_was_never_merged_came_at_its_own_time():
+def test_an_unmerged_row_has_one_time():
     row = row_of([(1, b"a"), (2, b"b")], at_ms=9)
     assert split_by_time(row, 0) == [(9, [(1, b"a"), (2, b"b")])]
     assert split_by_time(row, 1) == [(9, [(2, b"b")])]
     assert split_by_time(row, 2) == []
 
 
-def test_times_stand_before_the_spans_only_where_they_differ():
+def test_times_are_stored_only_where_they_differ():
     same = merge([row_of([(1, b"a")], at_ms=9), row_of([(2, b"b")], at_ms=9)])
     assert same.spans == pack([(1, 1), (2, 1)])
     other = merge([row_of([(1, b"a")], at_ms=9), row_of([(2, b"b"), (3, b"c")], at_ms=258)])
@@ -99,7 +99,7 @@ sizes = st.lists(st.sampled_from([1, 100, 5000, DELTA_ROW_BYTES // 2, DELTA_ROW_
 
 
 @given(sizes)
-def test_every_step_of_a_fold_is_small_the_last_one_too_and_no_small_rows_are_left_side_by_side(found):
+def test_every_step_of_a_fold_is_small_and_leaves_no_small_neighbours(found):
     rows: dict[int, int] = {}
     fold = DeltaFold()
 
@@ -121,7 +121,7 @@ def test_every_step_of_a_fold_is_small_the_last_one_too_and_no_small_rows_are_le
     assert not any(one and two for one, two in pairwise(small)), "no two small rows are neighbours"
 
 
-def test_rows_of_different_epochs_and_full_rows_stay_apart():
+def test_rows_of_different_epochs_and_full_rows_stay_separate():
     full = DELTA_ROW_BYTES
     rows = [(1, 1, 9), (1, 2, 9), (2, 3, 9), (2, 4, 9), (2, 5, full), (2, 6, 9), (2, 7, full), (2, 8, 9), (2, 9, 9)]
     assert pieces(rows) == [(1, 2), (3, 4), (8, 9)]

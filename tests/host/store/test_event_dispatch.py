@@ -1,4 +1,4 @@
-"""What becomes of an event, on every store: the run it gets, the run that claims it, and those that wait."""
+"""The fate of an event, on every store: its run, the run that claims it, and the pending ones."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_a_patch_changes_the_named_columns_of_one_event(store, make, apply):
         assert transaction.find_event("w", "web", "s1") == store.event("w", "e1")
 
 
-def test_an_event_is_patched_in_the_commit_that_brings_it(store, make, apply):
+def test_an_event_is_patched_in_its_own_commit(store, make, apply):
     changes = [
         PatchEvent("w", "e1", {"dispatch": "run", "run_id": "r"}),
         PatchEvent("w", "e1", {"steering": "dropped"}),
@@ -27,13 +27,13 @@ def test_an_event_is_patched_in_the_commit_that_brings_it(store, make, apply):
     assert store.event("w", "e1") == make.event(1, dispatch="run", run_id="r", steering="dropped")
 
 
-def test_a_patch_of_an_event_that_is_not_there_changes_nothing(store, make, apply):
+def test_a_patch_of_an_absent_event_changes_nothing(store, make, apply):
     apply(store, PutEvent(make.event(1)), PatchEvent("other", "e1", {"dispatch": "dropped"}))
     assert store.events("w", None, 10) == [make.event(1)]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_patch_of_an_event_cannot_name_a_column_of_its_own(request, kind, make, apply):
+def test_a_patch_of_an_event_with_an_unknown_column_is_refused(request, kind, make, apply):
     store = request.getfixturevalue(f"{kind}_store")
     apply(store, PutEvent(make.event(1)))
     with pytest.raises(ValueError, match="no such field"):
@@ -41,13 +41,13 @@ def test_a_patch_of_an_event_cannot_name_a_column_of_its_own(request, kind, make
     assert store.event("w", "e1") == make.event(1)
 
 
-def test_one_commit_brings_an_event_once(store, make, apply):
+def test_one_commit_stores_an_event_once(store, make, apply):
     with pytest.raises(Conflict):
         apply(store, PutEvent(make.event(1)), PutEvent(make.event(2, event_id="e1")))
     assert store.events("w", None, 10) == []
 
 
-def test_events_of_one_conversation_and_thread_come_newest_first(store, make, apply):
+def test_events_of_one_conversation_and_thread_are_listed_newest_first(store, make, apply):
     here = {"bot": "b", "conversation": "room", "thread": "t"}
     elsewhere = [{"bot": None}, {"conversation": "other"}, {"conversation": None}, {"thread": None}, {"workspace": "v"}]
     own = [make.event(number, **here) for number in (1, 2, 3)]
@@ -66,7 +66,7 @@ def test_events_of_one_conversation_and_thread_come_newest_first(store, make, ap
     assert store.events_in("w", "b", "room", "t", None, 1) == [own[2]]
 
 
-def test_events_that_wait_come_in_the_order_of_arrival_from_every_workspace(store, make, apply):
+def test_pending_events_of_all_workspaces_are_in_arrival_order(store, make, apply):
     waits = {"dispatch": "pending"}
     apply(store, PutEvent(make.event(7, **waits)), PutEvent(make.event(3, **waits, workspace="other")))
     apply(store, PutEvent(make.event(4)), PutEvent(make.event(5, dispatch="dropped")), PutEvent(make.event(6, **waits)))
@@ -77,7 +77,7 @@ def test_events_that_wait_come_in_the_order_of_arrival_from_every_workspace(stor
     assert [event.record_id for event in store.pending_events(0, 10)] == [3, 4, 7]
 
 
-def test_a_transaction_knows_what_became_of_an_event(store, make, apply):
+def test_a_transaction_reads_the_dispatch_of_an_event(store, make, apply):
     apply(store, PutEvent(make.event(1, dispatch="pending")))
     with store.write() as transaction:
         assert transaction.event_dispatch("w", "e1") == "pending"

@@ -1,4 +1,4 @@
-"""What is kept beside the log carries an HMAC under a key that is not in the database."""
+"""Kept rows beside the log carry an HMAC under a key that is not in the database."""
 
 import os
 import subprocess
@@ -57,13 +57,13 @@ def keep(store, *changes):
 
 
 def edited(store, statement):
-    """Somebody writes to the database, and not through a store."""
+    """A direct write to the database, not through a store."""
     store._database.begin()
     store._database.run(statement)
     store._database.commit()
 
 
-def test_a_kept_row_that_was_edited_is_not_read_and_the_command_that_deletes_it_is_named(opened):
+def test_an_edited_kept_row_is_refused_with_the_command_that_deletes_it(opened):
     store = opened()
     keep(store, *map(PutKept, ROWS))
     assert store.all_kept("password") == [PASSWORD]
@@ -92,7 +92,7 @@ def test_a_kept_row_that_was_edited_is_not_read_and_the_command_that_deletes_it_
     assert opened().all_kept("password") == [replace(PASSWORD, body=b"new")]
 
 
-def test_rows_of_before_get_their_hmac_at_the_first_start_and_never_again(opened, tmp_path):
+def test_old_rows_get_their_hmac_at_the_first_start_only(opened, tmp_path):
     keep(opened(keyed=False), *map(PutKept, ROWS))
     store = opened()
     assert [store.kept(row.kind, row.workspace, row.id) for row in ROWS] == list(ROWS)
@@ -103,7 +103,7 @@ def test_rows_of_before_get_their_hmac_at_the_first_start_and_never_again(opened
 
 
 @pytest.mark.parametrize("mac", ["'text'", "12", "1.5", "X''"])
-def test_an_hmac_of_another_type_is_a_wrong_one(tmp_path, mac):
+def test_an_hmac_of_another_type_is_invalid(tmp_path, mac):
     """SQLite takes values of any type."""
     store = Store(SqliteDatabase(tmp_path / "bollard.db"), kept_key=KeptKey(tmp_path / "keys"))
     store.open()
@@ -116,7 +116,7 @@ def test_an_hmac_of_another_type_is_a_wrong_one(tmp_path, mac):
     store.close()
 
 
-def test_a_lost_key_vouches_for_nothing_and_comes_back(opened, tmp_path):
+def test_a_lost_key_verifies_no_row_and_works_again_once_restored(opened, tmp_path):
     store = opened()
     keep(store, PutKept(PASSWORD), PutKept(SECRET))
     edited(store, "UPDATE kept SET mac = NULL, body = 'mine' WHERE kind = 'password'")
@@ -134,7 +134,7 @@ def test_a_lost_key_vouches_for_nothing_and_comes_back(opened, tmp_path):
     assert opened().all_kept("password") == [PASSWORD]
 
 
-def test_a_first_start_that_is_killed_before_the_key_has_its_name_is_completed_by_the_next(tmp_path, clock):
+def test_a_first_start_killed_before_the_key_has_its_name_is_completed_by_the_next(tmp_path, clock):
     unsealed = Store(SqliteDatabase(tmp_path / "bollard.db"))
     unsealed.open()
     keep(unsealed, PutKept(PASSWORD))
@@ -149,7 +149,7 @@ def test_a_first_start_that_is_killed_before_the_key_has_its_name_is_completed_b
     assert (tmp_path / "keys" / KEPT_KEY).exists()
 
 
-def test_a_key_that_others_can_read_is_refused(tmp_path, clock):
+def test_a_key_readable_by_others_is_refused(tmp_path, clock):
     store = choose_store("", tmp_path, clock)
     store.open()
     store.close()

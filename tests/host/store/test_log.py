@@ -1,4 +1,4 @@
-"""The log's rows on every store: records, deltas, heads, and what retention leaves of them."""
+"""The log's rows on every store: records, deltas, heads, and the effect of retention."""
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ def chained(row: RecordRow) -> ChainedRecord:
     return ChainedRecord(header, row.data, row.hash)
 
 
-def test_a_record_comes_back_as_it_was_written(store, make):
+def test_a_record_reads_back_the_same(store, make):
     row = make.record(1, run_id="r", seq=1, epoch=3, source_seq=9, observed=False, data=b'{"a":"\xc3\xa9\\u0000"}')
     with store.write() as transaction:
         transaction.add_records([row])
@@ -37,7 +37,7 @@ def test_records_are_paged_by_id_by_run_and_by_chain(store, make):
     assert store.records(10, 5) == store.records_of_run("r3", 0, 5) == store.chain("w", "other", 0, 5) == []
 
 
-def test_ids_only_grow_even_when_reserved_twice_or_rolled_back(store, make):
+def test_ids_only_grow_after_reservations_and_rollbacks(store, make):
     with store.write() as transaction:
         first = transaction.next_record_ids(3)
         second = transaction.next_record_ids(2)
@@ -50,7 +50,7 @@ def test_ids_only_grow_even_when_reserved_twice_or_rolled_back(store, make):
     assert second + 2 <= third
 
 
-def test_ids_that_are_skipped_are_never_given_and_skipping_back_changes_nothing(store, make):
+def test_skipped_ids_are_never_given_and_skipping_back_changes_nothing(store, make):
     with store.write() as transaction:
         transaction.expect_records(3)
         transaction.skip_record_ids(7000)
@@ -64,7 +64,7 @@ def test_ids_that_are_skipped_are_never_given_and_skipping_back_changes_nothing(
 
 
 @pytest.mark.parametrize("expected", [0, 1, 4, 5, 9])
-def test_ids_grow_whatever_was_expected(store, make, expected):
+def test_ids_grow_with_any_expectation(store, make, expected):
     with store.write() as transaction:
         transaction.expect_records(expected)
         first, second = transaction.next_record_ids(4), transaction.next_record_ids(1)
@@ -86,7 +86,7 @@ def test_a_run_has_each_seq_once_and_a_chain_each_position(store, make):
     assert store.records(0, 10) == [row]
 
 
-def test_records_outside_runs_do_not_get_in_each_others_way(store, make):
+def test_records_outside_runs_do_not_collide(store, make):
     with store.write() as transaction:
         transaction.add_records([make.record(1), make.record(2)])
     assert len(store.records(0, 10)) == 2
@@ -99,7 +99,7 @@ def test_a_chain_read_from_the_store_verifies(store, make):
     assert (report.records, report.fault) == (20, None)
 
 
-def test_retention_forgets_data_and_the_chain_still_verifies(store, make):
+def test_retention_drops_data_and_the_chain_still_verifies(store, make):
     old = [make.record(1, data=b'{"secret":1}'), make.record(2, type="run.ended", data=b'{"kept":1}')]
     new = [make.record(3, created_ms=T0 + 1000, data=b'{"new":1}')]
     with store.write() as transaction:
@@ -115,7 +115,7 @@ def test_retention_forgets_data_and_the_chain_still_verifies(store, make):
     assert store.records(0, 1)[0].data is None
 
 
-def test_retention_forgets_the_oldest_first_and_no_more_than_asked(store, make):
+def test_retention_drops_the_oldest_first_up_to_its_limit(store, make):
     with store.write() as transaction:
         transaction.add_records([make.record(record_id, data=b"{}") for record_id in range(1, 8)])
     with store.write() as transaction:
@@ -123,7 +123,7 @@ def test_retention_forgets_the_oldest_first_and_no_more_than_asked(store, make):
     assert [row.id for row in store.records(0, 10) if row.data is None] == [1, 2, 3]
 
 
-def test_deltas_answer_any_suffix_before_and_after_they_are_merged(store, make):
+def test_deltas_answer_any_suffix_before_and_after_a_merge(store, make):
     rows = [make.deltas("r", 1, [b"a", b"", b"ccc"]), make.deltas("r", 5, [b"dd"]), make.deltas("r", 9, [b"e", b"f"])]
     with store.write() as transaction:
         transaction.add_deltas([*rows, make.deltas("other", 1, [b"x"])])
@@ -144,7 +144,7 @@ def test_deltas_answer_any_suffix_before_and_after_they_are_merged(store, make):
     assert len(store.deltas_of_run("other", 0)) == 1
 
 
-def test_only_the_rows_between_two_become_one_and_keep_the_time_of_each(store, make):
+def test_only_the_rows_of_the_range_are_merged_and_keep_their_times(store, make):
     rows = [make.deltas("r", 1 + 2 * number, [b"a", b"b"], at=number) for number in range(6)]
     with store.write() as transaction:
         transaction.add_deltas(rows)
@@ -162,13 +162,13 @@ def test_only_the_rows_between_two_become_one_and_keep_the_time_of_each(store, m
         transaction.merge_deltas("r", 100, 200)
         transaction.merge_deltas("nobody", 1, 2)
     assert store.deltas_of_run("r", 0) == merged
-    with store.write() as transaction:  # what was merged is merged again with what came since
+    with store.write() as transaction:  # merged rows are merged again with later ones
         transaction.merge_deltas("r", 3, 11)
     assert [(row.first_seq, row.last_seq) for row in store.deltas_of_run("r", 0)] == [(1, 2), (3, 12)]
     assert told(store.deltas_of_run("r", 0)) == told(rows)
 
 
-def test_deltas_of_ended_runs_go_when_their_newest_is_old(store, make, apply):
+def test_deltas_of_ended_runs_are_dropped_by_the_age_of_the_newest(store, make, apply):
     apply(store, *(PutRun(make.run(run, status=status)) for run, status in (("done", "failed"), ("on", "running"))))
     apply(store, PutRun(make.run("late", status="completed")))
     with store.write() as transaction:
@@ -200,7 +200,7 @@ def test_a_page_of_deltas_ends_with_the_row_that_fills_it(store, make):
     assert store.deltas_page("r", 0, 10, 10_000) == rows
 
 
-def test_a_page_of_a_runs_records_ends_with_the_one_that_fills_it(store, make):
+def test_a_page_of_records_ends_with_the_record_that_fills_it(store, make):
     with store.write() as transaction:
         transaction.add_records(
             [make.record(seq, run_id="r", seq=seq, epoch=1, data=b"x" * 100) for seq in (1, 2, 3, 4)]
@@ -219,7 +219,7 @@ def test_a_page_of_a_runs_records_ends_with_the_one_that_fills_it(store, make):
     assert page(5, 10) == []
 
 
-def test_retention_takes_nothing_from_what_is_under_way(store, make, apply):
+def test_retention_drops_no_data_of_active_runs_and_pending_events(store, make, apply):
     apply(store, PutRun(make.run("done", status="failed")), PutRun(make.run("on", status="running")))
     events = {1: {"run_id": "done"}, 2: {"run_id": "on"}, 3: {"dispatch": "pending"}, 4: {"dispatch": "dropped"}}
     with store.write() as transaction:
@@ -242,7 +242,7 @@ def test_retention_takes_nothing_from_what_is_under_way(store, make, apply):
         assert transaction.find_event("w", "web", "s1") is None
 
 
-def test_retention_takes_deliveries_and_raw_payloads_along_and_waits_for_what_is_being_sent(store, make, apply):
+def test_retention_drops_deliveries_and_raw_payloads_and_spares_open_deliveries(store, make, apply):
     states = {1: "sent", 2: "queued", 3: "started", 4: "shown", 5: "failed"}
     with store.write() as transaction:
         transaction.add_records([make.record(number, data=b"{}") for number in states])
@@ -271,7 +271,7 @@ def test_the_newest_seq_of_a_run_counts_records_and_deltas_up_to_an_epoch(store,
     assert store.last_seq("nobody") == store.last_seq("nobody", 1) == 0
 
 
-def test_the_same_deltas_twice_are_refused(store, make):
+def test_duplicate_deltas_are_refused(store, make):
     with store.write() as transaction:
         transaction.add_deltas([make.deltas("r", 1, [b"a"])])
     with pytest.raises(Conflict), store.write() as transaction:
@@ -279,7 +279,7 @@ def test_the_same_deltas_twice_are_refused(store, make):
     assert store.deltas_of_run("r", 0)[0].body == b"a"
 
 
-def test_heads_come_back_by_chain_and_position_of_their_workspace_alone(store, make):
+def test_heads_are_ordered_by_chain_and_position_in_their_workspace(store, make):
     heads = [make.head(2), make.head(1), make.head(1, chain="b"), make.head(1, workspace="other")]
     with store.write() as transaction:
         for head in heads:
@@ -287,7 +287,7 @@ def test_heads_come_back_by_chain_and_position_of_their_workspace_alone(store, m
     assert store.heads("w") == [heads[2], heads[1], heads[0]]
 
 
-def test_records_are_found_by_what_a_reader_of_the_log_wants(store, make):
+def test_records_are_found_by_type_run_and_range(store, make):
     rows = [
         make.record(1, type="run.created", run_id="r1", seq=1),
         make.record(2, type="login.failed"),
@@ -312,7 +312,7 @@ def test_records_are_found_by_what_a_reader_of_the_log_wants(store, make):
     assert ids(since_ms=T0 + 2, until_ms=T0 + 5) == [3, 2]
 
 
-def test_the_newest_head_of_each_chain_is_found_by_when_it_was_signed(store, make):
+def test_the_newest_head_of_each_chain_is_found_by_its_signing_time(store, make):
     heads = [(1, "w", "c", 0), (5, "w", "c", 10), (9, "w", "c", 30), (2, "w", "d", 20), (3, "x", "c", 15)]
     with store.write() as transaction:
         for position, workspace, chain, at in heads:
@@ -329,7 +329,7 @@ def test_the_newest_head_of_each_chain_is_found_by_when_it_was_signed(store, mak
     assert found("nowhere", 100) == []
 
 
-def test_heads_that_records_lie_behind_are_found_across_workspaces_and_chains(store, make):
+def test_heads_with_later_records_are_found_across_workspaces_and_chains(store, make):
     def head(position, at=0, key="k", **place):
         return msgspec.structs.replace(make.head(position, **place), created_ms=T0 + at, key_id=key)
 
@@ -343,7 +343,7 @@ def test_heads_that_records_lie_behind_are_found_across_workspaces_and_chains(st
         head(1, key="other", workspace="x"),  # another key's
         head(1, 7, workspace="y", chain="a"),
         head(1, workspace="y", chain="b"),
-    ]  # nobody signed the chain of `z`
+    ]  # the chain of `z` is unsigned
     assert store.lagging_heads("k", 10) == []
     with store.write() as transaction:
         transaction.add_records(

@@ -196,7 +196,7 @@ def columns_of(place, table):
 
 
 def schema_of(place):
-    """Everything that the database says of its own shape."""
+    """Everything in the database about its own shape."""
     kind, where = place
     if kind == "sqlite":
         with sqlite3.connect(where) as connection:
@@ -230,7 +230,7 @@ def revision_of(place):
     return revision
 
 
-def test_every_row_has_its_table_with_its_columns(place):
+def test_every_row_type_has_its_table_and_columns(place):
     database = database_at(place)
     database.open()
     database.close()
@@ -291,7 +291,7 @@ def first_database(place, run):
         connection.close()
 
 
-def test_a_database_of_the_first_version_becomes_what_a_new_one_is_and_keeps_its_rows(place, make):
+def test_a_database_of_the_first_version_upgrades_to_the_current_schema_with_its_rows(place, make):
     first_database(place, make.run("r1"))
     older = Store(database_at(place, replace(REVISIONS, known=("0001",), fresh="0001")))
     older.open()
@@ -315,7 +315,7 @@ def test_a_database_of_the_first_version_becomes_what_a_new_one_is_and_keeps_its
     assert schema_of(place) == upgraded
 
 
-def test_the_first_version_refuses_a_database_of_this_one(place):
+def test_the_first_version_refuses_a_current_database(place):
     database = database_at(place)
     database.open()
     database.close()
@@ -335,7 +335,7 @@ def test_an_older_program_refuses_a_newer_database_and_changes_nothing(place, ne
 
 
 @pytest.mark.full
-def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_start(place, next_revisions, make):
+def test_a_migration_killed_at_any_statement_is_completed_by_the_next_start(place, next_revisions, make):
     base = Store(database_at(place))
     base.open()
     with base.write() as transaction:
@@ -360,7 +360,7 @@ def test_a_migration_that_is_killed_at_any_statement_is_completed_by_the_next_st
     store.close()
 
 
-def test_a_new_schema_is_the_one_that_migrations_make_from_nothing(place):
+def test_a_new_schema_equals_the_result_of_all_migrations(place):
     fresh = database_at(place)
     fresh.open()
     fresh.close()
@@ -375,7 +375,7 @@ def test_a_new_schema_is_the_one_that_migrations_make_from_nothing(place):
 
 
 @pytest.mark.full
-def test_a_first_start_that_is_killed_after_any_statement_is_completed_by_the_next(place):
+def test_a_first_start_killed_after_any_statement_is_completed_by_the_next(place):
     command = [sys.executable, "-c", CREATION_KILLED_EVERYWHERE, *place]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
@@ -387,7 +387,7 @@ def test_a_first_start_that_is_killed_after_any_statement_is_completed_by_the_ne
     assert revision_of(place) == LAST
 
 
-def test_a_first_start_of_a_later_version_that_is_killed_in_its_upgrade_is_completed_by_the_next(place, next_revisions):
+def test_a_first_start_of_a_later_version_killed_in_its_upgrade_is_completed_by_the_next(place, next_revisions):
     command = [sys.executable, "-c", KILLED_AT, *place, str(next_revisions.folders[-1]), "3"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
@@ -399,7 +399,7 @@ def test_a_first_start_of_a_later_version_that_is_killed_in_its_upgrade_is_compl
 
 
 @pytest.mark.parametrize("start", ["first", "second"])
-def test_opening_a_new_or_a_current_database_does_not_load_the_migration_machinery(tmp_path, start):
+def test_opening_a_new_or_current_database_does_not_load_the_migration_modules(tmp_path, start):
     path = tmp_path / "bollard.db"
     if start == "second":
         database = SqliteDatabase(path)
@@ -414,7 +414,7 @@ def test_opening_a_new_or_a_current_database_does_not_load_the_migration_machine
     assert result.stdout == "[]\n"
 
 
-def test_a_new_postgres_database_needs_no_migration_machinery(empty_postgres_url):
+def test_a_new_postgres_database_needs_no_migration_modules(empty_postgres_url):
     program = (
         "import sys; from bollard.host.store.postgres import postgres_store\n"
         "store = postgres_store(sys.argv[1]); store.open(); store.run('r'); store.close()\n"
@@ -425,7 +425,7 @@ def test_a_new_postgres_database_needs_no_migration_machinery(empty_postgres_url
 
 
 @pytest.mark.full
-def test_two_programs_that_start_at_once_make_one_schema(place, next_revisions):
+def test_two_concurrent_starts_make_one_schema(place, next_revisions):
     command = [sys.executable, "-c", KILLED_AT, *place, str(next_revisions.folders[-1]), "1000000"]
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
     errors = [program.communicate()[1] for program in programs]

@@ -1,4 +1,4 @@
-"""Messages on their way to channels, in every store: what waits, in order, and what became of each."""
+"""Messages on their way to channels, in every store: open ones, in order, and the outcome of each."""
 
 import pytest
 
@@ -9,7 +9,7 @@ def ids(rows):
     return [row.delivery_id for row in rows]
 
 
-def test_what_waits_is_read_in_the_order_it_came_page_by_page(store, make, apply):
+def test_open_deliveries_are_read_in_order_page_by_page(store, make, apply):
     rows = [make.outbox(f"d{number}", record_id=number) for number in (3, 1, 2)]
     apply(store, *map(PutOutbox, rows))
     assert ids(store.outbox_open(0, 2)) == ["d1", "d2"]
@@ -21,14 +21,14 @@ def test_what_waits_is_read_in_the_order_it_came_page_by_page(store, make, apply
     ("status", "waits"),
     [("queued", True), ("started", True), ("shown", True), ("sent", False), ("failed", False), ("unknown", False)],
 )
-def test_what_is_over_waits_no_more(store, make, apply, status, waits):
+def test_a_finished_delivery_is_not_open(store, make, apply, status, waits):
     apply(store, PutOutbox(make.outbox("d")), PatchOutbox("d", {"status": status, "reason": "why"}))
     assert bool(store.outbox_open(0, 10)) is waits
     (row,) = store.outbox("w", None, None, 10)
     assert (row.status, row.reason, row.preview) == (status, "why", False)
 
 
-def test_a_list_is_of_one_workspace_and_newest_first(store, make, apply):
+def test_a_list_covers_one_workspace_newest_first(store, make, apply):
     for number, (workspace, channel) in enumerate([("w", "chat"), ("w", "mail"), ("other", "chat"), ("w", "chat")], 1):
         row = make.outbox(f"d{number}", record_id=number, workspace=workspace, channel=channel)
         apply(store, PutOutbox(row))
@@ -39,7 +39,7 @@ def test_a_list_is_of_one_workspace_and_newest_first(store, make, apply):
     assert store.outbox("nowhere", None, None, 10) == []
 
 
-def test_a_patch_of_what_is_not_there_changes_nothing(store, make, apply):
+def test_a_patch_of_an_absent_delivery_changes_nothing(store, make, apply):
     apply(store, PatchOutbox("nothing", {"status": "sent"}))
     assert store.outbox_open(0, 10) == []
 

@@ -1,4 +1,4 @@
-"""What only PostgreSQL can suffer: lost connections, lost answers, and other hosts."""
+"""Faults of PostgreSQL only: lost connections, lost answers, and other hosts."""
 
 import contextlib
 import random
@@ -21,13 +21,13 @@ NAMED = "application_name = 'bollard' AND datname = current_database()"
 
 
 def refusal() -> bytes:
-    """What a server says to a connection that it ends, before it closes it."""
+    """The message of a server to a connection that it ends, before it closes it."""
     fields = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
     return b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
 
 
 class Proxy:
-    """Stands between a client and the server. It can lose a commit's question or its answer, or end the connection in
+    """A proxy between a client and the server. It can lose a commit's question or its answer, or end the connection in
     the server's own words when the commit is made."""
 
     def __init__(self, url: str) -> None:
@@ -110,7 +110,7 @@ def end_connections(url: str) -> None:
         connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {NAMED}")
 
 
-def test_a_lost_connection_costs_one_commit_and_is_made_again(postgres_store, postgres_url, make):
+def test_a_lost_connection_costs_one_commit_and_is_reopened(postgres_store, postgres_url, make):
     def write():
         with postgres_store.write() as transaction:
             transaction.add_records([make.record(1)])
@@ -126,7 +126,7 @@ def test_a_lost_connection_costs_one_commit_and_is_made_again(postgres_store, po
     assert postgres_store.meta("k") == "v"
 
 
-def test_connections_that_died_while_idle_are_made_again(postgres_store, postgres_url):
+def test_connections_that_died_while_idle_are_reopened(postgres_store, postgres_url):
     together = threading.Barrier(4)
 
     def read():
@@ -143,7 +143,7 @@ def test_connections_that_died_while_idle_are_made_again(postgres_store, postgre
     assert postgres_store.meta("k") is None
 
 
-def test_a_writer_that_died_while_idle_is_made_again_by_the_retry(postgres_store, postgres_url):
+def test_a_writer_that_died_while_idle_is_reopened_by_the_retry(postgres_store, postgres_url):
     end_connections(postgres_url)
     with contextlib.suppress(StorageUnavailable), postgres_store.write() as transaction:
         transaction.put_meta("k", "first")
@@ -153,7 +153,7 @@ def test_a_writer_that_died_while_idle_is_made_again_by_the_retry(postgres_store
 
 
 @pytest.mark.parametrize("lost", ["answer", "ending"])
-def test_a_commit_that_was_made_and_whose_answer_is_lost_is_not_called_failed(proxied, proxy, make, lost):
+def test_a_commit_whose_answer_is_lost_is_not_reported_as_failed(proxied, proxy, make, lost):
     proxy.lose = lost
     with proxied.write() as transaction:
         transaction.add_records([make.record(transaction.next_record_ids(1))])
@@ -164,7 +164,7 @@ def test_a_commit_that_was_made_and_whose_answer_is_lost_is_not_called_failed(pr
     assert len(proxied.records(0, 10)) == 2
 
 
-def test_a_commit_that_never_arrived_is_found_not_to_be_made(proxied, proxy, make):
+def test_a_commit_that_never_arrived_is_reported_as_failed(proxied, proxy, make):
     proxy.lose = "question"
     with pytest.raises(StorageUnavailable) as caught, proxied.write() as transaction:
         transaction.add_records([make.record(transaction.next_record_ids(1))])
@@ -173,7 +173,7 @@ def test_a_commit_that_never_arrived_is_found_not_to_be_made(proxied, proxy, mak
     assert proxied.records(0, 10) == []
 
 
-def test_a_commit_whose_fate_nobody_tells_is_called_unknown(proxied, proxy, make):
+def test_a_commit_with_an_unknown_fate_is_reported_as_unknown(proxied, proxy, make):
     def write():
         with proxied.write() as transaction:
             transaction.add_records([make.record(transaction.next_record_ids(1))])
@@ -186,7 +186,7 @@ def test_a_commit_whose_fate_nobody_tells_is_called_unknown(proxied, proxy, make
     assert len(proxied.records(0, 10)) == 1
 
 
-def test_an_epoch_that_is_locked_stays_until_the_commit(postgres_store, second_host, make, apply):
+def test_a_locked_epoch_stays_until_the_commit(postgres_store, second_host, make, apply):
     apply(postgres_store, PutRun(make.run("r")))
     with postgres_store.write() as transaction:
         assert transaction.lock_epochs(["r"]) == {"r": 0}
@@ -199,7 +199,7 @@ def test_an_epoch_that_is_locked_stays_until_the_commit(postgres_store, second_h
         assert transaction.lock_epochs(["r"]) == {"r": 1}
 
 
-def test_an_event_that_one_host_adopts_is_not_adopted_by_another_meanwhile(postgres_store, second_host, make, apply):
+def test_an_event_adopted_by_one_host_is_not_adopted_by_another(postgres_store, second_host, make, apply):
     apply(postgres_store, PutEvent(make.event(1, dispatch="pending")))
     with postgres_store.write() as transaction:
         assert transaction.event_dispatch("w", "e1") == "pending"
@@ -229,7 +229,7 @@ def test_two_hosts_never_get_the_same_ids(postgres_store, second_host):
     assert all(ids == sorted(ids) for ids in taken.values())
 
 
-def test_two_hosts_that_accept_the_same_event_keep_it_once(postgres_store, second_host, make, apply):
+def test_two_hosts_that_accept_the_same_event_store_it_once(postgres_store, second_host, make, apply):
     apply(postgres_store, PutEvent(make.event(1)))
     with pytest.raises(Conflict):
         apply(second_host, PutEvent(make.event(2, source_id="s1")))
@@ -237,7 +237,7 @@ def test_two_hosts_that_accept_the_same_event_keep_it_once(postgres_store, secon
         assert transaction.find_event("w", "web", "s1") == make.event(1)
 
 
-def test_a_server_that_is_not_there_is_refused_with_a_hint():
+def test_an_unreachable_server_is_refused_with_a_hint():
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     with pytest.raises(StorageUnavailable) as caught:
@@ -245,13 +245,13 @@ def test_a_server_that_is_not_there_is_refused_with_a_hint():
     assert caught.value.hint
 
 
-def test_a_mistake_in_a_value_is_not_called_a_storage_problem(postgres_store, make, apply):
+def test_an_invalid_value_is_not_reported_as_a_storage_problem(postgres_store, make, apply):
     with pytest.raises(psycopg.ProgrammingError):
         apply(postgres_store, PutRun(make.run("r", facts=object())))
     assert postgres_store.run("r") is None
 
 
-def test_what_is_acknowledged_is_flushed_whatever_the_database_is_set_to(postgres_url):
+def test_a_commit_is_flushed_with_any_setting_of_the_database(postgres_url):
     name = urlsplit(postgres_url).path[1:]
     shown = {}
     for setting in ("off", "local", "remote_write", "on", "remote_apply"):
@@ -275,7 +275,7 @@ def test_what_is_acknowledged_is_flushed_whatever_the_database_is_set_to(postgre
     }
 
 
-def test_a_database_that_cannot_hold_every_character_is_refused_at_open(postgres_url):
+def test_a_database_with_a_limited_encoding_is_refused_at_open(postgres_url):
     name = f"{urlsplit(postgres_url).path[1:]}_latin"
     with psycopg.connect(postgres_url, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
@@ -288,7 +288,7 @@ def test_a_database_that_cannot_hold_every_character_is_refused_at_open(postgres
             admin.execute(f"DROP DATABASE {name}")
 
 
-def test_a_value_that_no_index_can_hold_is_refused_for_good(postgres_store, make, apply):
+def test_a_value_too_large_for_an_index_is_refused_permanently(postgres_store, make, apply):
     dice = random.Random(1)
     name = "".join(chr(dice.randrange(0x4E00, 0x9FA5)) for _ in range(1500))
     with pytest.raises(InvalidRequest) as caught:
@@ -298,7 +298,7 @@ def test_a_value_that_no_index_can_hold_is_refused_for_good(postgres_store, make
     apply(postgres_store, PutEvent(make.event(2)))
 
 
-def test_leases_are_measured_by_the_databases_clock(postgres_store, postgres_url):
+def test_leases_use_the_clock_of_the_database(postgres_store, postgres_url):
     before = postgres_store.now_ms()
     with psycopg.connect(postgres_url) as connection:
         ((now,),) = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchall()

@@ -38,7 +38,7 @@ def write(store, key):
         transaction.put_meta(key, "v")
 
 
-def test_two_who_write_alone_cannot_have_a_database_open(alone, postgres_url):
+def test_two_exclusive_writers_cannot_open_a_database(alone, postgres_url):
     with another(postgres_url) as second:
         with pytest.raises(StorageUnavailable, match="another host or command writes") as caught:
             second.open()
@@ -50,20 +50,20 @@ def test_two_who_write_alone_cannot_have_a_database_open(alone, postgres_url):
         write(second, "k")
 
 
-def test_a_database_that_is_shared_is_open_to_all_of_them(alone, postgres_store):
+def test_a_shared_database_is_open_to_all_hosts(alone, postgres_store):
     write(postgres_store, "shared")
     write(alone, "k")
     assert postgres_store.meta("k") == "v"
 
 
-def test_schemas_of_one_database_have_a_writer_each(alone, empty_postgres_url):
+def test_each_schema_of_a_database_has_its_own_writer(alone, empty_postgres_url):
     with another(empty_postgres_url) as second:
         second.open()
         write(second, "k")
     write(alone, "k")
 
 
-def test_a_writer_that_was_killed_leaves_the_database_to_the_next(postgres_url):
+def test_a_killed_writer_leaves_the_database_to_the_next(postgres_url):
     program = (
         "import sys; from bollard.host.store.postgres import postgres_store\n"
         "store = postgres_store(sys.argv[1], alone=True); store.open(); print('open', flush=True); sys.stdin.read()\n"
@@ -79,7 +79,7 @@ def test_a_writer_that_was_killed_leaves_the_database_to_the_next(postgres_url):
         write(second, "k")
 
 
-def test_a_writer_whose_connection_was_lost_goes_on_where_nobody_came_between(alone, postgres_url):
+def test_a_writer_with_a_lost_connection_continues_if_no_other_writer_came(alone, postgres_url):
     write(alone, "before")
     end_connections(postgres_url)
     with pytest.raises(StorageUnavailable) as caught:
@@ -91,7 +91,7 @@ def test_a_writer_whose_connection_was_lost_goes_on_where_nobody_came_between(al
         second.open()
 
 
-def test_a_writer_whose_own_old_session_is_still_there_ends_it(alone, postgres_url):
+def test_a_writer_ends_its_own_old_session(alone, postgres_url):
     write(alone, "before")
     with alone._database._writer:
         alone._database._writer = None  # cut off on this side only: the server has not noticed
@@ -99,7 +99,7 @@ def test_a_writer_whose_own_old_session_is_still_there_ends_it(alone, postgres_u
     assert alone.meta("after") == "v"
 
 
-def test_a_writer_that_lost_the_database_to_another_writes_nothing_while_that_one_has_it(alone, postgres_url):
+def test_a_writer_that_lost_the_database_writes_nothing_while_another_has_it(alone, postgres_url):
     write(alone, "before")
     end_connections(postgres_url)
     with closing(postgres_store(postgres_url, lock_wait_s=60.0, alone=True)) as second:
@@ -113,7 +113,7 @@ def test_a_writer_that_lost_the_database_to_another_writes_nothing_while_that_on
     second.close()
 
 
-def test_a_writer_behind_whose_back_somebody_wrote_never_writes_again(alone, postgres_url):
+def test_a_writer_never_writes_again_after_another_wrote(alone, postgres_url):
     write(alone, "before")
     end_connections(postgres_url)
     with closing(postgres_store(postgres_url, lock_wait_s=60.0, alone=True)) as second:
@@ -128,7 +128,7 @@ def test_a_writer_behind_whose_back_somebody_wrote_never_writes_again(alone, pos
     assert alone.meta("lost") is None
 
 
-def test_a_schema_is_not_upgraded_under_who_writes_on_it(postgres_database):
+def test_a_schema_is_not_upgraded_under_an_active_writer(postgres_database):
     parts = urlsplit(postgres_database)
     name = f"{parts.path[1:]}_older"
     with psycopg.connect(postgres_database, autocommit=True) as admin:
@@ -154,7 +154,7 @@ def test_a_schema_is_not_upgraded_under_who_writes_on_it(postgres_database):
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def test_nobody_writes_into_a_database_that_is_being_restored(postgres_url, empty_postgres_url):
+def test_a_database_under_restore_refuses_other_writers(postgres_url, empty_postgres_url):
     filling = PostgresLoader(empty_postgres_url)
     filling.create(REVISIONS.known[-1])
     try:

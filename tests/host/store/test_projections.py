@@ -24,7 +24,7 @@ from bollard.host.store.rows import (
 T0 = 1_700_000_000_000
 
 
-def test_an_event_is_found_again_by_its_source_and_id(store, make, apply):
+def test_an_event_is_found_by_its_source_and_id(store, make, apply):
     event = make.event(1, run_id="r1")
     apply(store, PutEvent(event))
     with store.write() as transaction:
@@ -37,7 +37,7 @@ def test_an_event_is_found_again_by_its_source_and_id(store, make, apply):
     assert store.event("other", "e1") is None
 
 
-def test_a_second_event_with_the_same_source_and_id_is_refused_whole(store, make, apply):
+def test_a_second_event_with_the_same_source_and_id_is_refused_completely(store, make, apply):
     apply(store, PutEvent(make.event(1)))
     with pytest.raises(Conflict):
         apply(store, PutEvent(make.event(2)), PutEvent(make.event(3, source_id="s1")))
@@ -56,7 +56,7 @@ def test_events_are_paged_newest_first(store, make, apply):
     assert [event.record_id for event in store.events("w", 5, 10)] == [4, 3, 2, 1]
 
 
-def test_state_counts_its_versions(store, make, apply):
+def test_state_has_counted_versions(store, make, apply):
     apply(store, PutState(make.state("k", b"1")))
     assert store.state("scope", "k") == make.state("k", b"1", version=1)
     apply(store, PutState(make.state("k", b"2")), PutState(make.state("k", b"3", updated_ms=T0 + 9)))
@@ -65,7 +65,7 @@ def test_state_counts_its_versions(store, make, apply):
     assert store.state("scope", "k").version == 9
 
 
-def test_state_that_is_dropped_starts_again(store, make, apply):
+def test_dropped_state_starts_again(store, make, apply):
     apply(store, PutState(make.state("k", b"1")), PutState(make.state("k", b"2")))
     apply(store, DropState("scope", "k"), DropState("scope", "never"))
     assert store.state("scope", "k") is None
@@ -73,7 +73,7 @@ def test_state_that_is_dropped_starts_again(store, make, apply):
     assert store.state("scope", "k") == make.state("k", b"4", version=1)
 
 
-def test_a_transaction_sees_the_state_that_it_wrote(store, make, apply):
+def test_a_transaction_sees_its_own_state(store, make, apply):
     apply(store, PutState(make.state("k", b"1")))
     with store.write() as transaction:
         assert transaction.find_state("scope", "k").version == 1
@@ -82,7 +82,7 @@ def test_a_transaction_sees_the_state_that_it_wrote(store, make, apply):
         assert transaction.find_state("other", "k") is None
 
 
-def test_a_value_that_has_expired_is_absent_before_it_is_swept(store, make, apply):
+def test_an_expired_value_is_absent_before_the_sweep(store, make, apply):
     apply(store, PutState(make.state("k", b"1", expires_ms=T0 + 5)), PutState(make.state("stays", b"1")))
     assert store.state("scope", "k", T0 + 4) is not None
     assert store.state("scope", "k", T0 + 5) is None
@@ -93,7 +93,7 @@ def test_a_value_that_has_expired_is_absent_before_it_is_swept(store, make, appl
         assert transaction.find_state("scope", "k").version == 1
 
 
-def test_without_a_time_the_stores_own_clock_says_what_has_expired(store, make, apply):
+def test_without_a_time_the_clock_of_the_store_decides_about_expiry(store, make, apply):
     now = store.now_ms()
     apply(store, PutState(make.state("old", b"1", expires_ms=now - 1)))
     apply(store, PutState(make.state("new", b"1", expires_ms=now + 3_600_000)))
@@ -103,7 +103,7 @@ def test_without_a_time_the_stores_own_clock_says_what_has_expired(store, make, 
 
 
 @pytest.mark.parametrize("swept", [False, True])
-def test_a_value_written_after_expiry_counts_from_one_whether_or_not_it_was_swept(store, make, apply, swept):
+def test_a_value_written_after_expiry_has_version_one_before_and_after_the_sweep(store, make, apply, swept):
     apply(store, *(PutState(make.state("k", b"1", expires_ms=T0 + 5)) for _ in range(3)))
     apply(store, PutState(make.state("k", b"2", expires_ms=T0 + 9, updated_ms=T0 + 4)))
     assert store.state("scope", "k", T0).version == 4
@@ -125,7 +125,7 @@ def test_the_size_of_a_scope_is_the_bytes_of_its_keys_and_values(store, make, ap
         assert transaction.state_size("nobody", 0) == 0
 
 
-def test_state_is_listed_by_key_in_its_scope_alone(store, make, apply):
+def test_state_is_listed_by_key_in_its_scope(store, make, apply):
     keys = ["b", "a", "B", "键", "a.b"]
     apply(store, *(PutState(make.state(key, b"1")) for key in keys))
     apply(store, PutState(make.state("zz", b"1", scope_key="other")))
@@ -133,7 +133,7 @@ def test_state_is_listed_by_key_in_its_scope_alone(store, make, apply):
     assert [row.key for row in store.states("scope", "a", 2)] == ["a.b", "b"]
 
 
-def test_an_artifact_comes_back_and_can_be_put_again(store, make, apply):
+def test_an_artifact_is_saved_and_can_be_replaced(store, make, apply):
     artifact = make.artifact("x", sha256="d" * 64, metadata=b'{"k":1}')
     apply(store, PutArtifact(artifact))
     assert store.artifact("w", "x") == artifact
@@ -142,7 +142,7 @@ def test_an_artifact_comes_back_and_can_be_put_again(store, make, apply):
     assert (store.artifact("w", "x").name, store.artifact("w", "x").sha256) == ("new.txt", "e" * 64)
 
 
-def test_an_artifact_without_content_changes_none_that_is_there(store, make, apply):
+def test_an_artifact_without_content_does_not_replace_an_existing_one(store, make, apply):
     bare, other = make.artifact("x"), make.artifact("x", name="other.txt")
     apply(store, PutArtifact(bare), PutArtifact(other))
     assert store.artifact("w", "x") == bare
@@ -153,7 +153,7 @@ def test_an_artifact_without_content_changes_none_that_is_there(store, make, app
     assert store.artifact("w", "x") == whole
 
 
-def test_an_artifact_that_has_expired_is_none_that_is_there(store, make, apply):
+def test_an_expired_artifact_can_be_replaced(store, make, apply):
     whole = make.artifact("x", sha256="d" * 64, created_ms=5, expires_ms=10)
     early, late = make.artifact("x", created_ms=9), make.artifact("x", created_ms=10, expires_ms=20)
     apply(store, PutArtifact(whole), PutArtifact(early))
@@ -162,7 +162,7 @@ def test_an_artifact_that_has_expired_is_none_that_is_there(store, make, apply):
     assert store.artifact("w", "x") == late
 
 
-def test_an_artifact_that_is_dropped_is_gone_also_in_the_commit_that_put_it(store, make, apply):
+def test_a_dropped_artifact_is_absent_also_in_its_own_commit(store, make, apply):
     one, two = make.artifact("x", sha256="d" * 64), make.artifact("y")
     apply(store, DropArtifact("w", "never"), PutArtifact(one), PutArtifact(two), DropArtifact("w", "x"))
     assert store.artifact("w", "x") is None
@@ -181,7 +181,7 @@ def test_uploads_of_a_workspace_are_listed_by_id_in_pages(store, make, apply):
     assert store.uploads("empty", "file_", 3) == []
 
 
-def test_digests_of_artifacts_and_storage_are_listed_once_and_in_order(store, make, apply):
+def test_digests_of_artifacts_and_storage_are_listed_once_in_order(store, make, apply):
     for index, digest in enumerate(["c", "a", "b", "a"]):
         apply(store, PutArtifact(make.artifact(f"x{index}", sha256=digest * 64)))
     apply(store, PutArtifact(make.artifact("nothing")))
@@ -191,7 +191,7 @@ def test_digests_of_artifacts_and_storage_are_listed_once_and_in_order(store, ma
     assert store.artifact_digests("b" * 64, 2) == ["c" * 64, "d" * 64]
 
 
-def test_what_has_expired_goes_and_nothing_else(store, make, apply):
+def test_a_sweep_drops_only_expired_rows(store, make, apply):
     apply(store, *(PutState(make.state(f"k{at}", b"1", expires_ms=T0 + at)) for at in (1, 2, 3)))
     apply(store, PutState(make.state("for-ever", b"1")), PutArtifact(make.artifact("for-ever")))
     apply(store, *(PutArtifact(make.artifact(f"x{at}", expires_ms=T0 + at)) for at in (1, 2, 3)))
@@ -203,7 +203,7 @@ def test_what_has_expired_goes_and_nothing_else(store, make, apply):
     assert [bool(store.artifact("w", name)) for name in ("x1", "x2", "x3", "for-ever")] == [False, False, True, True]
 
 
-def test_facts_about_the_store_are_kept_and_replaced(store, reopen):
+def test_facts_about_the_store_are_saved_and_replaced(store, reopen):
     with store.write() as transaction:
         transaction.put_meta("incarnation", "one")
         transaction.put_meta("incarnation", "two")
@@ -211,7 +211,7 @@ def test_facts_about_the_store_are_kept_and_replaced(store, reopen):
     assert (store.meta("incarnation"), store.meta("unknown")) == ("two", None)
 
 
-def test_projections_that_are_fed_again_are_equal(store, make, apply):
+def test_repeated_projections_are_equal(store, make, apply):
     changes = [
         PutEvent(make.event(1)),
         PutRun(make.run("r1")),
@@ -250,7 +250,7 @@ def test_projections_that_are_fed_again_are_equal(store, make, apply):
     assert [row.seq for row in store.search(make.room(), [("world",)])] == [2]
 
 
-def test_a_dump_tells_two_values_and_two_leases_apart(store, make, apply):
+def test_a_dump_distinguishes_values_and_leases(store, make, apply):
     apply(store, PutRun(make.run("r1")))
     before = store.dump_projections()
     with store.write() as transaction:

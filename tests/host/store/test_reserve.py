@@ -8,7 +8,7 @@ import pytest
 from bollard.host.store.reserve import ReserveFile
 
 
-def test_the_space_is_really_taken_and_given_back(tmp_path):
+def test_the_reserve_takes_and_returns_space(tmp_path):
     reserve = ReserveFile(tmp_path / "data" / "reserve", 1 << 20)
     assert not reserve.held
     assert reserve.hold()
@@ -20,7 +20,7 @@ def test_the_space_is_really_taken_and_given_back(tmp_path):
     assert not reserve.held
 
 
-def test_a_reserve_that_cannot_be_taken_leaves_nothing(tmp_path):
+def test_a_failed_reserve_leaves_no_file(tmp_path):
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
         "from bollard.host.store.reserve import ReserveFile\n"
@@ -34,13 +34,13 @@ def test_a_reserve_that_cannot_be_taken_leaves_nothing(tmp_path):
     assert not path.exists()
 
 
-def test_a_reserve_in_a_place_that_cannot_be_is_not_held(tmp_path):
+def test_a_reserve_at_an_impossible_path_is_not_held(tmp_path):
     (tmp_path / "file").write_text("")
     assert not ReserveFile(tmp_path / "file" / "reserve").hold()
 
 
 class SmallDisk:
-    """A tmpfs in a user namespace, with a program in it that says what a reserve does there."""
+    """A tmpfs in a user namespace, with a program in it that reports the behaviour of a reserve there."""
 
     def __init__(self, folder, mebibytes):
         self._folder = folder
@@ -63,12 +63,12 @@ SIZE = "print((folder / 'reserve').stat().st_blocks // 2048 if (folder / 'reserv
 
 
 @pytest.mark.parametrize(("mebibytes", "taken"), [(1, None), (3, 1), (4, 2), (7, 2), (8, 4), (12, 4), (16, 8), (24, 8)])
-def test_a_small_disk_has_a_smaller_reserve_and_room_beside_it(tmp_path, mebibytes, taken):
+def test_a_small_disk_has_a_smaller_reserve_and_free_space(tmp_path, mebibytes, taken):
     held = str(taken is not None)
     assert SmallDisk(tmp_path, mebibytes).tell(HOLD + SIZE) == [held, held, str(taken)]
 
 
-def test_a_reserve_grows_when_there_is_space_again(tmp_path):
+def test_a_reserve_grows_when_space_returns(tmp_path):
     program = (
         "(folder / 'filler').write_bytes(bytes(21 << 20))\n"
         f"{HOLD}{SIZE}"

@@ -14,51 +14,51 @@ def lease(epoch: int, owner: str = "host-a", until: int = T0 + 15_000) -> Lease:
     return Lease(owner=owner, epoch=epoch, until_ms=until)
 
 
-def test_a_run_comes_back_as_it_was_put(store, make, apply):
+def test_a_run_reads_back_the_same(store, make, apply):
     run = make.run("r1", bot="bot", thread="t", parent_run_id="r0", facts=b"\x00\xff")
     apply(store, PutRun(run))
     assert store.run("r1") == run
     assert store.run("r2") is None
 
 
-def test_a_run_is_put_once(store, make, apply):
+def test_a_run_is_stored_once(store, make, apply):
     apply(store, PutRun(make.run("r1", status="completed")))
     with pytest.raises(Conflict):
         apply(store, PutRun(make.run("r1")))
     assert store.run("r1").status == "completed"
 
 
-def test_one_commit_brings_a_run_once(store, make, apply):
+def test_one_commit_stores_a_run_once(store, make, apply):
     with pytest.raises(Conflict):
         apply(store, PutRun(make.run("r1")), PutRun(make.run("r1", status="completed")))
     assert store.run("r1") is None
 
 
-def test_a_patch_changes_the_named_columns_and_nothing_else(store, make, apply):
+def test_a_patch_changes_only_the_named_columns(store, make, apply):
     apply(store, PutRun(make.run("r1")), PutRun(make.run("r2")))
     apply(store, PatchRun("r1", {"status": "running", "started_ms": T0 + 5, "last_seq": 7}))
     patched = make.run("r1", status="running", started_ms=T0 + 5, last_seq=7)
     assert [store.run("r1"), store.run("r2")] == [patched, make.run("r2")]
 
 
-def test_what_happens_to_a_new_run_in_its_first_commit_is_seen(store, make, apply):
+def test_a_new_run_is_patched_in_its_first_commit(store, make, apply):
     apply(store, PutRun(make.run("r1")), PatchRun("r1", {"status": "running"}), PatchRun("r1", {"last_seq": 2}))
     assert store.run("r1") == make.run("r1", status="running", last_seq=2)
 
 
-def test_patches_of_one_commit_are_carried_out_in_order(store, make, apply):
+def test_patches_of_one_commit_are_applied_in_order(store, make, apply):
     apply(store, PutRun(make.run("r1")))
     apply(store, PatchRun("r1", {"status": "running", "last_seq": 1}), PatchRun("r1", {"status": "failed"}))
     assert store.run("r1") == make.run("r1", status="failed", last_seq=1)
 
 
-def test_a_patch_of_a_run_that_is_not_there_changes_nothing(store, apply):
+def test_a_patch_of_an_absent_run_changes_nothing(store, apply):
     apply(store, PatchRun("nobody", {"status": "running"}))
     assert store.run("nobody") is None
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_patch_cannot_name_a_column_of_its_own(request, kind, make, apply):
+def test_a_patch_with_an_unknown_column_is_refused(request, kind, make, apply):
     store = request.getfixturevalue(f"{kind}_store")
     apply(store, PutRun(make.run("r1")))
     with pytest.raises(ValueError, match="no such field"):
@@ -97,7 +97,7 @@ def test_runs_are_filtered_by_status_agent_and_conversation(store, make, apply):
     assert found(agent_id="a2", conversation="x") == {f"{status}-a2-x" for status in statuses}
 
 
-def test_unfinished_runs_are_those_without_an_end_by_id(store, make, apply):
+def test_unfinished_runs_are_listed_by_id(store, make, apply):
     apply(store, *(PutRun(make.run(f"r-{status}", status=status)) for status in RUN_STATUSES))
     unfinished = sorted(f"r-{status}" for status in RUN_STATUSES if status not in TERMINAL_STATUSES)
     assert [run.run_id for run in store.unfinished_runs("", 100)] == unfinished
@@ -106,7 +106,7 @@ def test_unfinished_runs_are_those_without_an_end_by_id(store, make, apply):
     assert "r-running" not in [run.run_id for run in store.unfinished_runs("", 100)]
 
 
-def test_the_runs_that_a_run_called_come_oldest_first(store, make, apply):
+def test_children_of_a_run_are_listed_oldest_first(store, make, apply):
     apply(store, PutRun(make.run("parent")), PutRun(make.run("other", parent_run_id="x")))
     called = [make.run(f"c{at}", parent_run_id="parent", depth=1, created_ms=T0 + 9 - at) for at in range(3)]
     apply(store, *map(PutRun, called))
@@ -122,14 +122,14 @@ def test_runs_of_an_agent_are_counted_since_a_time(store, make, apply):
     assert store.count_runs("w", "nobody", 0) == 0
 
 
-def test_epochs_are_told_of_runs_that_exist_and_have_not_ended(store, make, apply):
+def test_epochs_are_returned_for_active_runs_only(store, make, apply):
     apply(store, PutRun(make.run("r1", epoch=4)), PutRun(make.run("r2", status="cancelled", epoch=2)))
     with store.write() as transaction:
         assert transaction.lock_epochs(["r1", "r2", "nobody"]) == {"r1": 4}
         assert transaction.lock_epochs(set()) == {}
 
 
-def test_a_run_that_ends_in_this_commit_has_no_epoch_any_more(store, make, apply):
+def test_a_run_that_ends_in_this_commit_has_no_epoch(store, make, apply):
     apply(store, PutRun(make.run("r1", epoch=4)))
     with store.write() as transaction:
         transaction.apply([PatchRun("r1", {"status": "completed"})])
@@ -148,9 +148,7 @@ def test_a_run_that_ends_in_this_commit_has_no_epoch_any_more(store, make, apply
         *((status, 3, 4, False) for status in sorted(TERMINAL_STATUSES)),
     ],
 )
-def test_a_lease_is_given_for_the_next_epoch_of_a_run_that_has_not_ended(
-    store, make, apply, status, epoch, asked, given
-):
+def test_a_lease_is_given_for_the_next_epoch_of_an_active_run(store, make, apply, status, epoch, asked, given):
     before = make.run("r1", status=status, epoch=epoch, owner="host-b", lease_until_ms=T0)
     apply(store, PutRun(before))
     with store.write() as transaction:
@@ -160,7 +158,7 @@ def test_a_lease_is_given_for_the_next_epoch_of_a_run_that_has_not_ended(
     assert store.run("r1") == (taken if given else before)
 
 
-def test_of_two_that_want_the_same_epoch_the_first_gets_it(store, make, apply):
+def test_of_two_claims_of_the_same_epoch_the_first_wins(store, make, apply):
     apply(store, PutRun(make.run("r1")))
     with store.write() as transaction:
         assert transaction.take_lease("r1", lease(1, "host-a"))
@@ -169,7 +167,7 @@ def test_of_two_that_want_the_same_epoch_the_first_gets_it(store, make, apply):
     assert store.run("r1").owner == "host-a"
 
 
-def test_leases_are_renewed_for_their_owner_alone(store, make, apply):
+def test_leases_are_renewed_for_their_owner_only(store, make, apply):
     apply(store, *(PutRun(make.run(run)) for run in ("mine", "ended", "theirs", "unasked")))
     with store.write() as transaction:
         for run, owner in (("mine", "host-a"), ("ended", "host-a"), ("theirs", "host-b"), ("unasked", "host-a")):
@@ -183,11 +181,11 @@ def test_leases_are_renewed_for_their_owner_alone(store, make, apply):
     assert until == {"mine": T0 + 99_000, "ended": T0 + 15_000, "theirs": T0 + 15_000, "unasked": T0 + 15_000}
 
 
-def test_the_stores_clock_runs_in_milliseconds_of_the_epoch(store):
+def test_the_clock_of_the_store_counts_milliseconds_of_the_epoch(store):
     assert 1_600_000_000_000 < store.now_ms() < 4_000_000_000_000
 
 
-def test_the_newest_run_of_each_agent_is_found_in_its_own_place_however_many_came_after_it(store, make, apply):
+def test_the_newest_run_of_each_agent_is_found_in_its_conversation(store, make, apply):
     def put(run_id, agent_id, at, **where):
         row = make.run(run_id, agent_id=agent_id, created_ms=T0 + at, **{"conversation": "room", **where})
         apply(store, PutRun(row))

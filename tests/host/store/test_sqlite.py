@@ -1,4 +1,4 @@
-"""What only SQLite can suffer: a full file, a second writer, flipped bits, files that are something else."""
+"""Faults of SQLite only: a full file, a second writer, flipped bits, files of another format."""
 
 import re
 import shutil
@@ -34,7 +34,7 @@ def chained(row: RecordRow) -> ChainedRecord:
 
 @pytest.fixture
 def other_writer(sqlite_store, sqlite_path):
-    """A second process that holds the write lock until it is told to let go."""
+    """A second process that holds the write lock until it is released."""
     command = [sys.executable, "-c", HOLD_THE_LOCK, str(sqlite_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
@@ -43,7 +43,7 @@ def other_writer(sqlite_store, sqlite_path):
             process.communicate("\n")
 
 
-def test_a_locked_database_is_waited_for_a_bounded_time(other_writer, sqlite_path, make):
+def test_a_locked_database_is_waited_for_within_a_limit(other_writer, sqlite_path, make):
     store = sqlite_store(sqlite_path, busy_wait_s=0.1)
     store.open()
     try:
@@ -62,7 +62,7 @@ def test_a_locked_database_is_waited_for_a_bounded_time(other_writer, sqlite_pat
         store.close()
 
 
-def test_a_full_database_refuses_writes_and_recovers_when_there_is_room(sqlite_path, make):
+def test_a_full_database_refuses_writes_and_recovers_once_it_has_space(sqlite_path, make):
     store = Store(SqliteDatabase(sqlite_path, max_pages=160))
     store.open()
 
@@ -113,7 +113,7 @@ def sqlite_store_at(path):
     return store
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(sqlite_path):
+def test_a_file_of_another_format_is_refused_and_unchanged(sqlite_path):
     sqlite_path.write_bytes(b"these are my notes, not a database " * 100)
     before = sqlite_path.read_bytes()
     with pytest.raises(StorageUnavailable, match="not a database") as caught:
@@ -122,14 +122,14 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(sqlite_path):
     assert sqlite_path.read_bytes() == before
 
 
-def test_a_place_that_cannot_be_written_is_refused_with_a_hint(tmp_path):
+def test_an_unwritable_path_is_refused_with_a_hint(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageUnavailable, match="cannot be opened") as caught:
         sqlite_store(tmp_path / "file" / "bollard.db").open()
     assert "writable" in caught.value.hint
 
 
-def test_the_file_is_the_owners_alone(sqlite_store, sqlite_path, make):
+def test_the_file_is_private_to_its_owner(sqlite_store, sqlite_path, make):
     with sqlite_store.write() as transaction:
         transaction.add_records([make.record(1)])
     for name in (sqlite_path, sqlite_path.with_name("bollard.db-wal")):
@@ -146,9 +146,7 @@ def test_every_commit_is_flushed_and_readers_cannot_write(sqlite_path):
     database.close()
 
 
-def test_what_was_committed_is_in_a_copy_of_the_files_of_a_store_that_never_closed(
-    sqlite_store, sqlite_path, tmp_path, make
-):
+def test_committed_records_are_in_a_copy_of_the_files_of_an_open_store(sqlite_store, sqlite_path, tmp_path, make):
     with sqlite_store.write() as transaction:
         transaction.add_records(make.records(1, 10, "r"))
     copies = tmp_path / "crashed"
@@ -162,7 +160,7 @@ def test_what_was_committed_is_in_a_copy_of_the_files_of_a_store_that_never_clos
     survivor.close()
 
 
-def test_a_mistake_in_a_statement_is_not_called_a_storage_problem(sqlite_store, make):
+def test_an_invalid_statement_is_not_reported_as_a_storage_problem(sqlite_store, make):
     with pytest.raises(sqlite3.ProgrammingError), sqlite_store.write() as transaction:
         transaction.apply([PutRun(make.run("r", facts=object()))])
     assert sqlite_store.run("r") is None
@@ -241,7 +239,7 @@ EXPLAIN = [
 
 
 @pytest.mark.parametrize(("query", "index"), EXPLAIN)
-def test_reads_go_through_an_index_and_never_sort_a_table(sqlite_path, query, index):
+def test_reads_use_an_index_and_never_sort_a_table(sqlite_path, query, index):
     database = SqliteDatabase(sqlite_path)
     database.open()
     plan = " ".join(str(row[3]) for row in database.read(f"EXPLAIN QUERY PLAN SELECT * FROM {query}"))
@@ -251,7 +249,7 @@ def test_reads_go_through_an_index_and_never_sort_a_table(sqlite_path, query, in
     assert "TEMP B-TREE" not in plan
 
 
-def test_every_index_of_the_schema_has_a_read_that_needs_it(sqlite_path):
+def test_every_index_of_the_schema_serves_a_read(sqlite_path):
     database = SqliteDatabase(sqlite_path)
     database.open()
     rows = database.read("SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
@@ -292,7 +290,7 @@ def test_the_indices_of_retention_are_made_by_the_first_purge(sqlite_path, purge
     store.close()
 
 
-def test_the_log_is_copied_after_as_many_bytes_whatever_the_pages_have(tmp_path):
+def test_the_checkpoint_size_in_bytes_is_independent_of_the_page_size(tmp_path):
     other = tmp_path / "other.db"
     with sqlite3.connect(other) as connection:
         connection.execute("PRAGMA page_size = 1024")

@@ -1,4 +1,4 @@
-"""SQLite against PostgreSQL: whatever is done to both, both answer the same."""
+"""SQLite against PostgreSQL: after any sequence of operations, both give the same answers."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -280,7 +280,7 @@ class StoreModel(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("examples", [10, pytest.param(50, marks=pytest.mark.full)])
-def test_both_databases_answer_the_same(postgres_store, empty_postgres_tables, examples) -> None:
+def test_both_databases_give_the_same_answers(postgres_store, empty_postgres_tables, examples) -> None:
     run_state_machine_as_test(
         lambda: StoreModel(postgres_store, empty_postgres_tables),
         settings=settings(

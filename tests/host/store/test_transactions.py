@@ -69,7 +69,7 @@ def write_batch(store, make, index):
         transaction.drop_data(["message.completed"], 1, 1)
 
 
-def test_a_block_that_raises_leaves_nothing(store, make):
+def test_a_failed_transaction_leaves_nothing(store, make):
     write_batch(store, make, 0)
     before = contents(store, make)
 
@@ -90,7 +90,7 @@ def test_a_block_that_raises_leaves_nothing(store, make):
     assert contents(store, make) == before
 
 
-def test_a_transaction_is_not_seen_before_it_is_committed(request, make):
+def test_a_transaction_is_invisible_before_its_commit(request, make):
     for kind in ("sqlite", "postgres"):
         store = request.getfixturevalue(f"{kind}_store")
         with store.write() as transaction:
@@ -122,7 +122,7 @@ def calls_of_the_workload(store, make):
 
 
 @pytest.mark.parametrize("after_commit", [False, True])
-def test_a_workload_that_fails_at_any_call_leaves_exactly_what_was_committed(store, make, reopen, after_commit):
+def test_a_workload_that_fails_at_any_call_leaves_only_its_commits(store, make, reopen, after_commit):
     with store.write() as transaction:
         assert transaction.find_event("w", "web", "s0") is None
     per_batch = calls_of_the_workload(store, make) // BATCHES
@@ -141,7 +141,7 @@ def test_a_workload_that_fails_at_any_call_leaves_exactly_what_was_committed(sto
     assert store.meta("k") == str(index)
 
 
-def test_readers_see_whole_commits_while_a_writer_works(store, make):
+def test_readers_see_complete_commits_during_writes(store, make):
     commits, wrong, done = 60, [], threading.Event()
 
     def read():
@@ -179,7 +179,7 @@ def test_writers_in_many_threads_take_turns(store, make):
     assert store.state("scope", "n").version == 80
 
 
-def test_a_failing_store_fails_reads_as_planned_and_looks_at_every_call(memory_store):
+def test_a_failing_store_fails_reads_by_its_plan_and_records_every_call(memory_store):
     seen = []
     plan = FailurePlan(fail_at=2, only="read.", on_call=seen.append, error=OSError)
     store = failing(memory_store, plan)
@@ -193,7 +193,7 @@ def test_a_failing_store_fails_reads_as_planned_and_looks_at_every_call(memory_s
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_store_that_is_closed_says_so(request, kind):
+def test_a_closed_store_gives_a_reason(request, kind):
     store = request.getfixturevalue(f"{kind}_store")
     store.close()
     with pytest.raises(StorageUnavailable, match="closed"):

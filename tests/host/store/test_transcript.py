@@ -44,13 +44,13 @@ def texts(rows):
     return [row.content for row in rows]
 
 
-def test_a_message_comes_back_as_it_was_said(store, make, apply):
+def test_a_message_reads_back_the_same(store, make, apply):
     row = make.said(7, "héllo 你好", bot="b", thread="t", run_id="r", content_json=b'{"x":1}')
     apply(store, PutTranscript(row))
     assert store.transcript(make.room(bot="b", thread="t")) == [row]
 
 
-def test_a_message_that_is_put_again_replaces_itself_in_search_too(store, make, apply):
+def test_a_repeated_message_replaces_itself_also_in_search(store, make, apply):
     apply(store, PutTranscript(make.said(1, "apples")))
     apply(store, PutTranscript(make.said(1, "pears")))
     assert texts(store.transcript(make.room())) == ["pears"]
@@ -58,7 +58,7 @@ def test_a_message_that_is_put_again_replaces_itself_in_search_too(store, make, 
     assert texts(store.search(make.room(), [("pears",)])) == ["pears"]
 
 
-def test_pages_go_backward_and_forward_between_exclusive_ends(store, make, say):
+def test_pages_run_backward_and_forward_between_exclusive_ends(store, make, say):
     say(store, *"abcdefgh")
     assert texts(store.transcript(make.room(3))) == ["h", "g", "f"]
     assert texts(store.transcript(make.room(3, before=6))) == ["e", "d", "c"]
@@ -67,7 +67,7 @@ def test_pages_go_backward_and_forward_between_exclusive_ends(store, make, say):
     assert texts(store.transcript(make.room(9, after=3, before=7))) == ["f", "e", "d"]
 
 
-def test_only_the_exact_place_is_seen(store, make, apply):
+def test_a_query_sees_only_its_own_thread(store, make, apply):
     places = [
         {},
         {"workspace": "other"},
@@ -127,25 +127,25 @@ def test_a_search_in_a_workspace_covers_its_conversations_newest_first(store, ma
     assert store.search_workspace(workspace, [], None, 10) == []
 
 
-def test_search_without_a_term_finds_nothing(store, make, say):
+def test_a_search_without_a_term_finds_nothing(store, make, say):
     say(store, "anything")
     assert store.search(make.room(), []) == []
 
 
-def test_search_shows_the_best_first_and_of_equals_the_newest(store, make, say):
+def test_hits_are_ordered_by_rank_and_then_newest_first(store, make, say):
     filler = " ".join(f"word{index}" for index in range(60))
     say(store, f"{filler} tea", "tea tea tea", f"{filler} tea", "nothing")
     assert [row.seq for row in store.search(make.room(), [("tea",)])] == [2, 3, 1]
     assert [row.seq for row in store.search(make.room(1), [("tea",)])] == [2]
 
 
-def test_search_keeps_to_its_window(store, make, say):
+def test_a_search_stays_within_its_window(store, make, say):
     say(store, "tea", "tea", "tea", "tea")
     assert {row.seq for row in store.search(make.room(after=1, before=4), [("tea",)])} == {2, 3}
 
 
 @pytest.mark.parametrize("query", HOSTILE)
-def test_hostile_searches_find_no_more_than_their_words_in_their_place(store, make, apply, query):
+def test_hostile_searches_find_only_their_words_in_their_conversation(store, make, apply, query):
     apply(store, PutTranscript(make.said(1, "canary", conversation="foreign")))
     apply(store, PutTranscript(make.said(2, "innocent words: a near miss, and more")))
     rows = store.search(make.room(), clauses(query))
@@ -155,27 +155,27 @@ def test_hostile_searches_find_no_more_than_their_words_in_their_place(store, ma
 
 
 @pytest.mark.parametrize("term", HOSTILE)
-def test_terms_that_nobody_cut_are_still_only_text(store, make, apply, term):
+def test_raw_terms_are_searched_as_text(store, make, apply, term):
     apply(store, PutTranscript(make.said(1, "canary", conversation="foreign")))
     apply(store, PutTranscript(make.said(2, "innocent")))
     assert all(row.seq != 1 for row in store.search(make.room(), [(term,), ("innocent",)]))
     assert store.search(make.room(), [(term,), ("missing",)]) == []
 
 
-def test_text_with_a_nul_is_kept_as_well_as_the_database_can(store, make, apply):
+def test_text_with_a_nul_is_stored_as_far_as_the_database_allows(store, make, apply):
     apply(store, PutTranscript(make.said(1, "a\0b tea")))
     (row,) = store.transcript(make.room())
     assert row.content in ("a\0b tea", "a\ufffdb tea")
     assert store.search(make.room(), [("tea",)]) == [row]
 
 
-def test_a_huge_message_is_kept_whole_and_found_by_its_beginning(store, make, apply):
+def test_a_huge_message_is_stored_completely_and_found_by_its_beginning(store, make, apply):
     huge = "start " + "".join(map(chr, range(0x4E00, 0x9FFF))) * 10 + " " + " ".join(f"w{i}" for i in range(50_000))
     apply(store, PutTranscript(make.said(1, huge)))
     assert texts(store.search(make.room(), [("start",)])) == [huge]
 
 
-def test_a_read_is_narrowed_by_role_and_time(store, make, apply):
+def test_a_read_is_filtered_by_role_and_time(store, make, apply):
     rows = [make.said(number, "parrot", role=("user", "assistant")[number % 2]) for number in range(1, 7)]
     apply(store, *(PutTranscript(row) for row in rows))
 
@@ -194,7 +194,7 @@ def test_a_read_is_narrowed_by_role_and_time(store, make, apply):
     assert [row.seq for row in store.search(make.room(limit=1, role="user"), [("parrot",)])] == [6]
 
 
-def test_the_threads_of_a_conversation_are_those_of_its_newest_runs(store, make, apply):
+def test_the_threads_of_a_conversation_come_from_its_newest_runs(store, make, apply):
     def run(number, thread, **more):
         return PutRun(make.run(f"r{number}", thread=thread, created_ms=number, **more))
 

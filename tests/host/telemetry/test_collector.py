@@ -1,4 +1,4 @@
-"""The link to a collector, against one on a real socket that answers as a test says."""
+"""The link to a collector, against one on a real socket that answers on demand."""
 
 import contextlib
 import gzip
@@ -42,7 +42,7 @@ class Sink:
                     self.end_headers()
 
             def log_message(self, *args: Any) -> None:
-                """Nobody reads it."""
+                """Silent."""
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -68,7 +68,7 @@ def _link(collector: Collector, *, within_s: float = PATIENCE_S, pause_s: float 
     link.hang_up()
 
 
-def test_batches_leave_on_one_connection_with_what_the_standard_variables_say(sink: Sink) -> None:
+def test_batches_share_one_connection_and_obey_the_standard_variables(sink: Sink) -> None:
     environment = {
         "OTEL_EXPORTER_OTLP_HEADERS": "x-for=everything",
         "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x-key=a%20b, x-other=c=d,nonsense",
@@ -90,21 +90,21 @@ def test_batches_leave_on_one_connection_with_what_the_standard_variables_say(si
 
 
 @pytest.mark.parametrize("trouble", [429, 502, 503, 504, 0])
-def test_what_a_collector_cannot_take_now_is_sent_again(sink: Sink, trouble: int) -> None:
+def test_a_temporarily_refused_batch_is_sent_again(sink: Sink, trouble: int) -> None:
     sink.statuses = [trouble, 200]
     with _link(collector_of(sink.url, {})) as link:
         assert link.send(b"x")
     assert [body for _, _, body in sink.requests] == [b"x", b"x"]
 
 
-def test_what_a_collector_refuses_is_not_sent_again(sink: Sink) -> None:
+def test_a_permanently_refused_batch_is_not_sent_again(sink: Sink) -> None:
     sink.statuses = [400]
     with _link(collector_of(sink.url, {})) as link:
         assert not link.send(b"x")
     assert len(sink.requests) == 1
 
 
-def test_a_kept_connection_that_the_collector_closed_is_replaced_without_a_pause(sink: Sink) -> None:
+def test_a_connection_closed_by_the_collector_is_replaced_without_a_pause(sink: Sink) -> None:
     sink.statuses = [200, 0, 200]
     with _link(collector_of(sink.url, {}), pause_s=PATIENCE_S) as link:  # a pause would fail it
         assert link.send(b"one")
@@ -112,12 +112,12 @@ def test_a_kept_connection_that_the_collector_closed_is_replaced_without_a_pause
     assert sink.connections == 2
 
 
-def test_a_link_that_was_given_up_tries_nothing_again() -> None:
+def test_an_abandoned_link_does_not_retry() -> None:
     with _link(collector_of(f"http://127.0.0.1:{free_port()}", {}), pause_s=PATIENCE_S / 2) as link:
         link.give_up()
         assert not link.send(b"x")
 
 
-def test_a_collector_that_is_away_costs_the_time_of_a_batch_and_no_more() -> None:
+def test_an_unreachable_collector_costs_no_more_than_the_time_of_a_batch() -> None:
     with _link(collector_of(f"http://127.0.0.1:{free_port()}", {}), within_s=0.01) as link:
         assert not link.send(b"x")

@@ -1,4 +1,4 @@
-"""The text format of Prometheus: what is rendered is read back by a parser that knows only the format."""
+"""The text format of Prometheus: a parser that knows only the format reads the rendered text back."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from bollard.host.telemetry.prometheus import Sample, counter, gauge, histogram,
 Parse = Callable[[str], dict[str, Any]]
 
 
-def test_what_is_rendered_can_be_read_back(parse_metrics: Parse) -> None:
+def test_a_rendered_exposition_can_be_parsed(parse_metrics: Parse) -> None:
     awkward = 'a "quoted" \\ name\nwith two lines'
     text = render(
         [
@@ -28,7 +28,7 @@ def test_what_is_rendered_can_be_read_back(parse_metrics: Parse) -> None:
     assert found["b_nothing"].samples == {}
 
 
-def test_the_parser_says_no_to_what_is_no_metric(parse_metrics: Parse) -> None:
+def test_the_parser_refuses_invalid_metrics(parse_metrics: Parse) -> None:
     for bad in ("a 1\n", "# TYPE a counter\na 1", "# HELP a x\n# TYPE a counter\na{b=c} 1\n", "# TYPE a b\n"):
         with pytest.raises(AssertionError):
             parse_metrics(bad)
@@ -52,7 +52,7 @@ def test_buckets_are_cumulative_and_their_bounds_inclusive(parse_metrics: Parse)
     assert counted.count == 5
 
 
-def test_to_observe_costs_less_than_two_microseconds() -> None:
+def test_an_observation_takes_less_than_two_microseconds() -> None:
     counted = Histogram(LATENCY_BOUNDS_S)
     best = 1.0
     for _ in range(20):
@@ -63,7 +63,7 @@ def test_to_observe_costs_less_than_two_microseconds() -> None:
     assert best < 2e-6, f"{best * 1e6:.2f} us"
 
 
-def test_a_plugin_cannot_make_series_of_its_own() -> None:
+def test_a_plugin_cannot_create_its_own_series() -> None:
     counts = RunCounts()
     for number in range(1000):
         counts.end("failed", f"my.code.{number}")

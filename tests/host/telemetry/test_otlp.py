@@ -1,4 +1,4 @@
-"""What we write by hand is what OpenTelemetry's own definitions read."""
+"""OpenTelemetry's own definitions read our handwritten encoding."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +35,7 @@ def _value(found) -> object:
 
 
 @given(st.lists(spans, max_size=5))
-def test_every_span_is_read_as_it_was_made(made: list[Span]) -> None:
+def test_every_span_is_encoded_completely(made: list[Span]) -> None:
     encode = SpanEncoder({"service.name": "bollard", "n": 300}, scope="bollard.host", version="1.2")
     (of_resource,) = ExportTraceServiceRequest.FromString(encode(made)).resource_spans
     named = {each.key: _value(each.value) for each in of_resource.resource.attributes}
@@ -57,7 +57,7 @@ def test_every_span_is_read_as_it_was_made(made: list[Span]) -> None:
         assert read.status.message == (span.error or "")
 
 
-def test_half_a_character_costs_that_character_and_not_the_batch() -> None:
+def test_an_invalid_character_does_not_cost_the_batch() -> None:
     context = TraceContext("1" * 32, "2" * 16, True)
     broken = Span(
         name="a\ud800b",

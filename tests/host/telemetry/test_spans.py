@@ -1,4 +1,4 @@
-"""Spans: made only where somebody keeps them, and never in anybody's way."""
+"""Spans: made only for a collector, and never a burden for others."""
 
 import threading
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def _span(name: str = "x") -> Span:
     return Span(name=name, kind="internal", context=context, parent_id=None, start_ns=0, end_ns=1, attributes={})
 
 
-def test_a_span_has_the_length_that_passed_and_its_place(clock: ManualClock) -> None:
+def test_a_span_has_its_duration_and_its_parent(clock: ManualClock) -> None:
     kept: list[Span] = []
     tracer = Tracer(clock, kept.append)
     request = tracer.begin(CALLER)
@@ -36,7 +36,7 @@ def test_a_span_has_the_length_that_passed_and_its_place(clock: ManualClock) -> 
     assert (inner.attributes, inner.error) == ({"a": 1}, "broken")
 
 
-def test_a_tracer_that_is_off_makes_no_span_and_still_knows_the_trace(clock: ManualClock) -> None:
+def test_a_disabled_tracer_makes_no_span_and_still_knows_the_trace(clock: ManualClock) -> None:
     tracer = Tracer(clock)
     trace = tracer.run("run_1", CALLER)
     assert not tracer.on
@@ -44,7 +44,7 @@ def test_a_tracer_that_is_off_makes_no_span_and_still_knows_the_trace(clock: Man
     assert tracer.open_run(trace) is None
 
 
-def test_what_the_caller_does_not_record_is_not_kept(clock: ManualClock) -> None:
+def test_an_unsampled_trace_of_the_caller_makes_no_span(clock: ManualClock) -> None:
     kept: list[Span] = []
     tracer = Tracer(clock, kept.append)
     assert tracer.open_run(tracer.run("run_1", CALLER[:-1] + "0")) is None
@@ -52,7 +52,7 @@ def test_what_the_caller_does_not_record_is_not_kept(clock: ManualClock) -> None
     assert kept == []
 
 
-def test_spans_that_find_no_room_are_dropped_and_counted() -> None:
+def test_spans_beyond_the_queue_are_dropped_and_counted() -> None:
     begun, go_on = threading.Event(), threading.Event()
     sent: list[str] = []
 
@@ -65,7 +65,7 @@ def test_spans_that_find_no_room_are_dropped_and_counted() -> None:
     queue = SpanQueue(send, limit=4, at_once=2, flush_s=0.001)
     queue.start()
     queue.put(_span("0"))
-    assert begun.wait(PATIENCE_S)  # the collector takes its time, and nobody else waits for it
+    assert begun.wait(PATIENCE_S)  # the collector is slow, and no caller waits for it
     for number in range(1, 8):
         queue.put(_span(str(number)))
     assert queue.dropped == 3
@@ -75,7 +75,7 @@ def test_spans_that_find_no_room_are_dropped_and_counted() -> None:
     assert queue.sent == 5
 
 
-def test_a_collector_that_fails_costs_only_its_spans() -> None:
+def test_a_failing_collector_loses_only_its_spans() -> None:
     tries: list[int] = []
 
     def send(spans: Sequence[Span]) -> bool:
@@ -93,7 +93,7 @@ def test_a_collector_that_fails_costs_only_its_spans() -> None:
     assert (queue.sent, queue.dropped) == (1, 2)
 
 
-def test_a_host_that_stops_does_not_wait_for_a_collector_that_does_not_answer() -> None:
+def test_a_stopping_host_does_not_wait_for_a_silent_collector() -> None:
     stuck = threading.Event()
 
     def send(spans: Sequence[Span]) -> bool:
@@ -106,11 +106,11 @@ def test_a_host_that_stops_does_not_wait_for_a_collector_that_does_not_answer() 
     stuck.set()
 
 
-def test_without_an_endpoint_no_span_leaves() -> None:
+def test_without_an_endpoint_no_span_is_sent() -> None:
     assert span_export("", version="1", instance="i", environment={}) is None
 
 
-def test_certificates_that_cannot_be_read_are_refused_with_the_variables_that_name_them() -> None:
+def test_unreadable_certificates_are_refused_with_their_variables() -> None:
     environment = {"OTEL_EXPORTER_OTLP_CERTIFICATE": "/nonexistent.pem"}
     with pytest.raises(SettingsError) as refusal:
         span_export("https://127.0.0.1:4318", version="1", instance="i", environment=environment)

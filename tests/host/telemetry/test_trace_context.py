@@ -18,7 +18,7 @@ def test_a_well_formed_header_is_read() -> None:
     assert parse_traceparent(f"00-{TRACE}-{SPAN}-00").sampled is False  # type: ignore[union-attr]
 
 
-def test_a_later_version_may_say_more() -> None:
+def test_a_later_version_may_have_more_fields() -> None:
     found = parse_traceparent(f"cc-{TRACE}-{SPAN}-01-what-comes-later")
     assert found is not None
     assert found.traceparent == CALLER
@@ -39,19 +39,19 @@ def test_a_later_version_may_say_more() -> None:
         f"cc-{TRACE}-{SPAN}-01-{'x' * 300}",
     ],
 )
-def test_what_is_not_well_formed_counts_as_nothing(header: str | None) -> None:
+def test_an_invalid_traceparent_is_ignored(header: str | None) -> None:
     assert parse_traceparent(header) is None
     event = new_event(source="api", source_id="1", event_type="message.received", traceparent=header)
     assert event.traceparent is None
 
 
-def test_an_event_keeps_its_trace_over_a_restart() -> None:
+def test_an_event_keeps_its_trace_after_a_restart() -> None:
     event = new_event(source="api", source_id="1", event_type="message.received", traceparent=CALLER)
     _, again = NewEvent.from_record(event.record("evt_1", "run_1"), "default")
     assert again.traceparent == CALLER
 
 
-def test_a_run_without_a_caller_has_a_trace_of_its_own_that_follows_from_its_id() -> None:
+def test_a_run_without_a_caller_has_a_trace_derived_from_its_id() -> None:
     one, again = (trace_of_run("run_1", None, recorded=True) for _ in range(2))
     assert one == again
     assert one.parent_id is None
@@ -60,21 +60,21 @@ def test_a_run_without_a_caller_has_a_trace_of_its_own_that_follows_from_its_id(
     assert trace_of_run("run_2", None, recorded=True).context.trace_id != one.context.trace_id
 
 
-def test_a_run_of_a_caller_is_a_span_under_the_callers() -> None:
+def test_a_run_of_a_caller_is_a_span_under_the_span_of_the_caller() -> None:
     run = trace_of_run("run_1", CALLER, recorded=True)
     assert (run.context.trace_id, run.parent_id) == (TRACE, SPAN)
     assert run.context.span_id != SPAN
     assert run.traceparent == run.context.traceparent
 
 
-def test_where_nothing_is_recorded_a_runner_is_told_of_the_callers_span() -> None:
+def test_without_recording_a_runner_gets_the_span_of_the_caller() -> None:
     run = trace_of_run("run_1", CALLER, recorded=False)
     assert run.traceparent == CALLER
     assert run.context.trace_id == TRACE
     assert trace_of_run("run_1", None, recorded=False).traceparent.endswith("-00")
 
 
-def test_a_ratio_chooses_by_the_trace_and_the_caller_decides_for_its_own() -> None:
+def test_a_ratio_samples_by_the_trace_and_the_caller_decides_for_its_own() -> None:
     chosen = [trace_of_run(f"run_{n}", None, recorded=True, ratio=0.25).context.sampled for n in range(2000)]
     assert 400 < sum(chosen) < 600
     assert not any(trace_of_run(f"run_{n}", None, recorded=True, ratio=0.0).context.sampled for n in range(100))

@@ -128,7 +128,7 @@ def call(make_call: Callable[[BuiltinTools], Call], tools: BuiltinTools) -> Call
 
 @pytest.fixture
 def say(call: Call) -> Callable[..., Awaitable[str]]:
-    """What a tool says in words; it must not be an error."""
+    """The text answer of a tool; it must not be an error."""
 
     async def say(name: str, /, **arguments: object) -> str:
         returned = await call(name, **arguments)

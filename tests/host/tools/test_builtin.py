@@ -1,4 +1,4 @@
-"""The built-in tools: what is offered, and what each does with a real folder and real programs."""
+"""The built-in tools: their offer, and their effects on a real folder and real programs."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ LEAVING = [
 
 @pytest.fixture
 def confined(tools: BuiltinTools) -> Confinement:
-    """The level here. Where there is none, the refusal is what is tested, and said."""
+    """The level of this machine. Without one, the test checks the refusal."""
     confinement = tools.confinement
     if confinement.level is None:
         assert DEFINITIONS["exec"].id in tools.absent("default")
@@ -54,7 +54,7 @@ def everything(root: Path, but: Path | None = None) -> list[str]:
     return sorted(path.name for path in root.rglob("*") if but is None or but not in path.parents)
 
 
-def test_every_tool_is_defined_with_care():
+def test_every_tool_has_a_complete_definition():
     for name, each in DEFINITIONS.items():
         assert each.id == f"tool:builtin/{name}"
         assert each.input_schema["additionalProperties"] is False
@@ -71,12 +71,12 @@ def test_every_tool_is_defined_with_care():
 
 
 def test_a_definition_does_not_change_with_the_host(tools: BuiltinTools):
-    """Else every update would need a consent. Whoever changes a definition changes this digest on purpose."""
+    """Otherwise every update would need a consent. A change of a definition changes this digest on purpose."""
     assert DEFINITIONS["now"].version == "1"
     assert {each.source for each in tools.capabilities("default")} == {"builtin"}
 
 
-def test_what_the_host_has_no_part_for_is_absent_with_a_reason(tmp_path: Path):
+def test_a_tool_without_its_part_of_the_host_is_absent_with_a_reason(tmp_path: Path):
     bare = BuiltinTools(clock=ManualClock(), workspaces=Workspaces(tmp_path))
     absent = bare.absent("default")
     assert absent.keys() == {
@@ -92,7 +92,7 @@ def test_what_the_host_has_no_part_for_is_absent_with_a_reason(tmp_path: Path):
     assert "off" in off.absent("default")["tool:builtin/exec"]
 
 
-async def test_exec_is_refused_where_the_demanded_level_is_missing(make_tools, make_call, home: Path):
+async def test_exec_is_refused_without_the_required_level(make_tools, make_call, home: Path):
     tools = make_tools(choose_confinement("bubblewrap", probe(wrapper=("/bin/false",))))
     call = make_call(tools)
     assert "tool:builtin/exec" not in {each.id for each in tools.capabilities("default")}
@@ -102,13 +102,13 @@ async def test_exec_is_refused_where_the_demanded_level_is_missing(make_tools, m
     assert not any(name == "ran" for name in everything(home))
 
 
-async def test_the_time_is_told_in_a_zone(say, call):
+async def test_the_time_is_given_in_a_zone(say, call):
     assert await say("now") == "2027-01-15T08:00:00+00:00 (Friday, UTC)"
     assert (await call("now", timezone="../../etc/passwd")).is_error
     assert (await call("now", timezone="Middle/Earth")).is_error
 
 
-async def test_numbers_are_calculated_and_nonsense_is_said_to_be_so(say, call):
+async def test_numbers_are_calculated_and_invalid_expressions_are_errors(say, call):
     assert await say("calculate", expression="0.1 + 0.2") == "0.3"
     assert (await call("calculate", expression="__import__('os')")).is_error
 
@@ -133,7 +133,7 @@ async def test_files_are_written_read_edited_and_found(say, call):
     assert (await call("read", path="src")).is_error
 
 
-async def test_each_run_has_files_of_its_own(say, call, home: Path):
+async def test_each_run_has_its_own_files(say, call, home: Path):
     await say("write", path="a.txt", content="mine", run_id="run_1")
     assert (await call("read", path="a.txt", run_id="run_2")).is_error
     assert (home / "run_1").stat().st_mode & 0o077 == 0
@@ -176,8 +176,8 @@ async def test_no_path_of_any_tool_leaves_the_folder(call, home: Path, tmp_path:
     assert artifacts.kept.keys() == {"art"}
 
 
-async def test_a_pattern_that_explodes_elsewhere_takes_no_time_here(say, call):
-    """F38: time grows with the line alone. The bound is of processor time, and far beyond what it takes."""
+async def test_an_expensive_pattern_takes_linear_time(say, call):
+    """F38: time grows with the line only. The limit is in processor time, and far beyond the usual."""
     await say("write", path="a.txt", content="a" * 100_000 + "!\n")
     begun = time.process_time()
     for pattern in (r"(a+)+$", r"(a|aa)+$", r"(a|a?)+$", r"(.*a){20}$", r"([a-z]+)*\d"):
@@ -188,7 +188,7 @@ async def test_a_pattern_that_explodes_elsewhere_takes_no_time_here(say, call):
         assert (await call("grep", pattern=pattern, regex=True)).is_error
 
 
-async def test_searches_show_a_bounded_number_and_leave_out_what_is_no_text(say, home: Path):
+async def test_searches_have_a_limit_of_lines_and_skip_binary_files(say, home: Path):
     await say("write", path="many.txt", content="x\n" * (FOUND_LINES + 100))
     (home / "run_1" / "files" / "binary").write_bytes(b"\xff\xfex\n")
     found = await say("grep", pattern="x")
@@ -196,7 +196,7 @@ async def test_searches_show_a_bounded_number_and_leave_out_what_is_no_text(say,
     assert "left out" in await say("grep", pattern="absent")
 
 
-def test_a_search_that_nobody_waits_for_ends_with_the_file_it_is_in(tmp_path: Path):
+def test_a_cancelled_search_ends_with_its_current_file(tmp_path: Path):
     for name in "abc":
         (tmp_path / name).write_text("one line")
     given_up, seen = threading.Event(), list[str]()
@@ -211,9 +211,7 @@ def test_a_search_that_nobody_waits_for_ends_with_the_file_it_is_in(tmp_path: Pa
     assert seen == ["one line"]
 
 
-async def test_a_program_that_finds_no_place_in_time_was_surely_not_started(
-    tools: BuiltinTools, home: Path, confined: Confinement
-):
+async def test_a_program_without_a_slot_in_time_is_not_started(tools: BuiltinTools, home: Path, confined: Confinement):
     counts = RunCounts()
     programs = ProgramTools(Workspaces(home), lambda: confined, at_once=1, counts=counts)
 
@@ -241,7 +239,7 @@ async def test_a_program_that_finds_no_place_in_time_was_surely_not_started(
     assert (counts.programs_running, counts.programs) == (0, {"cancelled": 1, "completed": 1, "failed": 1})
 
 
-async def test_two_edits_at_once_are_both_kept(say):
+async def test_two_concurrent_edits_are_both_kept(say):
     await say("write", path="a.txt", content="one two")
     await asyncio.gather(say("edit", path="a.txt", old="one", new="1"), say("edit", path="a.txt", old="two", new="2"))
     assert await say("read", path="a.txt") == "1 2"
@@ -257,7 +255,7 @@ async def test_a_page_is_fetched_as_text_or_saved(say, call, pages):
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "no-such", "utf-16", "windows-1252"])
-async def test_a_page_cannot_choose_a_reader_that_takes_for_ever(say, pages, charset: str):
+async def test_a_page_cannot_choose_a_slow_parser(say, pages, charset: str):
     """Punycode takes a time that grows with the square of the length: this much of it takes minutes."""
     body = "words".encode(charset) if charset in ("utf-16", "windows-1252") else b"-" + b"99" * 400_000
     kind = ("content-type", f"text/plain; charset={charset}")
@@ -266,7 +264,7 @@ async def test_a_page_cannot_choose_a_reader_that_takes_for_ever(say, pages, cha
     assert shown == ("words" if len(body) < 100 else body.decode())
 
 
-async def test_artifacts_go_to_files_and_files_to_artifacts(say, call, artifacts):
+async def test_artifacts_are_saved_as_files_and_files_as_artifacts(say, call, artifacts):
     artifacts.flow = Flow(reads_private=True, brings_untrusted=False, sends_out=False)
     artifacts.kept["art"] = ("a.txt", "text/plain", "grüße".encode())
     returned = await call("artifact_read", artifact_id="art")
@@ -283,7 +281,7 @@ async def test_artifacts_go_to_files_and_files_to_artifacts(say, call, artifacts
         await call("artifact_read", artifact_id="absent")
 
 
-async def test_a_person_is_asked(say):
+async def test_a_user_is_asked(say):
     assert await say("ask_user", question="Which?", choices=["this", "that"]) == "this"
     assert await say("ask_user", question="Why?") == "you asked Why?"
 
@@ -299,14 +297,14 @@ async def test_a_command_runs_in_the_folder_of_its_run(say, call, confined: Conf
     assert "python" in await say("exec", command="t=$(mktemp) && python3 -c 'print(\"python\")' > $t; cat $t || true")
 
 
-async def test_a_command_that_takes_too_long_tells_what_it_printed(call, confined: Confinement):
+async def test_a_command_that_takes_too_long_returns_its_output(call, confined: Confinement):
     returned = await call("exec", command="echo begun; sleep 600", within_s=5.0)
     assert returned.is_error
     assert returned.structured["stopped"] == "timeout"
     assert "stopped after 3 s" in str(returned.content)
 
 
-async def test_a_folder_that_is_full_takes_no_more_and_stops_its_program(call, say, confined: Confinement, home: Path):
+async def test_a_full_folder_accepts_no_more_and_stops_its_program(call, say, confined: Confinement, home: Path):
     filling = "for n in 1 2 3 4; do fallocate -l 100M big$n || exit 9; done; sleep 600"
     returned = await call("exec", command=filling)
     assert returned.structured["stopped"] == "room", returned
@@ -320,7 +318,7 @@ async def test_a_folder_that_is_full_takes_no_more_and_stops_its_program(call, s
     await say("write", path="more.txt", content="x")
 
 
-async def test_files_of_a_run_go_when_they_were_not_used_for_long(say, tools: BuiltinTools, home: Path):
+async def test_unused_files_of_a_run_are_removed(say, tools: BuiltinTools, home: Path):
     for run_id in ("ended", "live", "recent"):
         await say("write", path="a/b.txt", content="x", run_id=run_id)
     long_ago = time.time() - WORKSPACE_KEPT_S - 10
@@ -331,8 +329,8 @@ async def test_files_of_a_run_go_when_they_were_not_used_for_long(say, tools: Bu
     await say("write", path="a.txt", content="x", run_id="ended")  # a call that was allowed later still works
 
 
-def test_a_host_whose_data_programs_could_read_runs_none(tmp_path: Path):
-    """What is beneath the system's programs is readable to all of them, keys too."""
+def test_a_host_with_readable_data_runs_no_programs(tmp_path: Path):
+    """Files beneath the system's programs are readable to all of them, keys too."""
     for root, there in (
         (Path("/usr/share/bollard/workspaces"), False),
         (tmp_path, machine_confinement().level is not None),

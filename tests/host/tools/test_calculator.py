@@ -1,4 +1,4 @@
-"""The calculator: what people mean, to the last digit, and nothing that takes long or means something else."""
+"""The calculator: the usual meaning, to the last digit, and no slow or ambiguous expression."""
 
 import contextlib
 import time
@@ -42,7 +42,7 @@ from bollard.host.tools.calculator import CalculationRefused, calculate
         ("1e5000", "1E+5000"),
     ],
 )
-def test_an_expression_has_the_value_that_people_expect(expression: str, value: str | None):
+def test_an_expression_has_the_expected_value(expression: str, value: str | None):
     if value is None:
         with pytest.raises(CalculationRefused):
             calculate(expression)
@@ -92,7 +92,7 @@ def test_an_expression_has_the_value_that_people_expect(expression: str, value: 
         "１+１",
     ],
 )
-def test_what_is_no_number_is_refused_with_a_sentence(expression: str):
+def test_an_invalid_expression_is_refused_with_a_message(expression: str):
     with pytest.raises(CalculationRefused) as refused:
         calculate(expression)
     assert str(refused.value)
@@ -100,7 +100,7 @@ def test_what_is_no_number_is_refused_with_a_sentence(expression: str):
 
 @given(st.text(alphabet="0123456789.+-*/%^(),e sqrtlnmaxpi", max_size=60))
 @settings(max_examples=300, deadline=None)
-def test_any_text_is_a_number_or_a_refusal_and_soon(expression: str):
+def test_any_text_gives_a_number_or_a_refusal_in_time(expression: str):
     begun = time.process_time()
     with contextlib.suppress(CalculationRefused):
         Decimal(calculate(expression))

@@ -61,7 +61,7 @@ spec:
 
 
 class Sink:
-    """A run's owner that keeps what it is told."""
+    """A run's owner that records its notifications."""
 
     def __init__(self) -> None:
         self.text = ""

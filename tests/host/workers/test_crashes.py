@@ -29,7 +29,7 @@ def test_a_crash_at_the_edge_of_the_window_still_counts(edge: float) -> None:
     assert (book.crashed(WORKER_CRASH_WINDOW_S + edge, "exit 1") is None) is (edge == 0.0)
 
 
-def test_a_quarantine_does_not_pass_with_time() -> None:
+def test_a_quarantine_does_not_expire() -> None:
     book = CrashHistory(0.5)
     for _ in range(WORKER_CRASHES):
         book.crashed(0.0, "exit 1")
@@ -38,7 +38,7 @@ def test_a_quarantine_does_not_pass_with_time() -> None:
     assert book.quarantined == why is not None
 
 
-def test_a_pardon_begins_anew() -> None:
+def test_a_pardon_resets_the_crashes() -> None:
     book = CrashHistory(0.5)
     for _ in range(WORKER_CRASHES):
         book.crashed(0.0, "exit 1")

@@ -36,7 +36,7 @@ async def test_a_worker_starts_is_discovered_and_runs(pools: Any) -> None:
 
 
 @pytest.mark.requirement("P08-19", "P11-54")
-async def test_a_crash_ends_its_runs_at_once_and_another_worker_comes(pools: Any, gone: Any) -> None:
+async def test_a_crash_ends_its_runs_at_once_and_the_worker_is_replaced(pools: Any, gone: Any) -> None:
     pool = pools.open(workers=2)
     one = await pool.wait_ready(READY_S)
     hanging = pools.run(one, "hang")
@@ -56,7 +56,7 @@ async def test_a_crash_ends_its_runs_at_once_and_another_worker_comes(pools: Any
 
 
 async def second(pool: PluginPool, but: Any) -> Any:
-    """A ready worker that is not `but`, told by the catalogue that comes with each."""
+    """A ready worker other than `but`, found by the catalogue that comes with each."""
     async with asyncio.timeout(READY_S):
         while True:
             slot = await pool.wait_ready(READY_S)
@@ -67,9 +67,7 @@ async def second(pool: PluginPool, but: Any) -> Any:
 
 
 @pytest.mark.requirement("P11-53")
-async def test_a_stopped_worker_is_killed_as_soon_as_it_is_silent_and_says_what_it_never_read(
-    pools: Any, gone: Any
-) -> None:
+async def test_a_stopped_worker_is_killed_when_silent_and_names_its_unread_runs(pools: Any, gone: Any) -> None:
     pool = pools.open()
     slot = await pool.wait_ready(READY_S)
     begun = pools.run(slot, "spawn")
@@ -99,9 +97,7 @@ async def test_a_silent_worker_gets_no_new_runs_until_it_answers(pools: Any) -> 
 
 @pytest.mark.full
 @pytest.mark.requirement("P11-53")
-async def test_a_blocked_worker_is_killed_after_twenty_seconds_with_the_run_that_blocks_it_and_no_unread_one(
-    pools: Any, gone: Any
-) -> None:
+async def test_a_blocked_worker_is_killed_after_twenty_seconds_with_its_read_runs_only(pools: Any, gone: Any) -> None:
     pool = pools.open()
     slot = await pool.wait_ready(READY_S)
     blocking = pools.run(slot, "block")  # before it has said a word
@@ -131,7 +127,7 @@ async def test_runs_are_spread_over_the_workers(pools: Any) -> None:
 
 
 @pytest.mark.smoke
-async def test_five_crashes_quarantine_a_plugin_until_it_is_pardoned(pools: Any) -> None:
+async def test_five_crashes_quarantine_a_plugin_until_a_pardon(pools: Any) -> None:
     pool = pools.open()
     for _ in range(WORKER_CRASHES):
         slot = await pool.wait_ready(READY_S)
@@ -149,7 +145,7 @@ async def test_five_crashes_quarantine_a_plugin_until_it_is_pardoned(pools: Any)
     assert (await pools.run(slot, "forgiven").spoke()) == "forgiven"
 
 
-async def test_a_quarantine_drains_every_worker_and_a_pardon_starts_them_anew(pools: Any, gone: Any) -> None:
+async def test_a_quarantine_drains_every_worker_and_a_pardon_restarts_them(pools: Any, gone: Any) -> None:
     pool = pools.open(workers=2)
     one = await pool.wait_ready(READY_S)
     survivor = pools.run(one, "hang")
@@ -175,7 +171,7 @@ async def test_a_quarantine_drains_every_worker_and_a_pardon_starts_them_anew(po
     assert len(pool.pids) == 2
 
 
-async def test_a_worker_that_was_to_start_again_does_not_when_a_quarantine_came_meanwhile(pools: Any) -> None:
+async def test_a_pending_restart_is_dropped_by_a_quarantine(pools: Any) -> None:
     pool = pools.open(workers=2, restart_s=0.1)
     one = await pool.wait_ready(READY_S)
     hanging = pools.run(one, "hang")
@@ -192,7 +188,7 @@ async def test_a_worker_that_was_to_start_again_does_not_when_a_quarantine_came_
 
 
 @pytest.mark.requirement("P11-46")
-async def test_a_program_that_prints_without_end_fills_no_log_and_holds_up_nobody(pools: Any) -> None:
+async def test_endless_output_of_a_program_is_limited_and_delays_no_run(pools: Any) -> None:
     pool = pools.open()
     slot = await pool.wait_ready(READY_S)
     with structlog.testing.capture_logs() as logged:
@@ -213,8 +209,8 @@ async def test_a_plugin_that_cannot_be_imported_is_quarantined_with_its_error(po
 
 
 @pytest.mark.smoke
-async def test_a_key_that_a_plugin_prints_is_shown_to_nobody(pools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in why it cannot start, which everybody is told who asks for the plugin, nor in the host's own log."""
+async def test_a_key_printed_by_a_plugin_is_shown_nowhere(pools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the reason of a failed start, which every caller gets, nor in the host's own log."""
     monkeypatch.setenv("PARROT_KEY", "sk-very-secret")
     code = """
         import os
@@ -230,7 +226,7 @@ async def test_a_key_that_a_plugin_prints_is_shown_to_nobody(pools: Any, monkeyp
     assert "title" not in refusal.value.message, "nor does it drive the terminal of who reads it"
 
 
-async def test_a_start_that_fails_counts_as_one_crash(pools: Any) -> None:
+async def test_a_failed_start_counts_as_one_crash(pools: Any) -> None:
     tries = pools.folder / "tries"
     code = f"""
         with open({str(tries)!r}, "a") as file:
@@ -244,7 +240,7 @@ async def test_a_start_that_fails_counts_as_one_crash(pools: Any) -> None:
     assert tries.read_text() == "x" * WORKER_CRASHES
 
 
-async def test_a_plugin_that_hangs_in_its_import_is_ended_by_the_time_limit(pools: Any, gone: Any) -> None:
+async def test_a_plugin_that_hangs_in_its_import_is_ended_at_the_time_limit(pools: Any, gone: Any) -> None:
     pids = pools.folder / "pids"
     code = f"""
         import os, time
@@ -282,7 +278,7 @@ async def test_a_failed_discovery_keeps_the_last_good_catalogue(pools: Any) -> N
     assert len(pools.catalogues) == 1
 
 
-async def test_a_worker_sees_the_allow_list_and_what_its_manifest_names(
+async def test_a_worker_sees_the_allow_list_and_the_variables_of_its_manifest(
     pools: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("PARROT_KEY", "HOST_SECRET", "BOLLARD_DATABASE"):
@@ -302,7 +298,7 @@ async def test_a_worker_sees_the_allow_list_and_what_its_manifest_names(
     }
 
 
-async def test_a_plugin_of_one_file_gets_the_allow_list_alone(pools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_plugin_of_one_file_gets_only_the_allow_list(pools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARROT_KEY", "here")
     slot = await pools.open().wait_ready(READY_S)
     assert await pools.run(slot, "env PARROT_KEY").spoke() == "absent"
@@ -310,7 +306,7 @@ async def test_a_plugin_of_one_file_gets_the_allow_list_alone(pools: Any, monkey
 
 
 @pytest.mark.requirement("P11-55")
-async def test_a_drained_worker_gets_no_more_runs_is_replaced_and_ends_when_it_is_empty(
+async def test_a_drained_worker_gets_no_runs_is_replaced_and_ends_once_empty(
     pools: Any, gone: Callable[[int], None]
 ) -> None:
     pool = pools.open()
@@ -328,7 +324,7 @@ async def test_a_drained_worker_gets_no_more_runs_is_replaced_and_ends_when_it_i
 
 
 @pytest.mark.parametrize("busy", ["hang", "spawn", "stubborn", "block"])
-async def test_nothing_is_left_of_a_pool_that_stopped(pools: Any, gone: Any, busy: str) -> None:
+async def test_a_stopped_pool_leaves_no_process(pools: Any, gone: Any, busy: str) -> None:
     pool = pools.open()
     slot = await pool.wait_ready(READY_S)
     sink = pools.run(slot, busy)
@@ -345,7 +341,7 @@ async def test_nothing_is_left_of_a_pool_that_stopped(pools: Any, gone: Any, bus
         await pool.wait_ready(READY_S)
 
 
-async def test_what_a_crashed_worker_spawned_goes_with_it(pools: Any, gone: Any) -> None:
+async def test_children_of_a_crashed_worker_end_with_it(pools: Any, gone: Any) -> None:
     pool = pools.open()
     slot = await pool.wait_ready(READY_S)
     child = int(await pools.run(slot, "spawn").spoke())
@@ -355,7 +351,7 @@ async def test_what_a_crashed_worker_spawned_goes_with_it(pools: Any, gone: Any)
     gone(child)
 
 
-async def test_a_pool_that_stops_while_it_starts_leaves_nothing(pools: Any) -> None:
+async def test_a_pool_stopped_during_its_start_leaves_no_process(pools: Any) -> None:
     before = set(psutil.Process().children(recursive=True))
     pool = pools.open(workers=2)
     await asyncio.sleep(0)

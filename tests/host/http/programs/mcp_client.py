@@ -1,5 +1,5 @@
-"""A client written with the official SDK, as an outside program: what it is to do comes as JSON on stdin, and what came
-of it leaves as JSON on stdout. Where and with which token is in its environment, as a harness has it."""
+"""A client written with the official SDK, as an external program: its steps are JSON on stdin, and its results are JSON
+on stdout. Address and token are in its environment, as a harness has them."""
 
 import json
 import os

@@ -1,8 +1,7 @@
-"""An MCP server that wants a login, and the authorization server that it names, on two ports.
+"""An MCP server that needs a login, and its authorization server, on two ports.
 
-Says yes to everybody at once, and does what it is told under /control: `expires=N` for tokens from now on,
-`forget=access` and `forget=refresh` of all that were given, `refuse=codes`, `down=1`, `reset=1`. What it saw is under
-/seen.
+Grants every login at once, and obeys /control: `expires=N` for tokens from now on, `forget=access` and `forget=refresh`
+of all issued ones, `refuse=codes`, `down=1`, `reset=1`. Its requests are under /seen.
 """
 
 import asyncio
@@ -111,7 +110,7 @@ class Authority:
 
 
 class Door:
-    """Remembers which headers came to the authorization server, and is closed when it is told so."""
+    """Remembers the headers of requests to the authorization server, and closes on demand."""
 
     def __init__(self, inner: ASGIApp, authority: Authority) -> None:
         self._inner = inner
@@ -129,7 +128,7 @@ class Door:
 
 
 def changed_metadata(send: Send, methods: str) -> Send:
-    """What the authority says of itself, with other methods of PKCE; with none at all for `missing`."""
+    """The metadata of the authority, with other methods of PKCE; with none at all for `missing`."""
     started: list[Message] = []
 
     async def pass_on(message: Message) -> None:
