@@ -26,7 +26,7 @@ from bollard.protocol import JsonObject
 _BODY: Final[JsonObject] = {
     "cron": "0 9 * * 1-5",
     "zone": "Asia/Shanghai",
-    "agent_id": "assistant",
+    "agent_id": "polly",
     "text": "Summarise the news.",
 }
 _NEXT: Final = [f"2026-11-{day}T09:00:00+08:00" for day in (19, 20, 23, 24, 25)]
