@@ -34,6 +34,7 @@ class Intake:
         self._stage = stage
         self.crash_at: int | None = None
         self.error: Exception | None = None
+        self.drop_error: Exception | None = None
         self._points = 0
 
     def _point(self) -> None:
@@ -51,6 +52,8 @@ class Intake:
 
     async def drop(self, event: NewEvent, reason: EventRejection) -> Accepted:
         self._point()
+        if self.drop_error is not None:
+            raise self.drop_error
         accepted = await self._stage.intake.deduplication.drop(event, reason)
         self._point()
         return accepted

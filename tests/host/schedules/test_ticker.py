@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.doubles.failing_store import FailurePlan, failing
 from tests.doubles.memory_store import MemoryStore
 from tests.host.schedules.conftest import Times
 
-from bollard.host.errors import Draining, InvalidRequest, Overloaded
+from bollard.host.errors import Draining, InvalidRequest, Overloaded, StorageUnavailable
 from bollard.host.store.store import Store
 
 Open = Callable[[Store], Awaitable[Times]]
@@ -240,6 +241,45 @@ async def test_a_tick_that_is_retried_over_a_restart_starts_once(open_times: Ope
     again = await open_times(memory_store)
     await again.turn()
     assert again.started() == ["09:01:00"]
+
+
+async def test_a_skipped_tick_does_not_start_because_its_record_failed_first(
+    open_times: Open, memory_store: MemoryStore
+) -> None:
+    times = await open_times(memory_store)
+    await times.save(every_s=60, missed="skip", grace_s=1)
+    times.clock.advance(330)
+    times.intake.drop_error = StorageUnavailable("the store is away", reason="test")
+    await times.turn()
+    assert times.ticker.problem("default", "s") is not None
+    times.intake.drop_error = None
+    await times.go(20, step_s=1)
+    assert times.started() == []
+    assert [code for _, code in times.rejected()] == ["missed"]
+
+
+async def test_a_retry_does_not_wait_for_a_clock_that_was_set_back(open_times: Open, memory_store: MemoryStore) -> None:
+    times = await open_times(memory_store)
+    await times.save(every_s=60)
+    await times.go(50)
+    times.intake.error = Overloaded("the queue is full", reason="queue_full", hint="wait")
+    await times.go(15)
+    times.clock.jump(-4)
+    times.intake.error = None
+    await times.turn()
+    assert times.started() == ["09:01:00"]
+
+
+async def test_schedules_that_cannot_be_read_at_the_start_are_read_later(
+    open_times: Open, memory_store: MemoryStore
+) -> None:
+    plan = FailurePlan(fail_at=1, only="read.last_of_source")
+    times = await open_times(failing(memory_store, plan))
+    await times.save(every_s=60)
+    await times.ticker.turn()
+    assert plan.calls == ["read.last_of_source"]
+    await times.go(60)
+    assert times.started() == ["09:01:00"]
 
 
 async def test_two_hosts_on_one_store_fire_a_tick_once(open_times: Open, memory_store: MemoryStore) -> None:

@@ -41,7 +41,7 @@ def skipped_reason(skipped: SkippedTicks) -> EventRejection:
     first = local_text(skipped.first_ms, UTC)
     return EventRejection(
         code="missed",
-        message=f"{count} ticks from {first} on were missed and never start",
+        message=f"missed ticks from {first} on never start: {count}",
         hint="`missed` and `grace_s` of the schedule decide about missed ticks",
     )
 

@@ -8,7 +8,7 @@ import asyncio
 import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Protocol
 
 import msgspec
@@ -76,8 +76,10 @@ class _Timer:
     number: int = 0
     """Of its newest entry in the heap; older entries are void."""
     problem: DispatchProblem | None = None
+    retried_ms: int | None = None
+    """The tick whose start failed."""
     retry_until_ms: int = 0
-    """With a problem: when the tick is given up."""
+    """When this tick is given up."""
 
     @property
     def key(self) -> Key:
@@ -150,16 +152,19 @@ class Ticker:
         """Plan what has changed, and begin what is due."""
         now_ms = self._clock.now_ms()
         if now_ms < self._seen_ms:
-            for key, timer in self._timers.items():  # the clock was set back: its ids say which ticks were fired
-                if timer.settled_ms > now_ms:
-                    timer.settled_ms = now_ms
+            for key, timer in self._timers.items():  # the clock was set back: the ids of ticks say which were fired
+                if timer.settled_ms > now_ms or timer.problem is not None:
                     self._changed[key] = None
         self._seen_ms = now_ms
-        while self._changed:
-            changed, self._changed = self._changed, {}
-            keys = [*changed]
-            for begin in range(0, len(keys), limits.PLANS_OF_TURN):
-                await self._plan(keys[begin : begin + limits.PLANS_OF_TURN])
+        while keys := [*islice(self._changed, limits.PLANS_OF_TURN)]:
+            for key in keys:
+                del self._changed[key]
+            try:
+                await self._plan(keys)
+            except HostError as error:
+                _log.warning("schedules cannot be read yet", problem=error.message)
+                self._changed |= dict.fromkeys(keys)
+                break  # until the next look at the clock
         while self._heap and self._heap[0][0] <= self._clock.now_ms():
             entry = heapq.heappop(self._heap)
             if self._is_valid(entry):
@@ -246,8 +251,9 @@ class Ticker:
         while True:
             if not self._is_open(timer.saved.workspace):
                 timer.settled_ms = max(timer.settled_ms, self._clock.now_ms())
+                timer.retried_ms = timer.problem = None
             # A tick whose start failed is retried before any policy looks at it again.
-            due = self._due(timer) if timer.problem is None else DueTicks(ticks=(timer.problem.instant,))
+            due = self._due(timer) if timer.retried_ms is None else DueTicks(ticks=(timer.retried_ms,))
             if not due.any:
                 return due.wake_ms
             try:
@@ -259,7 +265,7 @@ class Ticker:
                     if self._timers.get(timer.key) is not timer:
                         return None  # changed meanwhile: its new timer goes on
                     await self._start(timer, instant)
-                    timer.settled_ms, timer.problem = instant, None
+                    timer.settled_ms, timer.retried_ms, timer.problem = instant, None, None
             except HostError as error:
                 timer.problem = self._failed(timer, error)
                 return timer.problem.retry_ms
@@ -273,8 +279,11 @@ class Ticker:
         try:
             await self._intake.accept(event, saved.value.agent_id)
         except HostError as error:
-            is_over = timer.problem is not None and self._clock.now_ms() >= timer.retry_until_ms
+            is_over = timer.retried_ms is not None and self._clock.now_ms() >= timer.retry_until_ms
             if isinstance(error, Draining) or not is_over:
+                if timer.retried_ms is None or isinstance(error, Draining):
+                    timer.retry_until_ms = self._clock.now_ms() + saved.value.rule.grace_ms
+                timer.retried_ms = instant
                 raise
             await self._drop.drop(event, _rejection(error))
         kill_point("schedules.after_tick")
@@ -283,8 +292,6 @@ class Ticker:
         """The oldest due tick cannot start now."""
         now_ms, before = self._clock.now_ms(), timer.problem
         _log.warning("a schedule could not fire", schedule=timer.saved.id, problem=error.message)
-        if before is None or isinstance(error, Draining):
-            timer.retry_until_ms = now_ms + timer.saved.value.rule.grace_ms
         tries = 0 if before is None else before.tries + 1
         wait_s = min(limits.RETRY_MIN_S * 2 ** min(tries, 10), limits.RETRY_MAX_S)
         last_ms = max(timer.retry_until_ms, now_ms + SECOND_MS)
