@@ -37,7 +37,7 @@ _LAST_AGENT = {"bollard up --plugins shout.py": "shout"}
 _NEEDS_HOST = re.compile(
     r"^(\$ |    )?(.*\| )?([A-Z_]+=\S+ )?"
     r"(bollard (chat|runs|agents|capabilities|bindings|resolve|events|conversations|artifacts|state"
-    r"|approvals|channels|users|keys|secrets|skills|files|knowledge|models|workspaces|whoami"
+    r"|approvals|channels|schedules|users|keys|secrets|skills|files|knowledge|models|workspaces|whoami"
     r"|mcp|audit show|audit export|plugin install)|RUN=|curl)",
     re.MULTILINE,
 )

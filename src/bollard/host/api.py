@@ -41,6 +41,7 @@ from bollard.host.http.resources.run_control import Control
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.http.resources.runs import Runs
 from bollard.host.http.resources.runtimes import RUNTIME_RESOURCES, runtime_resources
+from bollard.host.http.resources.schedules import Schedules
 from bollard.host.http.resources.secrets import Secrets
 from bollard.host.http.resources.session import Tickets
 from bollard.host.http.resources.skills import Skills
@@ -64,6 +65,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     ExternalExecution,
     Events,
     Channels,
+    Schedules,
     EventList,
     Agents,
     Capabilities,
@@ -210,6 +212,7 @@ def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
         Plugins(fleet=parts.fleet, repository=saved.plugins, pages=pages),
         PluginLogs(fleet=parts.fleet, repository=saved.plugins),
         PluginDev(taking=saved.plugins.uploads, workbench=saved.workbench),
+        Schedules(saved.schedules, pages),
         Skills(saved.skills.repository, saved.skills.catalogue, pages),
         Files(parts.core.files, storage.blobs, parts.redactor, pages),
         *knowledge_resources(saved.library, storage.blobs, storage.clock, secret),

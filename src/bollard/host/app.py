@@ -47,6 +47,7 @@ from bollard.host.runs.backlog import RunLimits
 from bollard.host.runs.hub import ReaderMemory
 from bollard.host.runs.start_request import ConfigSecrets
 from bollard.host.saved import open_saved, rerank_with
+from bollard.host.schedules.parts import ScheduleParts, open_schedules
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
@@ -166,7 +167,8 @@ class Host:
         budgets = await self._open_budgets(storage)
         library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
         core = self._build_core(storage, identity, vault, delivery, models, library, budgets)
-        tools = self._open_tools(storage, core, Workspaces(root), await confinement)
+        schedules = self._open_schedules(storage, core, identity, channels)
+        tools = self._open_tools(storage, core, schedules, Workspaces(root), await confinement)
         for source in (tools, models.source, ChannelActions(channels)):
             core.sources.add(source)
         await core.files.load(self._store, identity.workspaces.open_ids())
@@ -177,6 +179,7 @@ class Host:
             data=self.settings.data,
             fleet=self.fleet,
             library=library,
+            schedules=schedules,
             vault=vault,
             redactor=self.redactor,
             host_id=self._signing_key.verify_key.key_id,
@@ -308,8 +311,21 @@ class Host:
             replies=delivery,
         )
 
+    def _open_schedules(
+        self, storage: Storage, core: Core, identity: IdentityDirectory, channels: ChannelRepository
+    ) -> ScheduleParts:
+        return open_schedules(
+            journal=storage.journal,
+            store=storage.store,
+            clock=self._clock,
+            intake=core.intake,
+            channels=channels,
+            is_open=identity.workspaces.is_open,
+            event_days=dict(self._retention.days).get("event.received"),
+        )
+
     def _open_tools(
-        self, storage: Storage, core: Core, workspaces: Workspaces, confinement: Confinement
+        self, storage: Storage, core: Core, schedules: ScheduleParts, workspaces: Workspaces, confinement: Confinement
     ) -> BuiltinTools:
         reach = ArtifactReach(self._store, self._clock).find
         return BuiltinTools(
@@ -318,6 +334,7 @@ class Host:
             fetcher=self.egress,
             artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms),
             questions=core.questions,
+            schedules=schedules.proposals,
             confinement=confinement,
             counts=self._operating.counts.runs,
         )
@@ -336,6 +353,7 @@ class Host:
         tasks = [
             asyncio.create_task(parts.core.startup_recovery.run()),
             asyncio.create_task(parts.delivery.run(lost_are_ended)),
+            asyncio.create_task(parts.saved.schedules.ticker.run()),
             *Housekeeping(parts=parts, retention=self._retention, every_s=self._housekeeping_s).start(),
         ]
         self._shutdown = Shutdown(parts=parts, tasks=tasks)

@@ -1,5 +1,5 @@
 """The repositories of saved resources, and the capabilities that depend on them: agents, plugins, skills, MCP servers,
-knowledge, runtimes."""
+knowledge, runtimes, schedules."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +22,7 @@ from bollard.host.plugins.tools import PluginSkillFolders, PluginTools
 from bollard.host.plugins.workbench import Workbench
 from bollard.host.runs.control import LiveSkillReach
 from bollard.host.runtimes.connections import RemoteRuntimes, build_runtimes
+from bollard.host.schedules.parts import ScheduleParts
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
 from bollard.host.skills.source import SkillParts, build_skills
@@ -39,6 +40,7 @@ class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
     mcp: McpSource
     library: Library
     runtimes: RemoteRuntimes
+    schedules: ScheduleParts
 
     async def load(self, store: Store) -> None:
         await self.agents.load(store)  # before a runner brings an agent that a saved one overrides
@@ -47,6 +49,7 @@ class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
         await self.mcp.load(store)
         await self.library.book.load(store)
         await self.runtimes.load(store)
+        await self.schedules.repository.load(store)
 
 
 def open_saved(
@@ -57,6 +60,7 @@ def open_saved(
     data: Path,
     fleet: PluginFleet,
     library: Library,
+    schedules: ScheduleParts,
     vault: Vault,
     redactor: Redactor,
     host_id: str,
@@ -121,6 +125,7 @@ def open_saved(
         mcp=mcp,
         library=library,
         runtimes=runtimes,
+        schedules=schedules,
     )
 
 

@@ -339,3 +339,26 @@ def test_files_of_a_workspace_are_exported_and_deleted_files_are_not(past, elsew
     assert there.read(kept["sha256"]) == b"kept"
     with pytest.raises(NotFound):
         there.read(gone["sha256"])
+
+
+def test_the_schedules_of_a_workspace_and_their_last_ticks_leave_with_it(make_past, clock, tmp_path):
+    past, target = make_past("sqlite"), BackupSource(database="", data=tmp_path / "elsewhere")
+    body = {"schedule_id": "news", "cron": "0 9 * * *", "agent_id": "echo"}
+    saved = {"kind": "schedule", "id": "news", "action": "saved", "revision": 1, "by": "ann", "body": body}
+    tick = {"event_id": "evt_tick", "source": "bollard:schedules/news", "source_id": "2027-01-15T09:00:00.000Z"}
+    written(
+        past.source,
+        clock,
+        ("default", "policy.changed", saved),
+        ("default", "event.received", {**tick, "event_type": "schedule.triggered", "run_id": None}),
+    )
+    exported(past.source, tmp_path / "w.zip", clock)
+    with opened(target):
+        pass
+    imported(tmp_path / "w.zip", target, clock)
+    with opened(target) as store:
+        rebuild(store)
+        assert [json.loads(row.body) for row in store.policies("schedule", "default")] == [body]
+        last = store.last_of_source("default", "bollard:schedules/news")
+        assert last is not None
+        assert last.source_id == tick["source_id"]

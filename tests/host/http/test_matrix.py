@@ -51,6 +51,7 @@ ABSENT = {
     "question_id": "qst_absent",
     "number": "1",
     "channel_id": "absent-channel",
+    "schedule_id": "absent-schedule",
     "author": "absent-author",
     "name": "absent-name",
     "user_id": "absent-user",
@@ -166,6 +167,9 @@ def theirs(api: Any) -> Theirs:
     channel = api.put("/api/v1/channels/their-channel", CHANNEL)
     assert channel.status == 201, channel.body
     ids["channel_id"] = "their-channel"
+    schedule = {"cron": "0 0 1 1 *", "agent_id": "their-agent", "paused": True}
+    assert api.put("/api/v1/schedules/their-schedule", schedule).status == 201
+    ids["schedule_id"] = "their-schedule"
     ids["workspace_id"] = "default"
     installed = api.post("/api/v1/plugins", archive(), content_type="application/zip")
     if installed.status == 409:

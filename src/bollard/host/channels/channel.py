@@ -18,7 +18,7 @@ from bollard.wire.addresses import is_loopback
 
 _URL_CHARACTERS: Final = 2048
 _EDITS_PER_S_MAX: Final = 20.0
-_RESERVED: Final = frozenset({"api", "key", "role", "run", "user"})
+_RESERVED: Final = frozenset({"api", "key", "role", "run", "schedule", "user"})
 """Names that are no channel: an actor of a channel is `channel:id`, and must not imitate a caller of the workspace."""
 
 

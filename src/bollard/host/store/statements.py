@@ -332,6 +332,7 @@ LAGGING_HEADS: Final = _NEWEST + select(
 )
 EVENT: Final = select("events", EventRow, "WHERE workspace = ? AND event_id = ?")
 EVENTS: Final = select("events", EventRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
+LAST_OF_SOURCE: Final = select("events", EventRow, "WHERE workspace = ? AND source = ? ORDER BY source_id DESC LIMIT 1")
 EVENTS_IN: Final = select("events", EventRow, "WHERE place = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
 ACTORS_IN: Final = (
     "SELECT DISTINCT actor_type, actor_id FROM (SELECT actor_type, actor_id FROM events WHERE place = ? "

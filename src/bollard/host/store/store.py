@@ -241,6 +241,10 @@ class Store:
         before = _BIGGEST if before_record is None else before_record
         return self._all(EventRow, statements.EVENTS, workspace, before, limit)
 
+    def last_of_source(self, workspace: str, source: str) -> EventRow | None:
+        """The event of this source with the greatest id."""
+        return self._one(EventRow, statements.LAST_OF_SOURCE, workspace, source)
+
     def events_in(
         self,
         workspace: str,

@@ -26,7 +26,18 @@ from bollard.host.tools.calculator import CalculationRefused, calculate
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import FileTools, RunFolders, Workspaces, check_room
 from bollard.host.tools.outside import ArtifactTools, FetchTool, QuestionTool
-from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, number, problem, string, string_or, text
+from bollard.host.tools.ports import (
+    Fetcher,
+    Questions,
+    Schedules,
+    ToolArtifacts,
+    number,
+    problem,
+    string,
+    string_or,
+    text,
+)
+from bollard.host.tools.schedules import ScheduleTools
 from bollard.protocol import JsonObject
 
 _DEFAULT_S: Final = 60
@@ -166,6 +177,7 @@ _NOT_PROBED: Final = Confinement(
     demand="any", level=None, problem="the confinement of this machine has not been probed yet", missing="not_probed"
 )
 _NO_ARTIFACTS: Final = "this host stores no artifacts for tools"
+_NO_SCHEDULES: Final = "this host has no schedules"
 
 
 class BuiltinTools:
@@ -179,6 +191,7 @@ class BuiltinTools:
         fetcher: Fetcher | None = None,
         artifacts: ToolArtifacts | None = None,
         questions: Questions | None = None,
+        schedules: Schedules | None = None,
         confinement: Confinement = _NOT_PROBED,
         counts: RunCounts | None = None,
     ) -> None:
@@ -203,6 +216,8 @@ class BuiltinTools:
             "artifact_write": _NO_ARTIFACTS,
             "http_fetch": "this host has no egress",
             "ask_user": "this host cannot ask questions",
+            "schedule_preview": _NO_SCHEDULES,
+            "schedule_create": _NO_SCHEDULES,
         }
         if fetcher is not None:
             self._add("http_fetch", FetchTool(fetcher, files, workspaces).fetch)
@@ -212,6 +227,10 @@ class BuiltinTools:
             self._add("artifact_write", tools.write)
         if questions is not None:
             self._add("ask_user", QuestionTool(questions).ask)
+        if schedules is not None:
+            planning = ScheduleTools(schedules)
+            self._add("schedule_preview", planning.preview)
+            self._add("schedule_create", planning.create)
 
     def sweep(self, is_live: Callable[[str], bool]) -> None:
         """Remove the folders of runs that ended long ago. Blocks."""

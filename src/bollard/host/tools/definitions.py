@@ -212,7 +212,45 @@ _FILES: Final = (
     ),
 )
 
+_TIMING: Final[dict[str, JsonObject]] = {
+    "cron": _text(120, "Minute, hour, day of month, month and day of week, such as 0 9 * * 1-5."),
+    "every_s": _whole(10, 366 * 24 * 3600, "Seconds between two ticks, instead of cron."),
+    "at": _text(40, "One instant such as 2027-03-01T09:00:00+08:00, instead of cron."),
+    "zone": _text(64, "IANA name of the time zone; UTC where it is absent."),
+    "start": _text(40, "The first instant at which a tick may be."),
+    "until": _text(40, "The last instant at which a tick may be."),
+}
+_SCHEDULES: Final = (
+    _tool(
+        "schedule_preview",
+        "The next instants of a schedule, without saving it. Give one of cron, every_s and at.",
+        _schema((), **_TIMING),
+        approval="never",
+    ),
+    _tool(
+        "schedule_create",
+        "Create a schedule that runs you again with a text, in this conversation. Give one of cron, every_s and at. "
+        "Give as `next` the instants that schedule_preview returned: a person approves them.",
+        _schema(
+            ("schedule_id", "text", "next"),
+            schedule_id=_text(64, "A new id of lower-case letters, digits and hyphens."),
+            text=_text(TOOL_TEXT_CHARACTERS, "The text that you get at each tick, complete in itself."),
+            next={
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 5,
+                "items": _text(40, "One instant."),
+                "description": "The next instants, as schedule_preview returned them.",
+            },
+            **_TIMING,
+        ),
+        risk="high",
+        effects="at_most_once",
+        approval="always",
+    ),
+)
+
 DEFINITIONS: Final[dict[str, Capability]] = {
-    capability.name: capability for capability in (*_SMALL, *_ARTIFACTS, *_FILES)
+    capability.name: capability for capability in (*_SMALL, *_ARTIFACTS, *_FILES, *_SCHEDULES)
 }
 """Every built-in tool by its name."""

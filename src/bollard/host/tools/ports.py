@@ -50,6 +50,19 @@ class Questions(Protocol):
         ...
 
 
+class Schedules(Protocol):
+    """The schedules of a workspace."""
+
+    def preview(self, timing: JsonObject) -> list[str]:
+        """The next instants. Raises `InvalidRequest`."""
+        ...
+
+    async def propose(self, context: CallContext, schedule_id: str, body: JsonObject, instants: list[str]) -> None:
+        """Save a schedule of the run's agent. Raises `InvalidRequest` if its next instants are not `instants`, and
+        `Conflict` if it exists."""
+        ...
+
+
 # --- results ---
 
 

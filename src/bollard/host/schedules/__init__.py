@@ -1,0 +1,1 @@
+"""Schedules: saved times at which the host raises an event."""
