@@ -51,6 +51,7 @@ ABSENT = {
     "question_id": "qst_absent",
     "number": "1",
     "channel_id": "absent-channel",
+    "hook_id": "absent-hook",
     "author": "absent-author",
     "name": "absent-name",
     "user_id": "absent-user",
@@ -166,6 +167,8 @@ def theirs(api: Any) -> Theirs:
     channel = api.put("/api/v1/channels/their-channel", CHANNEL)
     assert channel.status == 201, channel.body
     ids["channel_id"] = "their-channel"
+    assert api.put("/api/v1/hooks/their-hook", {"verifier": {"kind": "github"}}).status == 201
+    ids["hook_id"] = "their-hook"
     ids["workspace_id"] = "default"
     installed = api.post("/api/v1/plugins", archive(), content_type="application/zip")
     if installed.status == 409:
@@ -236,7 +239,7 @@ def onlooker(api: Any) -> str:
     return made.json["token"]
 
 
-SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]+")
+SECRET = re.compile(r'whsec_[A-Za-z0-9+/=]+|(?<="secret":")[A-Za-z0-9_-]{43}(?=")')
 MOMENT = re.compile(r'"(created|set)_at":[0-9.]+')
 
 

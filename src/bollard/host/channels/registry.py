@@ -260,4 +260,3 @@ class ChannelRepository(Repository[SavedChannel]):
     def _read_channel(self, body: JsonObject, workspace: str) -> SavedChannel:
         config = SavedChannel.read(body)
         return config.with_secret(self._secrets.find(workspace, config.channel_id))
-

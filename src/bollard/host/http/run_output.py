@@ -4,7 +4,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -77,5 +77,5 @@ class RunOutput:
 def _text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
-    elements: list[dict[str, Any]] = content if isinstance(content, list) else []
+    elements = cast("list[dict[str, Any]]", content) if isinstance(content, list) else []
     return "".join(str(element.get("text") or "") for element in elements if element.get("type") == "text")

@@ -15,6 +15,8 @@ from bollard.host.events.acceptance import Accepted, Preview, read_rejection
 from bollard.host.events.intake import Intake
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import granted_operations
+from bollard.host.hooks.hook import hook_of_source
+from bollard.host.hooks.registry import HookRepository
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.bodies import PostEvent, ResolveEvent, parsed
@@ -134,13 +136,21 @@ class Events(DeclaredResource):
     tag = "events"
 
     def __init__(
-        self, *, intake: Intake, taking: EventReception, payloads: Payloads, channels: ChannelRepository, rows: RunRows
+        self,
+        *,
+        intake: Intake,
+        taking: EventReception,
+        payloads: Payloads,
+        channels: ChannelRepository,
+        hooks: HookRepository,
+        rows: RunRows,
     ) -> None:
         self._intake = intake
         self._rows = rows
         self._taking = taking
         self._payloads = payloads
         self._channels = channels
+        self._hooks = hooks
 
     @operation(
         "POST /api/v1/events",
@@ -187,6 +197,14 @@ class Events(DeclaredResource):
                 reason="source_is_channel",
                 channel=source,
                 hint=f"send it to /api/v1/channels/{source}/events, or name another source",
+            )
+        route = hook_of_source(source)
+        if route is not None and self._hooks.find(caller.workspace, route) is not None:
+            raise Forbidden(
+                f"events of the webhook route {route} come through the route",
+                reason="source_is_hook",
+                hook=route,
+                hint=f"send it to /hooks/{route}, or name another source",
             )
         if scope.actor is not None:
             speaker(caller, scope.actor)
