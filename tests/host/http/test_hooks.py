@@ -147,6 +147,20 @@ def test_bindings_choose_the_agent_of_a_route_that_names_none(api: Any) -> None:
     assert api.delete("/api/v1/bindings/bound").status == 200
 
 
+def test_resolve_shows_the_routing_of_a_routes_event(api: Any) -> None:
+    save(api, "resolved", agent=None)
+    scope = {"channel": "hook/resolved", "actor": "hook/resolved:octocat"}
+    filters = [{"field": "surface", "values": ["webhook"]}, {"field": "trigger", "values": ["webhook"]}]
+    binding = {"agent_id": "parrot", "scope": scope, "filters": filters}
+    assert api.put("/api/v1/bindings/resolved", binding).status == 201
+    event = {"source": "hook/resolved", "type": "webhook.received", "actor": {"id": "octocat"}}
+    assert api.post("/api/v1/bindings/resolve", event).json["binding"] == "resolved"
+    assert api.delete("/api/v1/bindings/resolved").status == 200
+    save(api, "resolved")
+    found = api.post("/api/v1/bindings/resolve", event).json
+    assert (found["binding"], found["agent"]) == ("direct:parrot", "parrot")
+
+
 def test_data_is_what_the_route_chooses(api: Any) -> None:
     data = {"number": "{body.issue.number}", "who": "by {body.sender.login}", "none": "{body.absent}"}
     save(api, "chosen", event={"type": "issue.opened", "data": data})

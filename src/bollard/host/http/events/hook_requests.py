@@ -4,6 +4,7 @@ Templates see the whole body up to 1 MiB. Of a larger JSON object they see the s
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final, cast
 from urllib.parse import parse_qsl
@@ -25,6 +26,7 @@ from bollard.protocol import JsonObject, JsonValue
 from bollard.wire import FrameError, decode
 
 _FORM: Final = "application/x-www-form-urlencoded"
+_SURFACE: Final = "webhook"
 _PAYLOAD: Final = "payload"
 """The field of a form that has the whole event as JSON, as GitHub and Slack send it."""
 _PROOFS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "x-gitlab-token"})
@@ -62,7 +64,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
                 actor_id=mapped.actor,
             ),
             trigger="webhook",
-            surface="webhook",
+            surface=_SURFACE,
             text=mapped.text,
             actor_name=mapped.actor_name,
             data=data.values,
@@ -71,6 +73,13 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
             traceparent=request.traceparent,
         )
         return IncomingEvent(event=event, agent=hook.agent, large=data.large)
+
+
+def through_hook(event: NewEvent, hook: Hook) -> NewEvent:
+    """The event as one of the route, for a preview of its routing."""
+    scope = event.scope
+    actor_type = None if scope.actor_id is None else hook.source
+    return replace(event, surface=_SURFACE, scope=msgspec.structs.replace(scope, actor_type=actor_type))
 
 
 async def read_hook_event(hook: Hook, request: HookRequest, payload: Payload, payloads: Payloads) -> HookEvent:

@@ -15,12 +15,13 @@ from bollard.host.events.acceptance import Accepted, Preview, read_rejection
 from bollard.host.events.intake import Intake
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import granted_operations
-from bollard.host.hooks.hook import hook_of_source
+from bollard.host.hooks.hook import Hook, hook_of_source
 from bollard.host.hooks.registry import HookRepository
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.bodies import PostEvent, ResolveEvent, parsed
 from bollard.host.http.events.cloudevents import CLOUD_BATCH, CLOUD_EVENT
+from bollard.host.http.events.hook_requests import through_hook
 from bollard.host.http.events.incoming import (
     MEDIA_TYPES,
     IncomingEvent,
@@ -198,18 +199,23 @@ class Events(DeclaredResource):
                 channel=source,
                 hint=f"send it to /api/v1/channels/{source}/events, or name another source",
             )
-        route = hook_of_source(source)
-        if route is not None and self._hooks.find(caller.workspace, route) is not None:
+        if (hook := self._hook_of(caller, source)) is not None:
             raise Forbidden(
-                f"events of the webhook route {route} come through the route",
+                f"events of the webhook route {hook.hook_id} come through the route",
                 reason="source_is_hook",
-                hook=route,
-                hint=f"send it to /hooks/{route}, or name another source",
+                hook=hook.hook_id,
+                hint=f"send it to /hooks/{hook.hook_id}, or name another source",
             )
         if scope.actor is not None:
             speaker(caller, scope.actor)
             await self._rows.check_entering(caller, scope)
         return await self._taking.take(incoming, payload, keyed=keyed)
+
+    def _hook_of(self, caller: Caller, source: str) -> Hook | None:
+        """The webhook route that sends events of this source."""
+        route = hook_of_source(source)
+        saved = None if route is None else self._hooks.find(caller.workspace, route)
+        return None if saved is None else saved.value
 
     @operation(
         "OPTIONS /api/v1/events",
@@ -279,7 +285,10 @@ class Events(DeclaredResource):
         )
         if (channel := self._channels.find(caller.workspace, body.source)) is not None:
             event = through_channel(event, channel.value)  # only the channel itself sends events of this source
-        preview = self._intake.preview(event, body.agent)
+        agent = body.agent
+        if (hook := self._hook_of(caller, body.source)) is not None:
+            event, agent = through_hook(event, hook), agent or hook.agent
+        preview = self._intake.preview(event, agent)
         return JsonAnswer(preview_body(preview, body.locale))
 
 
