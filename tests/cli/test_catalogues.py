@@ -44,6 +44,7 @@ DYNAMIC = (
     "channels.dedupe.",
     "chat.command.",
     "channels.status.",
+    "hooks.outcome.",
     "layer.",
     "resolve.decision.",
     "resolve.open.",

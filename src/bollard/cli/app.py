@@ -41,6 +41,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "state": "runs.state:app",
         "channels": "agents.channels:app",
         "schedules": "agents.schedules:app",
+        "hooks": "agents.hooks:app",
         "models": "agents.models:app",
         "skills": "agents.skills:app",
         "files": "agents.files:app",

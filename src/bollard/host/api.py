@@ -7,6 +7,8 @@ from bollard.host.http.auth.callers import Authenticator, IdentityAuthenticator
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.events.hook_answers import HookAnswers
+from bollard.host.http.events.hook_reception import HookReception
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception
 from bollard.host.http.guard import Guard, Traffic
@@ -28,6 +30,7 @@ from bollard.host.http.resources.events import EventList, Events
 from bollard.host.http.resources.external_runs import ExternalExecution, run_tokens
 from bollard.host.http.resources.files import Files
 from bollard.host.http.resources.health import DrainControl, Health, HostStatus, Readiness
+from bollard.host.http.resources.hooks import Hooks
 from bollard.host.http.resources.identity import IDENTITY_RESOURCES, identity_resources
 from bollard.host.http.resources.knowledge_documents import KNOWLEDGE_RESOURCES, knowledge_resources
 from bollard.host.http.resources.mcp_servers import McpServers
@@ -66,6 +69,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Events,
     Channels,
     Schedules,
+    Hooks,
     EventList,
     Agents,
     Capabilities,
@@ -161,7 +165,17 @@ def _run_resources(
     agents, rates, strangers, hidden = directory.agents, traffic.rates, traffic.strangers, traffic.hidden
     rows, live, pages = RunRows(store, audience, clock), core.dispatcher.live, Pages(parts.keys.cursor_secret)
     payloads = Payloads(blobs, traffic.event_bytes)
+    # Payloads of their own: clients without a token must not use up the capacity of callers.
+    strange_payloads = Payloads(blobs, traffic.event_bytes)
     reception = EventReception(core.intake, payloads, store, clock, storage.terms)
+    hook_reception = HookReception(
+        repository=parts.saved.hooks,
+        taking=reception,
+        payloads=strange_payloads,
+        answers=HookAnswers(core.reader),
+        clock=clock,
+        strangers=strangers,
+    )
     external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
     run_control = RunControl(store, live)
     attachments = Attachments(ArtifactReach(store, clock), core.intake.deduplication)
@@ -173,12 +187,18 @@ def _run_resources(
         control,
         RunSocket(reader=core.reader, rows=rows, control=control, rates=rates, presence=presence),
         external,
-        Events(intake=core.intake, taking=reception, payloads=payloads, channels=channels, rows=rows),
-        # Payloads of their own: clients without a token must not use up the capacity of callers.
+        Events(
+            intake=core.intake,
+            taking=reception,
+            payloads=payloads,
+            channels=channels,
+            hooks=parts.saved.hooks,
+            rows=rows,
+        ),
         Channels(
             repository=channels,
             taking=reception,
-            payloads=Payloads(blobs, traffic.event_bytes),
+            payloads=strange_payloads,
             store=store,
             pages=pages,
             clock=clock,
@@ -186,6 +206,7 @@ def _run_resources(
             rates=rates,
             strangers=strangers,
         ),
+        Hooks(parts.saved.hooks, hook_reception, pages, clock),
         EventList(store, pages, audience),
         Agents(agents, parts.saved.agents, directory.runners, parts.core.offers, pages),
         Capabilities(core=core, agents=agents, pages=pages),

@@ -181,6 +181,7 @@ class Host:
             library=library,
             schedules=schedules,
             vault=vault,
+            sealer=self._sealer,
             redactor=self.redactor,
             host_id=self._signing_key.verify_key.key_id,
             is_open=identity.workspaces.is_open,

@@ -1,5 +1,5 @@
 """The repositories of saved resources, and the capabilities that depend on them: agents, plugins, skills, MCP servers,
-knowledge, runtimes, schedules."""
+knowledge, runtimes, schedules, webhook routes."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from bollard import __version__
 from bollard.host.agents.agent_repository import AgentRepository, ConfigSecrets
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.core import Core, Storage
+from bollard.host.hooks.registry import HOOK_SECRET, HookRepository
 from bollard.host.knowledge.library import KnowledgeSource, Library, Rerank
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.mcp.source import McpSource
@@ -24,6 +25,8 @@ from bollard.host.runs.control import LiveSkillReach
 from bollard.host.runtimes.connections import RemoteRuntimes, build_runtimes
 from bollard.host.schedules.parts import ScheduleParts
 from bollard.host.secrets.redactor import Redactor
+from bollard.host.secrets.sealed_secrets import SealedSecrets
+from bollard.host.secrets.sealing import Sealer
 from bollard.host.secrets.vault import Vault
 from bollard.host.skills.source import SkillParts, build_skills
 from bollard.host.store.store import Store
@@ -41,6 +44,7 @@ class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
     library: Library
     runtimes: RemoteRuntimes
     schedules: ScheduleParts
+    hooks: HookRepository
 
     async def load(self, store: Store) -> None:
         await self.agents.load(store)  # before a runner brings an agent that a saved one overrides
@@ -50,6 +54,7 @@ class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
         await self.library.book.load(store)
         await self.runtimes.load(store)
         await self.schedules.repository.load(store)
+        await self.hooks.load(store)
 
 
 def open_saved(
@@ -62,6 +67,7 @@ def open_saved(
     library: Library,
     schedules: ScheduleParts,
     vault: Vault,
+    sealer: Sealer,
     redactor: Redactor,
     host_id: str,
     is_open: Callable[[str], bool],
@@ -126,6 +132,9 @@ def open_saved(
         library=library,
         runtimes=runtimes,
         schedules=schedules,
+        hooks=HookRepository(
+            SavedChanges(journal, clock), SealedSecrets(HOOK_SECRET, clock, sealer, redactor), is_open
+        ),
     )
 
 

@@ -52,6 +52,7 @@ ABSENT = {
     "number": "1",
     "channel_id": "absent-channel",
     "schedule_id": "absent-schedule",
+    "hook_id": "absent-hook",
     "author": "absent-author",
     "name": "absent-name",
     "user_id": "absent-user",
@@ -170,6 +171,8 @@ def theirs(api: Any) -> Theirs:
     schedule = {"cron": "0 0 1 1 *", "agent_id": "their-agent", "paused": True}
     assert api.put("/api/v1/schedules/their-schedule", schedule).status == 201
     ids["schedule_id"] = "their-schedule"
+    assert api.put("/api/v1/hooks/their-hook", {"verifier": {"kind": "github"}}).status == 201
+    ids["hook_id"] = "their-hook"
     ids["workspace_id"] = "default"
     installed = api.post("/api/v1/plugins", archive(), content_type="application/zip")
     if installed.status == 409:
@@ -240,7 +243,7 @@ def onlooker(api: Any) -> str:
     return made.json["token"]
 
 
-SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]+")
+SECRET = re.compile(r'whsec_[A-Za-z0-9+/=]+|(?<="secret":")[A-Za-z0-9_-]{43}(?=")')
 MOMENT = re.compile(r'"(created|set)_at":[0-9.]+')
 
 

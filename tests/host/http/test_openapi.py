@@ -1,6 +1,7 @@
 """The OpenAPI document: complete, valid, the same as the file, and every example works against a host."""
 
 import contextlib
+import hmac
 import http.client
 import io
 import json
@@ -233,6 +234,8 @@ class World:
     api: Any
     secret: str
     """Of the channel."""
+    hook_secret: str
+    """Of the webhook route."""
     session: str = "none"
     ids: dict[str, str] = field(default_factory=dict)
     own: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -314,10 +317,11 @@ def world(api: Any) -> World:
     _saved(api, "saveAgent", "/api/v1/agents/polly")
     _saved(api, "saveBinding", "/api/v1/bindings/builds")
     secret = _saved(api, "saveChannel", "/api/v1/channels/room")["secret"]
+    hook_secret = _saved(api, "saveHook", "/api/v1/hooks/github")["secret"]
     _saved(api, "saveUser", "/api/v1/users/ann")
     _saved(api, "saveWorkspace", "/api/v1/workspaces/north")
     _enrol(api)
-    world = World(api, secret)
+    world = World(api, secret, hook_secret)
     told = api.tell("keeper", "Hello", conversation="support-7")
     ended = api.read(told.json["run_id"])
     (made,) = [each.data["data"]["artifact_id"] for each in ended if each.type == "artifact.created"]
@@ -370,6 +374,9 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
     if operation.name == "postChannelEvent":
         signed = sign(secret_bytes(world.secret), "msg_1", round(time.time()), body or b"")
         headers |= {name.replace("-", "_"): value for name, value in signed.items()}
+    if operation.name == "receiveHook":
+        digest = hmac.new(world.hook_secret.encode(), body or b"", "sha256").hexdigest()
+        headers |= {"x_hub_signature_256": f"sha256={digest}"}
     if operation.name == "developPlugin":
         body = archive()
     return path, body, token, headers

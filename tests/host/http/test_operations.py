@@ -46,7 +46,15 @@ def test_every_operation_has_a_complete_declaration(operation: Operation) -> Non
 def test_every_post_can_be_repeated() -> None:
     """By its kept answer, or because the operation knows its repeats by the event they lead to."""
     own = {each.name for each in ALL if each.method == "POST" and each.repeat == "own"}
-    assert own == {"createRun", "steerRun", "postEvent", "postChannelEvent", "beginSession", "serveAgentsOverMcp"}
+    assert own == {
+        "createRun",
+        "steerRun",
+        "postEvent",
+        "postChannelEvent",
+        "receiveHook",
+        "beginSession",
+        "serveAgentsOverMcp",
+    }
 
 
 def test_a_list_has_a_limit_and_a_cursor() -> None:

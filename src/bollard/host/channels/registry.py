@@ -1,6 +1,5 @@
 """The saved channels of every workspace, and their senders."""
 
-import asyncio
 import contextlib
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -27,8 +26,9 @@ from bollard.host.errors import EgressDenied, InvalidRequest, OutcomeUnknown, To
 from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, CHANNELS_OF_WORKSPACE
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.secrets.redactor import Redactor
-from bollard.host.secrets.sealing import Sealer, Unsealable, is_sealed
-from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
+from bollard.host.secrets.sealed_secrets import SealedSecrets
+from bollard.host.secrets.sealing import Sealer
+from bollard.host.store.rows import KeptChange
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
@@ -168,21 +168,17 @@ class ChannelRepository(Repository[SavedChannel]):
         """`is_open` says whether a workspace is open: a channel of a closed workspace receives and sends nothing.
         Without a `sealer`, in memory, secrets are stored in plain text."""
         super().__init__(CHANNEL, changes, self._read_channel, SavedChannel.stored)
-        self._sealer = sealer
-        self._redactor = redactor or Redactor()
+        self._secrets = SealedSecrets(_SECRET, clock, sealer, redactor)
         self._egress = egress or EgressClient()
         self._logins = logins
         self._is_open = is_open
         self._clock = clock
-        self._secrets: dict[tuple[str, str], str] = {}
         self._live: dict[tuple[str, str], Channel] = {}
         self.revision = 0
         """Grows with every change."""
 
     async def load(self, store: Store) -> None:
-        for row in await asyncio.to_thread(store.all_kept, _SECRET):
-            with contextlib.suppress(Unsealable):  # a channel without its secret does nothing until it gets a new one
-                self._know(row.workspace, row.id, self._opened(row))
+        await self._secrets.load(store)
         await super().load(store)
 
     def named(self, channel_id: str) -> list[Saved[SavedChannel]]:
@@ -204,18 +200,18 @@ class ChannelRepository(Repository[SavedChannel]):
             return config
 
         def keeps() -> list[KeptChange]:
-            return [] if new_secret is None else [PutKept(self._secret_row(workspace, channel_id, new_secret))]
+            return [] if new_secret is None else [self._secrets.put(workspace, channel_id, new_secret)]
 
         saved = await self._save(workspace, channel_id, make, by=by, edited=edited, keeps=keeps)
         if saved.value.secret is not None:
-            self._know(workspace, channel_id, saved.value.secret)
+            self._secrets.learn(workspace, channel_id, saved.value.secret)
         return saved, new_secret
 
     async def delete(self, workspace: str, channel_id: str, *, by: str, edited: int | None = None) -> None:
         """Delete a channel. Messages that wait for it fail."""
-        drop = DropKept(_SECRET, workspace, channel_id)
+        drop = self._secrets.drop(workspace, channel_id)
         await self._delete(workspace, channel_id, by=by, edited=edited, keeps=[drop])
-        self._secrets.pop((workspace, channel_id), None)
+        self._secrets.forget(workspace, channel_id)
 
     def _check_reach(self, config: SavedChannel) -> None:
         """Refuse an address that the egress rules forbid. A host name is checked with each delivery."""
@@ -232,27 +228,6 @@ class ChannelRepository(Repository[SavedChannel]):
                 field="channel.url",
                 **caused_by(error),
             ) from error
-
-    def _know(self, workspace: str, channel_id: str, secret: str) -> None:
-        self._secrets[workspace, channel_id] = secret
-        self._redactor.add(workspace, secret)
-
-    def _secret_row(self, workspace: str, channel_id: str, secret: str) -> KeptRow:
-        content = secret.encode()
-        return KeptRow(
-            kind=_SECRET,
-            workspace=workspace,
-            id=channel_id,
-            body=content if self._sealer is None else self._sealer.seal(_place(workspace, channel_id), content),
-            expires_ms=None,
-            updated_ms=self._clock.now_ms(),
-        )
-
-    def _opened(self, row: KeptRow) -> str:
-        """Raises `Unsealable`. A secret that an earlier version stored in plain text is sealed when it changes."""
-        if self._sealer is None or not is_sealed(row.body):
-            return row.body.decode()
-        return self._sealer.open(_place(row.workspace, row.id), row.body).decode()
 
     # --- sending ---
 
@@ -284,8 +259,4 @@ class ChannelRepository(Repository[SavedChannel]):
 
     def _read_channel(self, body: JsonObject, workspace: str) -> SavedChannel:
         config = SavedChannel.read(body)
-        return config.with_secret(self._secrets.get((workspace, config.channel_id)))
-
-
-def _place(workspace: str, channel_id: str) -> str:
-    return f"{_SECRET}/{workspace}/{channel_id}"
+        return config.with_secret(self._secrets.find(workspace, config.channel_id))

@@ -209,6 +209,8 @@ def _address(text: str) -> str | None:
         return None
 
 
+PROXIED: Final = "bollard.proxied"
+"""In the scope of a request that came from a trusted proxy."""
 _PREFLIGHT: Final = [
     (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, PATCH, DELETE"),
     (
@@ -265,6 +267,7 @@ class Edge:
         client = scope.get("client")
         if client is None or client[0] not in self._proxies:
             return
+        scope[PROXIED] = True
         address, scheme = self._proxies.forwarded(scope["headers"])
         if address is not None:
             scope["client"] = (address, 0)

@@ -335,7 +335,7 @@ class Guard:
             error = self._rates.take(_name(caller))
             if error is not None:
                 raise error
-        if query or operation.query:
+        if (query or operation.query) and not operation.any_query:
             check_query(operation.query, query, ticket=operation.ticket)
         return caller
 

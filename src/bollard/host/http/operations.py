@@ -133,6 +133,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     ticket: bool = False
     """Whether a single-use ticket is accepted, for clients that cannot send headers."""
     query: Sequence[QueryField] = ()
+    any_query: bool = False
+    """Whether the query may have any parameters; only a token is refused."""
     headers: Sequence[HeaderField] = ()
     body: type[Shape] | JsonObject | None = None
     body_example: JsonValue = None

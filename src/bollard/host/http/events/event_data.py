@@ -1,6 +1,6 @@
 """The data of an event: small data goes to the run, large data becomes an artifact with a summary. Pure."""
 
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -17,7 +17,6 @@ from bollard.wire import FrameError, decode
 
 SIZE_FAULTS: Final = frozenset({"nodes", "depth"})
 _SCALARS: Final = frozenset(b'"-0123456789tfn')
-_decode: Final[Any] = msgspec.json.Decoder().decode
 
 
 class LargeData(msgspec.Struct, frozen=True):
@@ -114,7 +113,10 @@ def summary_of(body: bytes) -> JsonObject:
     for name, raw in members.items():
         text = bytes(raw)
         if len(name) + len(text) <= EVENT_SUMMARY_BYTES and text[0] in _SCALARS:
-            summary[name] = cast("JsonValue", _decode(text))
+            try:
+                summary[name] = decode(text)
+            except FrameError:  # such as a number that a worker could not read
+                continue
             if len(summary) == EVENT_SUMMARY_KEYS:
                 break
     return summary

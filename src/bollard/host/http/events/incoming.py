@@ -116,7 +116,7 @@ async def read_one(
             return _cloud(structured_event(*read_document(await payloads.read(payload))), sender)
         case "binary":
             attributes = header_attributes(headers)
-            data = await _body_data(form.media, payload, payloads)
+            data = await body_data(form.media, payload, payloads)
             return _cloud(CloudEvent(attributes=attributes, data=data), sender)
         case "batch" | "unknown":
             raise UnsupportedMedia(
@@ -246,8 +246,8 @@ def _object_data(data: JsonValue) -> EventData:
     return json_data(data)
 
 
-async def _body_data(media: str, payload: Payload, payloads: Payloads) -> EventData:
-    """The data of a binary CloudEvent: the body, read by its content type."""
+async def body_data(media: str, payload: Payload, payloads: Payloads) -> EventData:
+    """The data of an event that is the whole body, read by its content type."""
     if not payload.size:
         return EventData()
     whole = LargeData(None, media or "application/json")
@@ -259,14 +259,7 @@ async def _body_data(media: str, payload: Payload, payloads: Payloads) -> EventD
         except FrameError as error:
             if error.fault in SIZE_FAULTS:
                 return EventData(summary_of(payload.held), whole)
-            raise InvalidRequest(
-                f"the body is not JSON: {error.detail}",
-                reason="data_not_json",
-                hint="correct it, or send its Content-Type",
-                field="body",
-                problem=error.detail,
-                problem_type=f"json.{error.fault}",
-            ) from error
+            raise data_not_json(error.detail, error.fault) from error
         return json_data(value)
     if media.startswith("text/") and payload.held is not None and payload.size <= EVENT_DATA_BYTES // 2:
         try:
@@ -274,3 +267,14 @@ async def _body_data(media: str, payload: Payload, payloads: Payloads) -> EventD
         except UnicodeDecodeError:
             pass  # not UTF-8: the runner gets the bytes
     return EventData(large=whole)
+
+
+def data_not_json(problem: str, fault: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"the body is not JSON: {problem}",
+        reason="data_not_json",
+        hint="correct it, or send its Content-Type",
+        field="body",
+        problem=problem,
+        problem_type=f"json.{fault}",
+    )

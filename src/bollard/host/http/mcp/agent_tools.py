@@ -5,12 +5,9 @@ messages are the result.
 """
 
 import asyncio
-import contextlib
-from collections import deque
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -24,13 +21,12 @@ from bollard.host.events.acceptance import Accepted
 from bollard.host.events.agent_calls import agent_capability
 from bollard.host.http.auth.callers import speaker
 from bollard.host.http.bodies import message_event, source_of
-from bollard.host.http.mcp.messages import ANSWER_MESSAGES, blocks_of, text_block, tool_answer
+from bollard.host.http.mcp.messages import blocks_of, text_block, tool_answer
 from bollard.host.http.resources.run_rows import RunRows
+from bollard.host.http.run_output import RunOutput
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import INPUT_TEXT_BYTES
 from bollard.host.runs.event import NewEvent
-from bollard.host.runs.hub import StreamRecord
-from bollard.host.runs.stream import StreamPosition
 from bollard.host.scope import Scope
 from bollard.protocol import AgentInput, JsonObject
 
@@ -54,7 +50,6 @@ _INPUT: Final[JsonObject] = {
     "required": ["text"],
     "additionalProperties": False,
 }
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class MessageParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,18 +59,6 @@ class MessageParts(msgspec.Struct, frozen=True, kw_only=True):
     agents: AgentRegistry
     rows: RunRows
     clock: Clock
-
-
-@dataclass(slots=True)
-class _RunOutput:
-    """The output of a run so far."""
-
-    messages: deque[JsonObject] = field(default_factory=lambda: deque[JsonObject](maxlen=ANSWER_MESSAGES))
-    pieces: int = 0
-    status: str | None = None
-    code: str | None = None
-    place: StreamPosition | None = None
-    closing: bool = False
 
 
 class AgentTools:
@@ -108,9 +91,9 @@ class AgentTools:
         if accepted.run_id is None:
             problem = "no agent accepted the message" if accepted.reason is None else accepted.reason.message
             return tool_answer([text_block(f"There is no run: {problem}.")], is_error=True)
-        output = _RunOutput()
+        output = RunOutput()
         try:
-            await self._follow(accepted, accepted.run_id, output, progress)
+            await output.follow(self._parts.core.reader, accepted, accepted.run_id, progress)
         finally:
             # A cancelled call cancels the run that it started, but no run that others share.
             if output.status is None and not output.closing and accepted.first and not accepted.steered:
@@ -165,42 +148,6 @@ class AgentTools:
         if run is not None and accepted.first and not accepted.steered:
             run.cancel("cancelled")
 
-    async def _follow(self, accepted: Accepted, run_id: str, output: _RunOutput, progress: Progress) -> None:
-        """Read until the run has ended. A reader that falls behind continues from the store."""
-        reader = self._parts.core.reader
-        output.place = None if accepted.place is None else StreamPosition(*accepted.place)
-        subscription = accepted.subscription
-        while output.status is None and not output.closing:
-            before, replayed = output.place, subscription is None
-            batches: AsyncGenerator[list[StreamRecord]] = (
-                reader.read(run_id, before) if subscription is None else reader.follow(run_id, subscription, 0)
-            )
-            subscription = None
-            async with contextlib.aclosing(batches):
-                async for batch in batches:
-                    for record in batch:
-                        _collect(output, record, progress)
-            output.closing = output.closing or (replayed and output.place == before)  # this host does not continue it
-
-
-def _collect(output: _RunOutput, record: StreamRecord, progress: Progress) -> None:
-    body = _decode(record.json)
-    data = body["data"]
-    if record.type == "gap":
-        output.closing = data.get("reason") == "closing"
-        return
-    output.place = StreamPosition(record.epoch, record.seq)
-    match record.type:
-        case "message.delta":
-            output.pieces += 1
-            progress(output.pieces, None, str(data["chunk"].get("content") or ""))
-        case "message.completed":
-            output.messages.append(data["message"])
-        case "run.ended":
-            output.status, output.code = str(data["status"]), data.get("code")
-        case _:
-            pass
-
 
 def _arguments(arguments: JsonObject) -> tuple[str, str | None]:
     text, conversation = arguments.get("text"), arguments.get("conversation")
@@ -226,7 +173,7 @@ def _arguments(arguments: JsonObject) -> tuple[str, str | None]:
     return text, conversation
 
 
-def _answer(run_id: str, output: _RunOutput) -> JsonObject:
+def _answer(run_id: str, output: RunOutput) -> JsonObject:
     elements: list[JsonObject] = []
     for message in output.messages:
         content = message.get("content")

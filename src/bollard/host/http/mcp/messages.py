@@ -307,7 +307,5 @@ NOTES: Final = 256
 """Progress notifications that are queued for a slow client; then the oldest is dropped."""
 NOTE_CHARACTERS: Final = 4096
 """The longest text of a progress notification."""
-ANSWER_MESSAGES: Final = 8
-"""The number of last messages of an agent in a result."""
 CALLS_OF_CALLER: Final = 64
 """Calls in progress of one caller of `/mcp`."""

@@ -36,6 +36,7 @@ class OperationFields(TypedDict, total=False):
     run_token: bool
     ticket: bool
     query: Sequence[QueryField]
+    any_query: bool
     headers: Sequence[HeaderField]
     body: type[Shape] | JsonObject
     body_example: JsonValue

@@ -15,10 +15,13 @@ from bollard.host.events.acceptance import Accepted, Preview, read_rejection
 from bollard.host.events.intake import Intake
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import granted_operations
+from bollard.host.hooks.hook import Hook, hook_of_source
+from bollard.host.hooks.registry import HookRepository
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.bodies import PostEvent, ResolveEvent, parsed
 from bollard.host.http.events.cloudevents import CLOUD_BATCH, CLOUD_EVENT
+from bollard.host.http.events.hook_requests import through_hook
 from bollard.host.http.events.incoming import (
     MEDIA_TYPES,
     IncomingEvent,
@@ -134,13 +137,21 @@ class Events(DeclaredResource):
     tag = "events"
 
     def __init__(
-        self, *, intake: Intake, taking: EventReception, payloads: Payloads, channels: ChannelRepository, rows: RunRows
+        self,
+        *,
+        intake: Intake,
+        taking: EventReception,
+        payloads: Payloads,
+        channels: ChannelRepository,
+        hooks: HookRepository,
+        rows: RunRows,
     ) -> None:
         self._intake = intake
         self._rows = rows
         self._taking = taking
         self._payloads = payloads
         self._channels = channels
+        self._hooks = hooks
 
     @operation(
         "POST /api/v1/events",
@@ -188,10 +199,23 @@ class Events(DeclaredResource):
                 channel=source,
                 hint=f"send it to /api/v1/channels/{source}/events, or name another source",
             )
+        if (hook := self._hook_of(caller, source)) is not None:
+            raise Forbidden(
+                f"events of the webhook route {hook.hook_id} come through the route",
+                reason="source_is_hook",
+                hook=hook.hook_id,
+                hint=f"send it to /hooks/{hook.hook_id}, or name another source",
+            )
         if scope.actor is not None:
             speaker(caller, scope.actor)
             await self._rows.check_entering(caller, scope)
         return await self._taking.take(incoming, payload, keyed=keyed)
+
+    def _hook_of(self, caller: Caller, source: str) -> Hook | None:
+        """The webhook route that sends events of this source."""
+        route = hook_of_source(source)
+        saved = None if route is None else self._hooks.find(caller.workspace, route)
+        return None if saved is None else saved.value
 
     @operation(
         "OPTIONS /api/v1/events",
@@ -261,7 +285,10 @@ class Events(DeclaredResource):
         )
         if (channel := self._channels.find(caller.workspace, body.source)) is not None:
             event = through_channel(event, channel.value)  # only the channel itself sends events of this source
-        preview = self._intake.preview(event, body.agent)
+        agent = body.agent
+        if (hook := self._hook_of(caller, body.source)) is not None:
+            event, agent = through_hook(event, hook), agent or hook.agent
+        preview = self._intake.preview(event, agent)
         return JsonAnswer(preview_body(preview, body.locale))
 
 

@@ -1,0 +1,1 @@
+"""Incoming webhooks: saved routes, their verifiers, and the mapping of a request to an event."""
