@@ -14,8 +14,9 @@ from bollard.trust import canonical_sha256
 
 Decision = Literal["allow_once", "allow_run", "deny", "deny_stop"]
 DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
-Why = Literal["risk", "always", "flow"]
-"""Why a call needs approval: the capability's risk, a policy that always asks, or the combination of data flows."""
+Why = Literal["risk", "always", "rule", "flow"]
+"""Why a call needs approval: the capability's risk, a policy that always asks, a rule of the agent, or the combination
+of data flows."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
