@@ -34,10 +34,10 @@ def capability(**more: Any) -> Capability:
 @for_each(
     ("arguments", "decision"),
     [
-        ({"path": "/home/a", "force": True}, "always"),
-        ({"path": "/home/a", "force": 1}, "never"),
+        ({"path": "/docs/a", "force": True}, "always"),
+        ({"path": "/docs/a", "force": 1}, "never"),
         ({"path": "/etc/passwd"}, "always"),
-        ({"path": "/home/a"}, "never"),
+        ({"path": "/docs/a"}, "never"),
         ({"path": ["/etc/passwd"]}, "never"),
         ({}, "never"),
     ],
@@ -47,7 +47,7 @@ def test_the_first_rule_that_matches_the_arguments_decides(arguments: Any, decis
 
 
 def test_a_call_that_no_rule_matches_follows_the_mode() -> None:
-    assert decide(rules(FORCED, OUTSIDE), "tool:files/write", {"path": "/home"}) is None
+    assert decide(rules(FORCED, OUTSIDE), "tool:files/write", {"path": "/docs"}) is None
     assert decide(rules(REST), "mcp:files/write", {}) is None
     policy = ApprovalPolicy(mode="always", rules=rules(REST))
     assert reasons_to_ask(capability(), policy, {}, flow=False) == ()
