@@ -6,6 +6,7 @@ from collections import deque
 from msgspec.structs import replace
 
 from bollard.host.channels.channel import Abilities, Delivered, DeliveryUnknown, NotDelivered, Outgoing, SendOutcome
+from bollard.host.texts import Locale
 
 
 class MemoryChannel:
@@ -13,6 +14,7 @@ class MemoryChannel:
 
     def __init__(self, abilities: Abilities | None = None) -> None:
         self.abilities = abilities or Abilities(dedupe="native")
+        self.locale: Locale = "en_US"
         self.tried: list[Outgoing] = []
         """Every try, in order."""
         self.messages: dict[str, Outgoing] = {}

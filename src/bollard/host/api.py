@@ -3,12 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bollard.host.approvals.approvers import Approvers
+from bollard.host.channels.clicks import Clicks, StopRequests
 from bollard.host.http.auth.callers import Authenticator, IdentityAuthenticator
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.events.attachments import Attachments
 from bollard.host.http.events.hook_answers import HookAnswers
 from bollard.host.http.events.hook_reception import HookReception
+from bollard.host.http.events.channel_controls import ChannelControls
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception
 from bollard.host.http.guard import Guard, Traffic
@@ -179,6 +182,7 @@ def _run_resources(
     external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
     run_control = RunControl(store, live)
     attachments = Attachments(ArtifactReach(store, clock), core.intake.deduplication)
+    approvers = Approvers(audience, agents)
     control = Control(core=core, control=run_control, rows=rows, store=store, attachments=attachments)
     return (
         Runs(core=core, store=store, rows=rows, external=external, pages=pages, attachments=attachments),
@@ -203,6 +207,7 @@ def _run_resources(
             pages=pages,
             clock=clock,
             audience=audience,
+            controls=_channel_controls(parts, audience, approvers),
             rates=rates,
             strangers=strangers,
         ),
@@ -214,7 +219,7 @@ def _run_resources(
         Conversations(store, pages, audience),
         Artifacts(store, blobs, clock, audience, journal),
         StateControl(StatePurger(store, journal, clock)),
-        ApprovalRoutes(approvals=core.approvals, store=store, agents=agents, audience=audience, pages=pages),
+        ApprovalRoutes(approvals=core.approvals, store=store, approvers=approvers, audience=audience, pages=pages),
         McpGateway(
             MessageParts(core=core, agents=agents, rows=rows, clock=clock),
             run_control,
@@ -223,6 +228,23 @@ def _run_resources(
             strangers=strangers,
         ),
     )
+
+
+def _channel_controls(parts: HostParts, audience: Audience, approvers: Approvers) -> ChannelControls:
+    core, links, store = parts.core, parts.identity.links, parts.storage.store
+    clicks = Clicks(
+        approvals=core.approvals,
+        questions=core.questions,
+        approvers=approvers,
+        audience=audience,
+        links=links,
+        store=store,
+    )
+    agents = parts.directory.agents
+    stops = StopRequests(
+        dispatcher=core.dispatcher, gates=core.gates, agents=agents, audience=audience, links=links, store=store
+    )
+    return ChannelControls(clicks, stops)
 
 
 def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:

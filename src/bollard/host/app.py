@@ -162,7 +162,12 @@ class Host:
         models = await self._open_models(storage, vault)
         channels = await self._open_channels(storage, identity, vault)
         delivery = Delivery(
-            journal=storage.journal, store=self._store, hub=storage.hub, clock=self._clock, channels=channels
+            journal=storage.journal,
+            store=self._store,
+            hub=storage.hub,
+            clock=self._clock,
+            channels=channels,
+            address=next(iter(self.settings.origins), None),
         )
         budgets = await self._open_budgets(storage)
         library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))

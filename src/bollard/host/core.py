@@ -163,7 +163,8 @@ def build_core(
         limits=limits,
     )
     parked = WaitingRuns(dispatcher.live)
-    questions = QuestionRegistry(live=dispatcher.live, parked=parked, clock=clock)
+    written = (lambda: None) if replies is None else replies.wake
+    questions = QuestionRegistry(live=dispatcher.live, parked=parked, clock=clock, written=written)
     intake = Intake(
         journal=journal,
         store=store,
@@ -186,6 +187,7 @@ def build_core(
         agents=agents,
         holds_secret=parts.redactor.holds,
         counts=counts,
+        written=written,
     )
     budgets = parts.budgets or Budgets(clock)
     executor = Executor(

@@ -195,3 +195,18 @@ def test_a_host_starts_on_a_restored_store(source, tmp_path):
     with opened(target) as store:
         check_settled(store)
         assert store.meta(UNSETTLED) == ""
+
+
+@pytest.mark.parametrize(("way", "reason"), WAYS)
+def test_an_interaction_that_was_open_is_closed_and_nothing_of_it_is_sent(source, tmp_path, way, reason):
+    route = {"id": "apr_shown.x", "channel": "room", "target": "table", "event_id": "evt_1"}
+    with opened(source) as store:
+        (row,) = store.open_approvals("", 10)
+    write(source, "approval.requested", {**json.loads(row.body), "approval_id": "apr_shown", "interaction": route})
+    target = BackupSource(database="", data=tmp_path / "target")
+    way(source, target, tmp_path)
+    with opened(target) as store:
+        closed = [data for _, data in records_of(store, "approval.expired") if data["approval_id"] == "apr_shown"]
+        assert [(data["reason"], data["interaction"]) for data in closed] == [(reason, route)]
+        deliveries = {each.delivery_id: each.status for each in store.outbox("default", "room", None, 10)}
+        assert deliveries == {"apr_shown.x.opened": "unknown", "apr_shown.x.closed": "unknown"}

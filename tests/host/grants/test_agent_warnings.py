@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 from tests.doubles.manual_clock import ManualClock
+from tests.replacement import replace
 from tests.tables import for_each
 
 from bollard.cli.language import read_texts
-from bollard.host.agents.policies import AgentPolicy, ResourceRule
+from bollard.host.agents.policies import AgentPolicy, ResourceRule, policy_from_wire, policy_to_wire
+from bollard.host.capabilities.capability import Capability
 from bollard.host.grants.agent_warnings import WARNINGS, warnings_of
 from bollard.host.grants.offer import Offer, OfferedTool
 from bollard.host.log.saved_resources import SavedChanges
@@ -123,3 +125,22 @@ def test_each_warning_has_a_chinese_text_with_the_same_fields(reason: str) -> No
     chinese = read_texts("zh_Hans/reasons")[f"agent_warning.{reason}"]
     assert names(chinese["message"]) == names(WARNINGS[reason][0])
     assert names(chinese["hint"]) == names(WARNINGS[reason][1])
+
+
+def test_a_rule_that_matches_nothing_or_changes_nothing_is_told(granting: Any) -> None:
+    strict = replace(granting.offer, capabilities={"tool:t/strict": _tool("strict", approval="always")})
+    bodies = [
+        {"capability": "tool:t/*", "decision": "never"},
+        {"capability": "tool:elsewhere/*", "decision": "always"},
+        {"capability": "tool:t/strict", "decision": "always"},
+    ]
+    policy = policy_from_wire({**policy_to_wire(granting.agent().policy), "approval": {"rules": bodies}})
+    found = warnings_of(granting.agent(policy=policy), strict)
+    told = {(each.reason, each.details["field"]) for each in found if each.reason.startswith("rule_")}
+    assert told == {("rule_ineffective", "policy.approval.rules.0"), ("rule_unmatched", "policy.approval.rules.1")}
+
+
+def _tool(name: str, **more: Any) -> Capability:
+    return Capability(
+        id=f"tool:t/{name}", name=name, kind="tool", description="", input_schema={}, source="builtin", **more
+    )

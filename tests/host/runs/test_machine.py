@@ -22,6 +22,7 @@ from bollard.host.runs.machine import (
     StopWorker,
     assembled,
     ending_of,
+    last_records,
     step,
 )
 from bollard.protocol import HOST_RECORD_TYPES, RESULT_TYPES, RUN_STATUSES, TERMINAL_STATUSES, status_of_failure
@@ -372,3 +373,22 @@ def test_a_text_of_single_letters_is_held_in_few_pieces() -> None:
     while draft is not None:
         pieces, draft = pieces + 1, draft.before
     assert pieces < 20
+
+
+def test_a_run_that_ends_closes_the_questions_that_are_open() -> None:
+    state = RunState(on_message=True)
+    route = {"id": "qst_2.x", "channel": "chat"}
+    for seq, (kind, data) in enumerate(
+        (
+            ("question.asked", {"question_id": "qst_1", "call_id": "c1", "question": "One?"}),
+            ("question.asked", {"question_id": "qst_2", "call_id": "c2", "question": "Two?", "interaction": route}),
+            ("question.answered", {"question_id": "qst_1", "answer": "yes"}),
+        ),
+        1,
+    ):
+        state, _ = step(state, Fact(kind, data, seq))
+    (first, *_) = last_records(state, Ending("failed", "host.lost", "it died"), redispatch=False)
+    over = {"question_id": "qst_2", "call_id": "c2", "interaction": route, "reason": "run_ended"}
+    assert first == ("question.expired", over)
+    state, _ = step(state, Fact(*first, 9))
+    assert last_records(state, Ending("completed"), redispatch=False) == [("run.ended", {"status": "completed"})]

@@ -34,7 +34,7 @@ def channel_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("channels.through", proxy=printable(channel["proxy"]))
     yield text("channels.enabled", answer=text.yes_or_no(channel["enabled"]))
     yield text(f"channels.dedupe.{able['dedupe']}")
-    can = [name for name in ("streaming", "edit", "reaction") if able[f"supports_{name}"]]
+    can = [name for name in ("streaming", "edit", "reaction", "buttons", "forms") if able[f"supports_{name}"]]
     yield text("channels.abilities", what=", ".join(can) or text("rights.none"))
     yield text("channels.size", size=able.get("max_message_size") or text("rights.none"))
 

@@ -9,9 +9,10 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from bollard.host.agents.approval_rules import decide
 from bollard.host.agents.policies import ApprovalPolicy
 from bollard.host.approvals.approval import Why
-from bollard.host.capabilities.capability import ALL_FLOW, Approval, Capability, Flow, Risk
+from bollard.host.capabilities.capability import ALL_FLOW, ASKED_RISKS, Approval, Capability, Flow
 from bollard.host.log.records import DeliverTo
 from bollard.host.texts import LOCALES, read_texts
 from bollard.protocol import JsonObject
@@ -63,7 +64,6 @@ def _words(locale: str | None) -> Mapping[str, str]:
 
 
 _STRICTNESS: Final[tuple[Approval, ...]] = ("never", "on_risk", "always")
-_ASKED_ABOUT: Final = frozenset[Risk]({"high", "critical"})
 
 
 def stricter(one: Approval, other: Approval) -> Approval:
@@ -71,13 +71,17 @@ def stricter(one: Approval, other: Approval) -> Approval:
     return one if _STRICTNESS.index(one) >= _STRICTNESS.index(other) else other
 
 
-def reasons_to_ask(capability: Capability, policy: ApprovalPolicy, *, flow: bool) -> tuple[Why, ...]:
-    """Why a call needs approval; empty if it does not. `flow`: its combination of data flows needs one."""
+def reasons_to_ask(
+    capability: Capability, policy: ApprovalPolicy, arguments: JsonObject | None = None, *, flow: bool
+) -> tuple[Why, ...]:
+    """Why a call needs approval; empty if it does not. `flow`: its combination of data flows needs one. A rule of the
+    policy replaces its mode, and never the mode of the capability."""
     reasons: list[Why] = []
-    match stricter(capability.approval, policy.mode):
+    ruled = decide(policy.rules, capability.id, arguments or {})
+    match stricter(capability.approval, policy.mode if ruled is None else ruled):
         case "always":
-            reasons.append("always")
-        case "on_risk" if capability.risk in _ASKED_ABOUT:
+            reasons.append("rule" if ruled == "always" and capability.approval != "always" else "always")
+        case "on_risk" if capability.risk in ASKED_RISKS:
             reasons.append("risk")
         case _:
             pass

@@ -194,7 +194,9 @@ class Recorder:
         return round((self._clock.monotonic() - begun) * 1000, 1)
 
 
-_BEFORE_ANY_EFFECT: Final = frozenset({"egress_denied", "sandbox_unavailable", "capability_denied", "invalid_argument"})
+_BEFORE_ANY_EFFECT: Final = frozenset(
+    {"egress_denied", "sandbox_unavailable", "capability_denied", "invalid_argument", "budget_exceeded"}
+)
 """Codes that adapters raise only before any effect."""
 
 

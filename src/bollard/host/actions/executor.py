@@ -174,7 +174,7 @@ class Executor:
                     hint="split the work into separate runs, or do it in a conversation with a person",
                     tool=capability.name,
                 )
-            whys = reasons_to_ask(capability, policy.approval, flow=verdict == "ask")
+            whys = reasons_to_ask(capability, policy.approval, pending.call.arguments, flow=verdict == "ask")
             if not whys or (permission is not None and (flow_approved or "flow" not in whys)):
                 ledger.check(capability)  # it may have been revoked while the approval was open
                 ledger.touch(flow)

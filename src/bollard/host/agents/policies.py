@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
+from bollard.host.agents.approval_rules import RULES, ApprovalRule
 from bollard.host.agents.names import ActorPattern, ForeignId
 from bollard.host.agents.saved_body import refusal
 from bollard.host.errors import InvalidRequest
@@ -142,6 +143,8 @@ class ApprovalPolicy:
     expires_s: Annotated[Int, Field(ge=1, le=APPROVAL_EXPIRES_MAX_S)] = 900
     other_person: Flag = False
     """Whether the approver must not be the actor of the run."""
+    rules: Annotated[tuple[ApprovalRule, ...], Field(max_length=RULES)] = ()
+    """The first rule that matches a call replaces `mode` for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +179,20 @@ class BudgetPolicy:
     """The cost limit of all runs of the agent on one UTC day."""
     per_actor_day: Spending | None = None
     """The cost limit of all runs for one actor on one UTC day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationPolicy:
+    """How runs of the agent may call other agents. `None` is no limit of its own."""
+
+    __pydantic_config__ = _STRICT
+
+    parallel_calls: Count | None = None
+    """Concurrent calls of one run."""
+    depth: Annotated[Int, Field(ge=0, le=limits.CHILD_RUN_DEPTH)] | None = None
+    """Levels of runs below a run of the agent. 0: it calls no agent."""
+    iterations: Count | None = None
+    """Calls of one run in total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +244,7 @@ class AgentPolicy:
     concurrency: ConcurrencyPolicy = field(default_factory=ConcurrencyPolicy)
     approval: ApprovalPolicy = field(default_factory=ApprovalPolicy)
     budget: BudgetPolicy = field(default_factory=BudgetPolicy)
+    delegation: DelegationPolicy = field(default_factory=DelegationPolicy)
     gate: GatePolicy = field(default_factory=GatePolicy)
     audience: AudiencePolicy = field(default_factory=AudiencePolicy)
 

@@ -8,14 +8,16 @@ from bollard.host.agents.policies import ApprovalPolicy
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Effects, Flow, Risk
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.errors import ApprovalDenied, ApprovalExpired, Conflict, InvalidRequest, NotFound, caused_by
+from bollard.host.log.records import InteractionRoute
 from bollard.host.store.action_rows import ApprovalRow
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_sha256
 
 Decision = Literal["allow_once", "allow_run", "deny", "deny_stop"]
 DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
-Why = Literal["risk", "always", "flow"]
-"""Why a call needs approval: the capability's risk, a policy that always asks, or the combination of data flows."""
+Why = Literal["risk", "always", "rule", "flow"]
+"""Why a call needs approval: the capability's risk, a policy that always asks, a rule of the agent, or the combination
+of data flows."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +105,8 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     requester: Requester | None = None
     target: str | None = None
     explanation: str | None = None
+    interaction: InteractionRoute | None = None
+    """Where a conversation shows it; null if its run delivers nowhere."""
 
     @property
     def sent_arguments(self) -> JsonObject:
@@ -112,11 +116,18 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     def data(self) -> JsonObject:
         return cast("JsonObject", msgspec.to_builtins(self))
 
+    def closing(self, **fields: JsonValue) -> JsonObject:
+        """The data of a record that closes it, which also updates its interaction."""
+        data: JsonObject = {"approval_id": self.approval_id, "call_id": self.call_id, **fields}
+        return data if self.interaction is None else {**data, "interaction": msgspec.to_builtins(self.interaction)}
+
 
 _read: Final = msgspec.json.Decoder(Approval).decode
 
 
-def build_approval(proposal: Proposal, approval_id: str, now_ms: int) -> Approval:
+def build_approval(
+    proposal: Proposal, approval_id: str, now_ms: int, interaction: InteractionRoute | None = None
+) -> Approval:
     context, capability = proposal.context, proposal.capability
     requester = requester_of(context)
     return Approval(
@@ -144,6 +155,7 @@ def build_approval(proposal: Proposal, approval_id: str, now_ms: int) -> Approva
         requester=None if requester is None else msgspec.convert(requester, Requester),
         target=proposal.target,
         explanation=proposal.explanation,
+        interaction=interaction,
     )
 
 

@@ -10,6 +10,7 @@ from bollard.host.agents.policies import AudienceRule
 from bollard.host.approvals.approval import Approval, Permission, Proposal, Why, build_approval, run_ended_error
 from bollard.host.approvals.decisions import ApprovalDecisions, OpenApprovals, Verdict
 from bollard.host.approvals.detached_calls import DetachedApprovals, DetachedExecutor, IsOffered, SubmitEvent
+from bollard.host.approvals.interactions import interaction_route
 from bollard.host.approvals.registry import ApprovalAnswer, ApprovalLog, ApprovalRegistry, OpenApproval
 from bollard.host.clock import Clock
 from bollard.host.errors import ApprovalDenied, ApprovalRequired, HostError, InvalidRequest, Overloaded
@@ -42,10 +43,12 @@ class ApprovalRequests:
         agents: AgentRegistry,
         holds_secret: ContainsSecret,
         counts: RunCounts | None = None,
+        written: Callable[[], None] = lambda: None,
     ) -> None:
+        """`written` is called after each record of an approval."""
         self._counts = counts or RunCounts()
         self.registry = ApprovalRegistry()
-        self.log = ApprovalLog(journal, clock, self._counts)
+        self.log = ApprovalLog(journal, clock, self._counts, written)
         self._clock = clock
         self._live = live
         self._agents = agents
@@ -72,7 +75,11 @@ class ApprovalRequests:
             return permission
         size = len(encode_data(proposal.arguments)) + len(proposal.explanation or "")
         self._check(session, proposal, size)
-        approval = build_approval(proposal, f"apr_{self._ids.next(self._clock.now_ms())}", self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        approval_id = f"apr_{self._ids.next(now_ms)}"
+        approval = build_approval(
+            proposal, approval_id, now_ms, interaction_route(self._parked.lineage(run), approval_id)
+        )
         pending = OpenApproval(approval=approval, size=size)
         answer = await self._park(run, pending)
         if isinstance(answer, HostError):
@@ -193,8 +200,7 @@ class ApprovalRequests:
 
     def _withdraw(self, run: LiveRun, approval: Approval) -> None:
         self.registry.remove(approval)
-        data = {"approval_id": approval.approval_id, "call_id": approval.call_id, "reason": "given_up"}
-        if run.note("approval.expired", {**data}):
+        if run.note("approval.expired", approval.closing(reason="given_up")):
             self._counts.approval("approval.expired")
 
     def _watch(self, run: LiveRun) -> None:

@@ -34,7 +34,6 @@ from bollard.host.log.records import encode_data
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.rows import ENDED, RunRow
 from bollard.host.store.store import Store
-from bollard.protocol import JsonObject
 
 _log = structlog.get_logger("bollard.approvals")
 Detach = Callable[[OpenApproval], None]
@@ -83,7 +82,9 @@ class OpenApprovals:
     async def withdraw(self, pending: OpenApproval, reason: str) -> None:
         """Close an approval without a decision and resume the parked call with an error."""
         approval = pending.approval
-        data: JsonObject = {"approval_id": approval.approval_id, "call_id": approval.call_id, "reason": reason}
+        data = approval.closing(reason=reason)
+        if pending.status == "granted":
+            data.pop("interaction", None)  # the grant has closed it
 
         def settled() -> None:
             pending.deciding = False
@@ -182,6 +183,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     inspected: bool | None = None
     """Whether they opened the attached content. Required to allow a call with attachments."""
+    via: str | None = None
+    """The actor of a channel whose click it was."""
 
     @property
     def allows(self) -> bool:
@@ -281,15 +284,11 @@ class ApprovalDecisions:
     async def _write(self, pending: OpenApproval, verdict: Verdict, run: LiveRun | None) -> None:
         """Raises after a timeout. The record may still reach the disk, so `deciding` stays set until it is settled."""
         approval = pending.approval
-        data: JsonObject = {
-            "approval_id": approval.approval_id,
-            "call_id": approval.call_id,
-            "digest": approval.digest,
-            "decision": verdict.decision,
-            "by": verdict.by,
-        }
+        data = approval.closing(digest=approval.digest, decision=verdict.decision, by=verdict.by)
         if verdict.inspected is not None:
             data["inspected"] = verdict.inspected
+        if verdict.via is not None:
+            data["via"] = verdict.via
         kind = "approval.granted" if verdict.allows else "approval.denied"
 
         def settled() -> None:

@@ -131,7 +131,11 @@ class ApprovalLog:
     """Writes records of approvals, into the live run or, after its end, into its workspace. A change takes effect
     only when its record is on disk."""
 
-    def __init__(self, journal: Journal, clock: Clock, counts: RunCounts) -> None:
+    def __init__(
+        self, journal: Journal, clock: Clock, counts: RunCounts, written: Callable[[], None] = _ignore
+    ) -> None:
+        """`written` is called after each record on disk: its interaction can be sent."""
+        self._written = written
         self._journal = journal
         self._clock = clock
         self._counts = counts
@@ -146,6 +150,7 @@ class ApprovalLog:
         def written(result: ExpectationResult | None) -> None:
             if result is not None:
                 self._counts.approval(kind)
+                self._written()
             (lost if result is None else settled)()
             if not landed.done():
                 landed.set_result(result is not None)
@@ -173,6 +178,7 @@ class ApprovalLog:
                 errors.append(outcome)
             if isinstance(outcome, Committed):
                 self._counts.approval(kind)
+                self._written()
             (settled if isinstance(outcome, Committed) else lost)()
             if not landed.done():
                 landed.set_result(not isinstance(outcome, HostError))

@@ -18,7 +18,7 @@ from bollard.host.identity.sessions import SESSION
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import UNSETTLED
-from bollard.host.log.records import NewRecord, encode_data
+from bollard.host.log.records import InteractionRoute, NewRecord, encode_data
 from bollard.host.log.writer import Writer
 from bollard.host.recovery import Recovery, facts_of
 from bollard.host.store.action_rows import ApprovalRow
@@ -74,6 +74,7 @@ class _RequestData(msgspec.Struct, frozen=True, kw_only=True):
     question_id: str = ""
     call_id: str = ""
     question: str = ""
+    interaction: InteractionRoute | None = None
 
 
 _read_asked: Final = msgspec.json.Decoder(_RequestData).decode
@@ -95,6 +96,9 @@ class SettlementWriter:
         approvals = [row for row in self._open_approvals() if only in (None, row.workspace)]
         for row in approvals:
             body: JsonObject = {"approval_id": row.approval_id, "call_id": row.call_id, "run_id": row.run_id}
+            shown = _asked_in(row.body).interaction
+            if shown is not None and row.status == "requested":
+                body["interaction"] = msgspec.to_builtins(shown)
             self._write(Entry(records=[self._record(row.workspace, "approval.expired", {**body, "reason": kind})]))
         events = [row for row in self._pending() if only in (None, row.workspace)]
         for row in events:
@@ -131,20 +135,8 @@ class SettlementWriter:
         for fold in self._recovery.folds(row):
             self._write(fold)
         lost = self._recovery.lost_entry(row, "host.lost")
-        epoch, first = epoch_after(row.epoch, self._clock.now_ms()), lost.records[0]
-        asked = self._open_questions(row.run_id)
-        expired = [
-            replace(
-                first,
-                type="question.expired",
-                data=encode_data({"question_id": each.question_id, "call_id": each.call_id, "reason": kind}),
-            )
-            for each in asked
-        ]
-        records = [
-            replace(record, epoch=epoch, seq=(first.seq or 0) + index)
-            for index, record in enumerate([*expired, *lost.records])
-        ]
+        epoch, asked = epoch_after(row.epoch, self._clock.now_ms()), self._open_questions(row.run_id)
+        records = [replace(_with_reason(record, kind), epoch=epoch) for record in lost.records]
         self._write(replace(lost, records=records, lease=None))
         return [
             ExpiredQuestion(question_id=each.question_id, run_id=row.run_id, question=each.question) for each in asked
@@ -198,6 +190,13 @@ class SettlementWriter:
         (outcome,) = self._writer.turn([entry])
         if isinstance(outcome, HostError):
             raise outcome
+
+
+def _with_reason(record: NewRecord, reason: str) -> NewRecord:
+    """The end of a question has the reason of the settlement."""
+    if record.type != "question.expired":
+        return record
+    return replace(record, data=encode_data({**msgspec.json.decode(record.data), "reason": reason}))
 
 
 def _asked_in(data: bytes) -> _RequestData:

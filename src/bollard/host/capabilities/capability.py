@@ -64,6 +64,10 @@ class CapabilityLimits(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+ASKED_RISKS: Final = frozenset[Risk]({"high", "critical"})
+"""The risks for which `on_risk` asks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
     """A capability as its source defines it and people consented to it."""
@@ -117,6 +121,11 @@ class Capability:
             settings["about"] = dict(self.about)
         texts |= {name: canonical_json(value) for name, value in settings.items()}
         object.__setattr__(self, "json", _object(texts))
+
+    @property
+    def requires_approval(self) -> bool:
+        """Whether each call needs approval, whatever the policy of the agent."""
+        return self.approval == "always" or (self.approval == "on_risk" and self.risk in ASKED_RISKS)
 
 
 def _object(texts: Mapping[str, bytes]) -> bytes:

@@ -13,6 +13,7 @@ from bollard.host.agents.names import ChosenName, ForeignId
 from bollard.host.agents.saved_proxy import ProxiedBody
 from bollard.host.channels.signing import new_secret, secret_bytes
 from bollard.host.egress.destination import Destination
+from bollard.host.texts import Locale
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
 from bollard.wire.addresses import is_loopback
 
@@ -33,6 +34,10 @@ class Abilities(Strict):
     )
     supports_edit: Flag = False
     supports_reaction: Flag = False
+    supports_buttons: Flag = Field(
+        default=False, description="Show approvals and choices with buttons; without, they are text."
+    )
+    supports_forms: Flag = Field(default=False, description="Show a question without choices as a form.")
     max_message_size: Annotated[Int, Field(ge=16, le=limits.RESULT_BYTES)] | None = Field(
         default=None, description="Characters of one message."
     )
@@ -55,6 +60,7 @@ class SavedChannel(ProxiedBody):
         default=None, repr=False, exclude=True, description="Signs messages, and verifies events."
     )
     bot: ForeignId | None = Field(default=None, description="The bot of events that name none.")
+    locale: Locale = Field(default="en_US", description="The language of the host's own texts in this channel.")
     abilities: Abilities = Field(default_factory=Abilities)
 
     def to_wire(self) -> JsonObject:
@@ -107,7 +113,8 @@ class SavedChannel(ProxiedBody):
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """One message, one part of a long message, or a new text for a message that was sent."""
+    """One operation: a message, a part of a long message, a new text for a message that was sent, an interaction, or
+    the outcome of one."""
 
     key: str
     """The idempotency key: the same for every try."""
@@ -125,6 +132,9 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """The failure code of a run that ended without a message. The text is empty: the channel has its own."""
     artifacts: tuple[str, ...] = ()
     """Ids of artifacts of the message; its last part has them."""
+    operation: Literal["message", "interaction", "interaction_update"] = "message"
+    card: JsonObject | None = None
+    """The interaction with its buttons, or its outcome. The text says the same."""
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -155,6 +165,9 @@ class Channel(Protocol):
 
     @property
     def abilities(self) -> Abilities: ...
+
+    @property
+    def locale(self) -> Locale: ...
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:
         """Try once. A failure is an outcome, never an exception."""

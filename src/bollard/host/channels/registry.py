@@ -30,9 +30,11 @@ from bollard.host.secrets.sealed_secrets import SealedSecrets
 from bollard.host.secrets.sealing import Sealer
 from bollard.host.store.rows import KeptChange
 from bollard.host.store.store import Store
+from bollard.host.texts import Locale
 from bollard.protocol import JsonObject
 
 _RETRYABLE: Final = frozenset({408, 425, 429})
+_CARD_TYPES: Final = {"interaction": "interaction.requested", "interaction_update": "interaction.updated"}
 _ID_CHARACTERS: Final = 256
 _WAIT_MAX_S: Final = 3600.0
 
@@ -54,6 +56,10 @@ class HttpChannel:
     @property
     def abilities(self) -> Abilities:
         return self._config.abilities
+
+    @property
+    def locale(self) -> Locale:
+        return self._config.locale
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:
         body = msgspec.json.encode(self._body(outgoing))
@@ -99,6 +105,8 @@ class HttpChannel:
             body["message"] = outgoing.edit_of
         if outgoing.artifacts:
             body["artifacts"] = [*outgoing.artifacts]
+        if outgoing.card is not None:
+            body |= {"type": _CARD_TYPES[outgoing.operation], "interaction": outgoing.card}
         return body
 
     async def close(self) -> None:

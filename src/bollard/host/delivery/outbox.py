@@ -15,6 +15,7 @@ from bollard.host.background import Background
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
 from bollard.host.delivery.delivery_log import DeliveryLog
+from bollard.host.delivery.interaction_content import INTERACTION_RECORDS
 from bollard.host.delivery.previews import Previews
 from bollard.host.delivery.sender import Counts, PendingDelivery, Sender
 from bollard.host.errors import HostError
@@ -131,13 +132,16 @@ _decode: Final = msgspec.json.Decoder(_Record).decode
 class Delivery:
     """Delivers the messages of all runs."""
 
-    def __init__(self, *, journal: Journal, store: Store, hub: Hub, clock: Clock, channels: Channels) -> None:
+    def __init__(
+        self, *, journal: Journal, store: Store, hub: Hub, clock: Clock, channels: Channels, address: str | None = None
+    ) -> None:
+        """`address` is the public address of the host, for links."""
         self._store = store
         self._hub = hub
         self._clock = clock
         log = DeliveryLog(journal, clock)
         self._previews = Previews(channels, log, self._is_busy)
-        self._sender = Sender(channels, log, self._previews, store, clock)
+        self._sender = Sender(channels, log, self._previews, store, clock, address)
         self._lanes: dict[_Lane, deque[PendingDelivery]] = {}
         self._of_run: Counter[str] = Counter()
         """Pending messages by run."""
@@ -196,6 +200,12 @@ class Delivery:
             with contextlib.suppress(msgspec.DecodeError):
                 self._previews.whole(facts.run_id, _decode(record.json).data.message_id or "")
             self._woken.set()
+        elif record.type in INTERACTION_RECORDS:
+            self._woken.set()
+
+    def wake(self) -> None:
+        """Read the outbox now: a record outside of the followed runs may have queued something."""
+        self._woken.set()
 
     # --- pending messages ---
 

@@ -6,7 +6,7 @@ is sent, sent at most once, and its outcome is unknown if the channel does not c
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import structlog
@@ -15,12 +15,22 @@ from bollard.host.channels.channel import Channel, Delivered, DeliveryUnknown, N
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
 from bollard.host.delivery.delivery_log import DeliveryLog
+from bollard.host.delivery.interaction_content import (
+    INTERACTION_RECORDS,
+    OPENING,
+    Surface,
+    closed_content,
+    opened_content,
+    route_in,
+)
 from bollard.host.delivery.previews import Preview, Previews, split
 from bollard.host.errors import HostError
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S, DELIVERY_WAIT_S
 from bollard.host.log.kill_points import kill_point
-from bollard.host.store.rows import OutboxRow
+from bollard.host.log.outbox_projections import opened_delivery
+from bollard.host.store.rows import OutboxRow, RecordRow
 from bollard.host.store.store import Store
+from bollard.protocol import JsonObject
 
 _log = structlog.get_logger("bollard.delivery")
 _decode: Final = msgspec.json.Decoder().decode
@@ -90,12 +100,26 @@ class _Content(msgspec.Struct, frozen=True):
     text: str = ""
     artifacts: tuple[str, ...] = ()
     failed: str | None = None
+    operation: Literal["message", "interaction", "interaction_update"] = "message"
+    card: JsonObject | None = None
+    edit_of: str | None = None
+    """The message that shows the interaction."""
 
 
 class Sender:
     """Sends single messages. The caller decides the order."""
 
-    def __init__(self, channels: Channels, log: DeliveryLog, previews: Previews, store: Store, clock: Clock) -> None:
+    def __init__(
+        self,
+        channels: Channels,
+        log: DeliveryLog,
+        previews: Previews,
+        store: Store,
+        clock: Clock,
+        address: str | None = None,
+    ) -> None:
+        """`address` is the public address of the host."""
+        self._address = address
         self._channels = channels
         self._log = log
         self._previews = previews
@@ -116,14 +140,18 @@ class Sender:
             return await self._fail(pending, f"there is no channel {row.channel} that sends")
         if pending.left_before and channel.abilities.dedupe == "none":
             return await self._doubt(pending, "the host ended while it was being sent")
-        content = await asyncio.to_thread(self._content, row)
+        content = await asyncio.to_thread(self._content, row, channel)
         if content is None:
             return await self._fail(pending, "the message was deleted by retention")
-        if content.failed is not None:
-            pending.preview_taken = True  # a failure notice has no preview
+        if content.failed is not None or content.operation != "message":
+            pending.preview_taken = True  # only a message has a preview
+        if content.operation == "interaction_update" and not content.text:
+            await self._log.sent(row, (), None)  # there is nothing to update
+            return None
         sizes = [size for size in (row.max_message_size, channel.abilities.max_message_size) if size is not None]
         empty = [""] if content.artifacts or content.failed else []
-        parts = split(content.text, min(sizes) if sizes else None) or empty
+        whole = not sizes or content.card is not None
+        parts = split(content.text, None if whole else min(sizes)) or empty
         if not parts:
             return await self._fail(pending, "the message has no content that can be sent")
         await self._take_preview(pending)
@@ -137,8 +165,8 @@ class Sender:
         self, pending: PendingDelivery, channel: Channel, parts: list[str], content: "_Content"
     ) -> float | None:
         row, native = pending.row, channel.abilities.dedupe == "native"
-        edit_of: str | None = None
-        if not pending.messages:
+        edit_of = content.edit_of
+        if not pending.messages and edit_of is None:
             found = await self._previewed(pending, channel, parts[0])
             if isinstance(found, NotDelivered | DeliveryUnknown):
                 return await self._defer(
@@ -162,6 +190,8 @@ class Sender:
                 edit_of=edits,
                 failed=content.failed,
                 artifacts=content.artifacts if last else (),
+                operation=content.operation,
+                card=content.card,
             )
             outcome = await channel.send(outgoing)
             kill_point("delivery.after_send")
@@ -251,10 +281,12 @@ class Sender:
 
     # --- content ---
 
-    def _content(self, row: OutboxRow) -> _Content | None:
-        record = next(iter(self._store.records(row.record_id - 1, 1)), None)
+    def _content(self, row: OutboxRow, channel: Channel) -> _Content | None:
+        record = self._record(row)
         if record is None or record.data is None:
             return None
+        if record.type in INTERACTION_RECORDS:
+            return self._interaction(record, channel)
         if record.type == "run.ended":
             return _Content(failed=_ended(record.data).code or "failed")
         message = _completed(record.data).message
@@ -263,3 +295,24 @@ class Sender:
         else:  # other elements have no text to send
             text = "\n".join(part.text for part in message.content if part.type == "text" and part.text is not None)
         return _Content(text, tuple(ref.artifact_id for ref in message.artifact_refs or ()))
+
+    def _record(self, row: OutboxRow) -> RecordRow | None:
+        return next(iter(self._store.records(row.record_id - 1, 1)), None)
+
+    def _interaction(self, record: RecordRow, channel: Channel) -> _Content | None:
+        surface = Surface(abilities=channel.abilities, locale=channel.locale, address=self._address)
+        if record.type in OPENING:
+            content = opened_content(record, surface)
+            return _Content(content.text, operation=content.operation, card=content.card)
+        shown = self._store.delivery(opened_delivery(route_in(record.data or b"{}").id))
+        opened = None if shown is None else self._record(shown)
+        if shown is None or opened is None or opened.data is None:
+            return None
+        content = closed_content(record, opened, surface)
+        messages: list[str] = _decode(shown.messages)
+        edits = (
+            len(messages) == 1 and bool(messages[0]) and (content.card is not None or surface.abilities.supports_edit)
+        )
+        return _Content(
+            content.text, operation=content.operation, card=content.card, edit_of=messages[0] if edits else None
+        )

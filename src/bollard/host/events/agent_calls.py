@@ -7,6 +7,7 @@ risk. A child run ends with its parent.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -16,7 +17,7 @@ from bollard.host.actions.call import Call
 from bollard.host.agents.agent import Agent, AgentRegistry
 from bollard.host.capabilities.capability import NO_FLOW, Capability, CapabilityLimits
 from bollard.host.capabilities.sources import CallOrder, CallResult
-from bollard.host.errors import InvalidRequest, ToolFailed
+from bollard.host.errors import BudgetExceeded, InvalidRequest, ToolFailed
 from bollard.host.events.acceptance import Accepted
 from bollard.host.events.intake import Intake
 from bollard.host.grants.check import NOT_FOUND
@@ -25,7 +26,7 @@ from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import data_of, flow_of_run
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.run_api.tools import ToolCalls
-from bollard.host.runs.control import hand_down
+from bollard.host.runs.control import hand_down, lineage_of
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.event import RUN_SOURCE, NewEvent
 from bollard.host.runs.live_run import LiveRun
@@ -45,12 +46,31 @@ class ChildCalls:
         self._store = store
         self._children: dict[str, dict[str, str]] = {}
         """The child run of each call, by live run."""
+        self._calls: dict[str, CallCounts] = {}
+        """The calls of each live run."""
 
     async def call(self, run: LiveRun, params: AgentsCall, call_id: str) -> ChildRunResult:
         """Run the agent and return the outcome of the child. Cancelling the call cancels the child."""
         agent = self._agents.get(params.agent_id, run.facts.workspace)
         if agent is None:
             raise ApiRefused(NOT_FOUND["agents"].code, NOT_FOUND["agents"].sentence)
+        counts = self._counts(run)
+        check_delegation(lineage_of(run, self._dispatcher.live), counts)
+        counts.total += 1
+        counts.active += 1
+        try:
+            return await self._call(run, agent, params, call_id)
+        finally:
+            counts.active -= 1
+
+    def _counts(self, run: LiveRun) -> "CallCounts":
+        run_id = run.facts.run_id
+        if run_id not in self._calls:
+            self._calls[run_id] = CallCounts()
+            run.done.add_done_callback(lambda _: self._calls.pop(run_id))
+        return self._calls[run_id]
+
+    async def _call(self, run: LiveRun, agent: Agent, params: AgentsCall, call_id: str) -> ChildRunResult:
         facts = run.facts
         event = NewEvent(
             source=f"{RUN_SOURCE}{facts.run_id}",
@@ -124,6 +144,38 @@ class ChildCalls:
                     status, code = str(data.get("status")), data.get("code")
             after = rows[-1].seq or 0
         return {"run_id": run_id, "status": status, "code": code, "messages": messages}, flow
+
+
+@dataclass(slots=True)
+class CallCounts:
+    """Calls of one run to other agents."""
+
+    total: int = 0
+    active: int = 0
+
+
+def check_delegation(lineage: Sequence[LiveRun], counts: CallCounts) -> None:
+    """Raises `BudgetExceeded` if the policy of the calling agent, or of one above it, forbids another call."""
+    own = lineage[0].session.policy.delegation
+    if own.parallel_calls is not None and counts.active >= own.parallel_calls:
+        raise _delegation_limit("parallel_calls", own.parallel_calls, "calls agents at once", lineage[0])
+    if own.iterations is not None and counts.total >= own.iterations:
+        raise _delegation_limit("iterations", own.iterations, "has called agents", lineage[0])
+    for below, run in enumerate(lineage):
+        depth = run.session.policy.delegation.depth
+        if depth is not None and below >= depth:
+            raise _delegation_limit("depth", depth, "may have levels of runs below it", run)
+
+
+def _delegation_limit(name: str, limit: int, what: str, run: LiveRun) -> BudgetExceeded:
+    agent_id = run.facts.agent_id
+    return BudgetExceeded(
+        f"a run of agent {agent_id} {what}: {limit} at most",
+        reason=f"delegation_{name}",
+        hint=f"continue without this call, or raise policy.delegation.{name} of the agent",
+        agent=agent_id,
+        limit=limit,
+    )
 
 
 class AgentCalls:

@@ -46,6 +46,10 @@ class ReplyFollower(Protocol):
         """Follow a run that is on disk and has no output yet."""
         ...
 
+    def wake(self) -> None:
+        """Send what a record outside of a followed run has queued."""
+        ...
+
 
 class IntakeListeners(msgspec.Struct, frozen=True):
     """The parts of the host that are notified of runs and messages."""
@@ -92,6 +96,7 @@ class Intake:
             conversations=self._conversations,
             maker=maker,
             limits=limits,
+            questions=listeners.questions,
         )
         self.return_gate = ReturnGate()
         """Holds new messages while runs of an earlier incarnation return to the queue."""

@@ -12,7 +12,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, Draining, HostError, Overloaded
 from bollard.host.events.acceptance import Preview, disk_full, gate_error
 from bollard.host.events.conversation_queue import ConversationQueue, known_actor
-from bollard.host.events.steering import can_pull, fits_a_run
+from bollard.host.events.steering import MessageListener, can_pull, fits_a_run
 from bollard.host.limits import QUEUE_RETRY_S
 from bollard.host.log.journal import Journal
 from bollard.host.runs.backlog import RunLimits, ShareKind
@@ -36,6 +36,7 @@ class EventPlacement:
         conversations: ConversationQueue,
         maker: RunMaker,
         limits: RunLimits,
+        questions: MessageListener | None = None,
     ) -> None:
         self._journal = journal
         self._clock = clock
@@ -44,10 +45,13 @@ class EventPlacement:
         self._conversations = conversations
         self._maker = maker
         self._limits = limits
+        self._questions = questions
 
     def decide(self, agent: Agent, event: NewEvent, lane: LaneKey | None, *, external: bool = False) -> Admission:
         """Whether the event starts a run, queues one, or steers an active run. An `external` run is never steered
-        into another one."""
+        into another one. An answer to a question goes into the run that asks, whatever the policy."""
+        if (asking := self._asking(event, lane)) is not None:
+            return Steer(asking)
         decision = admit(
             agent.policy.concurrency,
             steering="steering" in agent.capabilities,
@@ -59,6 +63,14 @@ class EventPlacement:
         if isinstance(decision, Steer) and (external or not self._can_take(agent, event, decision)):
             return Queue()  # before the gates, which must know that this is a new run
         return decision
+
+    def _asking(self, event: NewEvent, lane: LaneKey | None) -> str | None:
+        """The active run of the conversation with a question that this message answers."""
+        view = self._conversations.view(lane)
+        if view is None or self._questions is None or not event.is_message or not event.text or not fits_a_run(event):
+            return None
+        actor, text = event.scope.actor, event.text
+        return next((run.run_id for run in view.active if self._questions.awaits(run.run_id, actor, text)), None)
 
     def _can_take(self, agent: Agent, event: NewEvent, decision: Steer) -> bool:
         """Whether the sender may steer, and the run can still read the message."""

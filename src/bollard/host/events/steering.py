@@ -14,6 +14,7 @@ import msgspec
 
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.lanes import LaneKey
+from bollard.host.approvals.questions import Message
 from bollard.host.clock import Clock
 from bollard.host.events.acceptance import Accepted
 from bollard.host.events.conversation_queue import ConversationQueue
@@ -28,6 +29,7 @@ from bollard.host.runs.event import NewEvent
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.recorder import into
 from bollard.host.runs.start_request import event_context
+from bollard.host.scope import Actor
 from bollard.host.store.rows import EventRow
 from bollard.protocol import JsonObject, SteeringPull, SteeringPullResult, limits
 
@@ -87,11 +89,13 @@ class Claims:
         """Remove and return the messages of a run that is over."""
         return self._items.pop(run_id, {})
 
-    async def pull(self, run: LiveRun, limit: int) -> list[SteeringItem]:
-        """Pull waiting messages. They are on disk as injected before the runner sees them."""
+    async def pull(self, run: LiveRun, limit: int, only: str | None = None) -> list[SteeringItem]:
+        """Pull waiting messages, or `only` the one of this event. They are on disk as injected before the runner sees
+        them."""
         if run.state.terminal is not None:
             return []  # after the terminal result nobody would answer them
-        items = _that_fit(self.waiting(run)[:limit], run)
+        waiting = [item for item in self.waiting(run) if only in (None, item.event_id)]
+        items = _that_fit(waiting[:limit], run)
         landed: asyncio.Future[ExpectationResult | None] = asyncio.get_running_loop().create_future()
         last = len(items) - 1
         for index, item in enumerate(items):
@@ -170,7 +174,11 @@ class _PendingMessages:
 class MessageListener(Protocol):
     """Is notified of every message for a live run. Open questions are answered this way."""
 
-    def message_came(self, run: LiveRun, messages: "SteeringDelivery") -> None: ...
+    def awaits(self, run_id: str, actor: Actor | None, text: str) -> bool:
+        """Whether a message with this text would answer a question in the conversation of the run."""
+        ...
+
+    def message_came(self, run: LiveRun, message: Message, messages: "SteeringDelivery") -> None: ...
 
 
 class SteeringDelivery:
@@ -257,7 +265,8 @@ class SteeringDelivery:
         if live is not None and (place := await claim(live, item.event_id)) is not None:
             kill_point("intake.after_claim")
             if self._questions is not None:
-                self._questions.message_came(live, self)
+                message = Message(event_id=item.event_id, actor=event.scope.actor, text=event.text or "")
+                self._questions.message_came(live, message, self)
             return Accepted(event_id=item.event_id, run_id=run_id, first=True, steered=True, place=place)
         return await self._redispatch(item, agent)
 
@@ -270,10 +279,11 @@ class SteeringDelivery:
         self.count_unread(live.facts.run_id)
         return items
 
-    async def oldest(self, run: LiveRun) -> tuple[str, str] | None:
-        """Pull the oldest message: its event id and its text."""
-        items = await self.pull(run, 1)
-        return (items[0].event_id, items[0].event.text or "") if items else None
+    async def take(self, run: LiveRun, event_id: str) -> bool:
+        """Pull the message of this event. Returns whether it waited."""
+        items = await self._claims.pull(run, 1, event_id)
+        self.count_unread(run.facts.run_id)
+        return bool(items)
 
     def give_back(self, live: LiveRun, items: list[SteeringItem]) -> None:
         """Requeue messages whose response did not reach the runner."""

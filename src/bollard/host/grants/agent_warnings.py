@@ -80,6 +80,14 @@ WARNINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "{field} names {id}, but no permitted operation applies to it",
             "choose another one; `bollard capabilities` shows the types",
         ),
+        "rule_unmatched": (
+            "{field} names {id}, which matches no capability of the workspace",
+            "choose one of `bollard capabilities`, or install the plugin or MCP server that offers it",
+        ),
+        "rule_ineffective": (
+            "{field} asks never for {id}, but these capabilities require approval themselves",
+            "an agent can only be stricter; change the capability, for example with `bollard mcp consent`",
+        ),
         "default_missing": (
             "{field} names the model default, but this workspace lacks {model}, the default_model of the settings; "
             "the built-in demo model stands in for it",
@@ -117,6 +125,13 @@ def _warnings(agent: Agent, offer: Offer) -> Iterator[AgentWarning]:
     for kind in KINDS:
         for name in sorted(requests[kind]):
             yield from _about(agent, offer, rights, kind, name, requests[kind][name])
+    for index, rule in enumerate(agent.policy.approval.rules):
+        details = {"field": f"policy.approval.rules.{index}", "id": rule.capability}
+        covered = [each for each in offer.capabilities.values() if rule.covers(each.id)]
+        if not covered:
+            yield AgentWarning("rule_unmatched", details)
+        elif rule.decision == "never" and all(each.requires_approval for each in covered):
+            yield AgentWarning("rule_ineffective", details)
 
 
 def _without_permissions(agent: Agent) -> Iterator[AgentWarning]:

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from bollard.host.agents.policies import AgentPolicy, ApprovalPolicy, AudienceRule, BudgetPolicy
+from bollard.host.agents.policies import AgentPolicy, ApprovalPolicy, AudienceRule, BudgetPolicy, DelegationPolicy
 from bollard.host.capabilities.graph import EMPTY_GRAPH, CapabilityGraph
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.grants.grant import Grant
@@ -18,6 +18,7 @@ class SessionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     approve: AudienceRule
     """Who may approve calls."""
     budget: BudgetPolicy
+    delegation: DelegationPolicy
     unattended: bool
     """Whether no person waits for this run. Calls that would need one are refused."""
 
@@ -38,7 +39,11 @@ class RunSession(msgspec.Struct, frozen=True, kw_only=True):
 def policy_of(policy: AgentPolicy, *, unattended: bool) -> SessionPolicy:
     """The session's part of an agent's policy."""
     return SessionPolicy(
-        approval=policy.approval, approve=policy.audience.approve, budget=policy.budget, unattended=unattended
+        approval=policy.approval,
+        approve=policy.audience.approve,
+        budget=policy.budget,
+        delegation=policy.delegation,
+        unattended=unattended,
     )
 
 

@@ -206,6 +206,19 @@ class ActorLinks(Repository[ActorLink]):
         user = None if link is None else self._users.user(workspace, link.value.user_id)
         return None if user is None or user.disabled else user
 
+    def caller_of(self, workspace: str, actor: Actor | None) -> Caller | None:
+        """The caller that an actor of a channel is: the user it is linked to, with the rights of the user's role."""
+        if (user := self.user_of(workspace, actor)) is None:
+            return None
+        return Caller(
+            workspace=workspace,
+            kind="session",
+            name=f"user:{user.user_id}",
+            user_id=user.user_id,
+            role=user.role,
+            rights=rights_of(user.role),
+        )
+
     def names(self, workspace: str, actor: Actor | None) -> frozenset[str]:
         """The names of an actor in rules: its own `type:id`, its user, and the roles of that user."""
         own = own_names(workspace, actor)

@@ -1,4 +1,4 @@
-"""Projections of tool calls, approvals, artifacts, the outbox and steering. Pure."""
+"""Projections of tool calls, approvals, questions, artifacts and steering. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from bollard.host.log.outbox_projections import interaction_closed, interaction_opened, run_of
 from bollard.host.log.records import flow_in
 from bollard.host.store.action_rows import (
     ApprovalField,
@@ -25,33 +26,22 @@ from bollard.host.store.rows import (
     DropArtifact,
     EventField,
     EventRow,
-    OutboxField,
-    OutboxRow,
     PatchEvent,
-    PatchOutbox,
-    PutOutbox,
     RecordRow,
     Steering,
 )
 
 if TYPE_CHECKING:
-    from bollard.host.log.records import DeliverTo, RunFacts
     from bollard.protocol import JsonObject
 
 
 # --- tool calls and approvals ---
 
 
-def _run_of(row: RecordRow, data: JsonObject) -> str:
-    """The run of a call. A call that was approved after its run had ended is recorded outside of the run, and its data
-    names the run."""
-    return row.run_id or str(data.get("run_id", ""))
-
-
 def _begun(row: RecordRow, data: JsonObject, status: ToolCallStatus) -> ToolCallRow:
     fields = cast("dict[str, Any]", data)
     return ToolCallRow(
-        run_id=_run_of(row, data),
+        run_id=run_of(row, data),
         call_id=fields["call_id"],
         workspace=row.workspace,
         record_id=row.id,
@@ -85,7 +75,7 @@ def _ended(row: RecordRow, data: JsonObject) -> list[Change]:
 def _end_of(row: RecordRow, data: JsonObject, status: ToolCallStatus) -> EndToolCall:
     fields = cast("dict[str, Any]", data)
     return EndToolCall(
-        run_id=_run_of(row, data),
+        run_id=run_of(row, data),
         call_id=fields["call_id"],
         status=status,
         result=row.data or b"{}",
@@ -101,7 +91,7 @@ def _requested(row: RecordRow, data: JsonObject) -> list[Change]:
             ApprovalRow(
                 approval_id=fields["approval_id"],
                 workspace=row.workspace,
-                run_id=_run_of(row, data),
+                run_id=run_of(row, data),
                 call_id=fields["call_id"],
                 agent_id=fields["agent_id"],
                 digest=fields["digest"],
@@ -112,7 +102,8 @@ def _requested(row: RecordRow, data: JsonObject) -> list[Change]:
                 expires_ms=fields["expires_ms"],
                 decided_ms=None,
             )
-        )
+        ),
+        *interaction_opened(row, data),
     ]
 
 
@@ -121,7 +112,7 @@ def _decided(row: RecordRow, data: JsonObject) -> list[Change]:
     fields: dict[ApprovalField, str | int | bytes | None] = {"status": status}
     if status != "used":  # the decision stays readable
         fields |= {"decision": row.data, "decided_ms": row.created_ms}
-    return [PatchApproval(str(data["approval_id"]), fields)]
+    return [PatchApproval(str(data["approval_id"]), fields), *interaction_closed(row, data)]
 
 
 ACTIONS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
@@ -137,6 +128,11 @@ ACTIONS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = 
     "approval.used": _decided,
 }
 """Handlers by record type."""
+QUESTIONS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
+    "question.asked": interaction_opened,
+    "question.answered": interaction_closed,
+    "question.expired": interaction_closed,
+}
 
 
 # --- artifacts that no run made ---
@@ -192,127 +188,6 @@ def _deleted(row: RecordRow, data: JsonObject) -> list[Change]:
 
 
 ARTIFACTS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {"artifact.deleted": _deleted}
-
-
-# --- the outbox ---
-#
-# The record that completes a message also queues it, in the same commit, so a crash cannot lose it in between.
-
-
-def queued_message(row: RecordRow, facts: RunFacts, data: JsonObject) -> list[Change]:
-    """Queue a completed message of a run that delivers to a channel. Only messages of the assistant are sent."""
-    target = facts.deliver_to
-    message = cast("JsonObject", data["message"])
-    if target is None or message.get("role", "assistant") != "assistant":
-        return []
-    if message.get("tool_calls") and not message.get("content"):
-        return []  # it only calls tools
-    key = data.get("message_id")
-    return [_queued(row, facts, target, key if isinstance(key, str) else "")]
-
-
-def queued_failure(row: RecordRow, facts: RunFacts | None, data: JsonObject) -> list[Change]:
-    """Queue a failure notice for a run that failed or timed out. A cancelled run sends none."""
-    if facts is None or facts.deliver_to is None or data.get("status") not in ("failed", "timeout"):
-        return []
-    return [_queued(row, facts, facts.deliver_to, "")]
-
-
-def _queued(row: RecordRow, facts: RunFacts, target: DeliverTo, message_key: str) -> PutOutbox:
-    return PutOutbox(
-        OutboxRow(
-            delivery_id=f"{facts.run_id}.{row.seq}",
-            workspace=row.workspace,
-            channel=target.channel,
-            target=target.target,
-            run_id=facts.run_id,
-            event_id=facts.event_id,
-            message_key=message_key,
-            preview=False,
-            record_id=row.id,
-            max_message_size=target.max_message_size,
-            status="queued",
-            attempts=0,
-            due_ms=row.created_ms,
-            messages=b"[]",
-            reason=None,
-            created_ms=row.created_ms,
-            updated_ms=row.created_ms,
-        )
-    )
-
-
-def _delivery_started(row: RecordRow, data: JsonObject) -> list[Change]:
-    """From this record on the message may leave the host. The first record of a preview creates its row."""
-    preview = data.get("preview")
-    if not isinstance(preview, dict):
-        return [_patch(row, data, status="started")]
-    fields = cast("dict[str, Any]", preview)
-    return [
-        PutOutbox(
-            OutboxRow(
-                delivery_id=str(data["delivery_id"]),
-                workspace=row.workspace,
-                channel=fields["channel"],
-                target=fields["target"],
-                run_id=fields["run_id"],
-                event_id=fields["event_id"],
-                message_key=fields["message_key"],
-                preview=True,
-                record_id=row.id,
-                max_message_size=fields.get("max_message_size"),
-                status="started",
-                attempts=0,
-                due_ms=row.created_ms,
-                messages=b"[]",
-                reason=None,
-                created_ms=row.created_ms,
-                updated_ms=row.created_ms,
-            )
-        )
-    ]
-
-
-def _shown(row: RecordRow, data: JsonObject) -> list[Change]:
-    """A preview, or the first parts of a message, were sent; more follow."""
-    status = "shown" if data.get("preview") is True else "queued"
-    return [_patch(row, data, status=status, messages=_encode(data["messages"]))]
-
-
-def _deferred(row: RecordRow, data: JsonObject) -> list[Change]:
-    fields = {name: data[name] for name in ("attempts", "due_ms", "reason")}
-    return [_patch(row, data, status="queued", **fields)]
-
-
-def _sent(row: RecordRow, data: JsonObject) -> list[Change]:
-    messages = _encode(data["messages"])
-    changes: list[Change] = [_patch(row, data, status="sent", messages=messages, reason=None)]
-    if isinstance(preview := data.get("preview"), str):
-        changes.append(_patch(row, {"delivery_id": preview}, status="sent"))
-    return changes
-
-
-def _failed(row: RecordRow, data: JsonObject) -> list[Change]:
-    return [_patch(row, data, status="failed", reason=data["reason"])]
-
-
-def _unknown(row: RecordRow, data: JsonObject) -> list[Change]:
-    return [_patch(row, data, status="unknown", reason=data["reason"])]
-
-
-def _patch(row: RecordRow, data: JsonObject, **fields: object) -> PatchOutbox:
-    changed = {**fields, "updated_ms": row.created_ms}
-    return PatchOutbox(str(data["delivery_id"]), cast("dict[OutboxField, str | int | bytes | None]", changed))
-
-
-DELIVERIES: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
-    "delivery.started": _delivery_started,
-    "delivery.shown": _shown,
-    "delivery.deferred": _deferred,
-    "delivery.sent": _sent,
-    "delivery.failed": _failed,
-    "delivery.unknown": _unknown,
-}
 
 
 # --- steering: events that wait for a run, or are injected into an active one ---

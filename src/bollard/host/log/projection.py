@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from bollard.host.limits import LEASE_S
-from bollard.host.log.item_projections import (
-    ACTIONS,
-    ARTIFACTS,
-    DELIVERIES,
-    STEERING,
-    queued_failure,
-    queued_message,
-    raw_artifact,
-    uploaded,
-)
+from bollard.host.log.item_projections import ACTIONS, ARTIFACTS, QUESTIONS, STEERING, raw_artifact, uploaded
+from bollard.host.log.outbox_projections import DELIVERIES, queued_failure, queued_message
 from bollard.host.log.records import RunFacts, flow_in, owned_scope_key, scope_key
 from bollard.host.store.keys import area_key
 from bollard.host.store.rows import (
@@ -92,6 +84,7 @@ class Projector:
             **STEERING,
             **DELIVERIES,
             **ACTIONS,
+            **QUESTIONS,
         }
 
     def remember(self, facts: RunFacts) -> None:

@@ -55,6 +55,19 @@ class DeliverTo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Characters per message; longer messages are split."""
 
 
+class InteractionRoute(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where an approval or a question is shown. The record that opens it and the one that closes it have the route, so
+    each suffices to queue its operation."""
+
+    id: str
+    """Random. Clicks name it."""
+    channel: str
+    target: str
+    event_id: str
+    """The event of the run whose conversation it is."""
+    max_message_size: int | None = None
+
+
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fixed facts of a run, stored in its `run.created` record. They suffice to project each of its records."""
 

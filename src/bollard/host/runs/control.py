@@ -107,6 +107,14 @@ def _record_revocation(run: LiveRun, revoked: Revocation, by: str) -> "asyncio.F
     return landed if run.revoke(revoked, by, into(landed)) else None
 
 
+def lineage_of(run: LiveRun, live: Mapping[str, LiveRun]) -> list[LiveRun]:
+    """The run and the live runs that called it, nearest first."""
+    runs = [run]
+    while (parent := live.get(runs[-1].facts.parent_run_id or "")) is not None:
+        runs.append(parent)
+    return runs
+
+
 class WaitingRuns:
     """Runs that wait for a person. Their clocks stand still, and so do those of the runs that called them."""
 
@@ -121,7 +129,7 @@ class WaitingRuns:
     @contextmanager
     def waiting(self, run: LiveRun, reason: JsonObject) -> Generator[None]:
         """Put the run and its ancestors into `waiting` for the duration of the block, for this `reason`."""
-        lineage = self._lineage(run)
+        lineage = self.lineage(run)
         for each in lineage:
             self._counts[each.facts.run_id] = self.count(each.facts.run_id) + 1
             if each.state.status != "waiting":
@@ -132,11 +140,9 @@ class WaitingRuns:
             for each in lineage:
                 self._resume(each)
 
-    def _lineage(self, run: LiveRun) -> list[LiveRun]:
-        runs = [run]
-        while (parent := self._live.get(runs[-1].facts.parent_run_id or "")) is not None:
-            runs.append(parent)
-        return runs
+    def lineage(self, run: LiveRun) -> list[LiveRun]:
+        """The run and the live runs that called it, nearest first."""
+        return lineage_of(run, self._live)
 
     def _resume(self, run: LiveRun) -> None:
         run_id = run.facts.run_id

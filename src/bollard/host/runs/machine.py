@@ -82,6 +82,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """Steering messages of this run by event, oldest first."""
     acting: Mapping[str, JsonObject] = {}
     """Open calls by id, with the data for the record of their end."""
+    asking: Mapping[str, JsonObject] = {}
+    """Open questions by id, with the data for the record of their end."""
     redispatched: tuple[str, ...] = ()
     """Steering messages that it did not answer. Each gets a run of its own."""
     flow: int = 0
@@ -214,9 +216,11 @@ _ACTED: Final = frozenset({"action.started", "action.completed", "action.failed"
 
 
 def _acted(state: RunState, fact: Fact) -> RunState:
-    """Track calls that begin or end. Other records change nothing."""
+    """Track calls and questions that begin or end. Other records change nothing."""
     if fact.type == "model.called":
         return replace(state, usage=fact.data.get("run_usage", state.usage))
+    if fact.type.startswith("question."):
+        return _asked(state, fact)
     if fact.type not in _ACTED:
         return state
     acting, call_id = dict(state.acting), str(fact.data.get("call_id"))
@@ -225,6 +229,18 @@ def _acted(state: RunState, fact: Fact) -> RunState:
     else:
         acting.pop(call_id, None)
     return replace(state, acting=acting)
+
+
+_KEPT_OF_A_QUESTION: Final = ("call_id", "interaction")
+
+
+def _asked(state: RunState, fact: Fact) -> RunState:
+    asking, question_id = dict(state.asking), str(fact.data.get("question_id"))
+    if fact.type == "question.asked":
+        asking[question_id] = {name: fact.data[name] for name in _KEPT_OF_A_QUESTION if name in fact.data}
+    else:
+        asking.pop(question_id, None)
+    return replace(state, asking=asking)
 
 
 def _cancelled(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
@@ -324,11 +340,11 @@ def _failed(code: str, error: str) -> Ending:
 
 
 def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:
-    """The records that close open calls and steering messages at the end of a run, as type and data.
+    """The records that close open calls, questions and steering messages at the end of a run, as type and data.
 
-    The outcome of an open call is unknown. A message that a completed run has pulled is acknowledged. Every other
-    message is dispatched as a new run, unless a user cancelled this one: then it is dropped. A failure that the runner
-    reports, and a newer message that supersedes the run, drop nothing.
+    The outcome of an open call is unknown. An open question expires. A message that a completed run has pulled is
+    acknowledged. Every other message is dispatched as a new run, unless a user cancelled this one: then it is dropped.
+    A failure that the runner reports, and a newer message that supersedes the run, drop nothing.
     """
     stopped = state.cancel == "cancelled" and not state.superseded
     text = "the run ended before the outcome was known"
@@ -336,6 +352,8 @@ def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:
         ("action.unknown", {"call_id": call_id, **call, "code": "outcome_unknown", "message": text})
         for call_id, call in state.acting.items()
     ]
+    for question_id, question in state.asking.items():
+        records.append(("question.expired", {"question_id": question_id, **question, "reason": "run_ended"}))
     for event_id, claim in state.claims.items():
         if claim == "injected" and ending.status == "completed":
             records.append(("steering.acknowledged", {"event_id": event_id}))
@@ -365,7 +383,7 @@ def assembled(state: RunState) -> list[JsonObject]:
 
 
 def last_records(state: RunState, ending: Ending, *, redispatch: bool) -> list[tuple[str, JsonObject]]:
-    """The records that end a run, as type and data: its messages, the ends of open calls and of steering
+    """The records that end a run, as type and data: its messages, the ends of open calls, questions and steering
     messages, and `run.ended`. With `redispatch` the event gets another run."""
     flow: JsonObject = {"flow": state.flow} if state.flow else {}
     again: JsonObject = {"redispatch": True} if redispatch else {}

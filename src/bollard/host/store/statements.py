@@ -376,6 +376,7 @@ OUTBOX: Final = select("outbox", OutboxRow, "WHERE workspace = ? AND record_id <
 OUTBOX_OF_CHANNEL: Final = select(
     "outbox", OutboxRow, "WHERE workspace = ? AND channel = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?"
 )
+DELIVERY: Final = select("outbox", OutboxRow, "WHERE delivery_id = ?")
 TOOL_CALL: Final = select("tool_calls", ToolCallRow, "WHERE run_id = ? AND call_id = ?")
 TOOL_CALLS: Final = select("tool_calls", ToolCallRow, "WHERE run_id = ? AND record_id > ? ORDER BY record_id LIMIT ?")
 OPEN_TOOL_CALLS: Final = select(

@@ -392,6 +392,9 @@ class Store:
             return self._all(OutboxRow, statements.OUTBOX, workspace, before, limit)
         return self._all(OutboxRow, statements.OUTBOX_OF_CHANNEL, workspace, channel, before, limit)
 
+    def delivery(self, delivery_id: str) -> OutboxRow | None:
+        return self._one(OutboxRow, statements.DELIVERY, delivery_id)
+
     def tool_call(self, run_id: str, call_id: str) -> ToolCallRow | None:
         return self._one(ToolCallRow, statements.TOOL_CALL, run_id, call_id)
 

@@ -8,13 +8,13 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.agents.agent import AgentRegistry
 from bollard.host.approvals.approval import DECISIONS, Approval, approval_of, no_approval, outcome_of
 from bollard.host.approvals.approvals import Approvals
+from bollard.host.approvals.approvers import Approvers
 from bollard.host.approvals.decisions import Verdict
 from bollard.host.approvals.display import display, lines_of
 from bollard.host.capabilities.capability import RISKS
-from bollard.host.errors import Forbidden, NotFound
+from bollard.host.errors import NotFound
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
@@ -25,7 +25,6 @@ from bollard.host.http.resources.declaration import DeclaredResource, answer_bod
 from bollard.host.http.revisions import edited_revision, revised
 from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller
-from bollard.host.scope import Actor
 from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus
 from bollard.host.store.rows import RunRow
 from bollard.host.store.store import Store
@@ -112,11 +111,11 @@ class ApprovalRoutes(DeclaredResource):
     tag = "approvals"
 
     def __init__(
-        self, *, approvals: Approvals, store: Store, agents: AgentRegistry, audience: Audience, pages: Pages
+        self, *, approvals: Approvals, store: Store, approvers: Approvers, audience: Audience, pages: Pages
     ) -> None:
         self._approvals = approvals
         self._store = store
-        self._agents = agents
+        self._approvers = approvers
         self._audience = audience
         self._pages = pages
 
@@ -244,7 +243,7 @@ class ApprovalRoutes(DeclaredResource):
         body = parsed(DecideApproval, await read_body(request))
         row, approval = await self._one(request)
         caller = caller_of(request)
-        await self._check(caller, approval, await self._run_of(row))
+        await self._approvers.check(caller, approval, await self._run_of(row))
         edited_revision(request, _REVISIONS[row.status], {})
         verdict = Verdict(decision=body.decision, digest=body.digest, by=caller.name, inspected=body.inspected)
         await self._approvals.decide(row.workspace, row.approval_id, verdict)
@@ -274,31 +273,6 @@ class ApprovalRoutes(DeclaredResource):
         if run is None:
             raise no_approval()
         return run
-
-    async def _check(self, caller: Caller, approval: Approval, run: RunRow) -> None:
-        """Raises `Forbidden` for callers who may see the approval, but not decide it."""
-        if not await self._audience.may(caller, "approve", run):
-            raise Forbidden(
-                f"you may not approve calls of agent {run.agent_id}",
-                reason="not_an_approver",
-                hint="ask the administrator of the agent (policy.audience.approve)",
-                agent=run.agent_id,
-            )
-        agent = self._agents.get(run.agent_id, run.workspace)
-        others_only = approval.other_person or (agent is not None and agent.policy.approval.other_person)
-        requester = approval.requester
-        asks_self = (
-            self._audience.is_nobody(caller)
-            if requester is None
-            else self._audience.is_caller(caller, Actor(requester.type, requester.id))
-        )
-        if others_only and asks_self:
-            raise Forbidden(
-                "another person than the requester must decide this approval",
-                reason="own_approval",
-                hint="ask another person (policy.approval.other_person of the agent)",
-                agent=run.agent_id,
-            )
 
 
 def _summary(row: ApprovalRow, approval: Approval) -> JsonObject:

@@ -15,14 +15,16 @@ from bollard.host.channels.registry import CHANNEL, ChannelRepository
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Unauthenticated
+from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.events.channel_controls import CONTROL_ANSWER, ChannelControls
 from bollard.host.http.events.cloudevents import CLOUD_EVENT
 from bollard.host.http.events.incoming import ChannelEvent, Sender, caller_name, check_signed, format_of, read_one
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception, single_answer
 from bollard.host.http.guard import Rates, Unlimited
-from bollard.host.http.openapi.schemas import TEXT, choice, maybe
-from bollard.host.http.operations import PAGE, HeaderField, QueryField
+from bollard.host.http.openapi.schemas import ACCEPTED, TEXT, choice, maybe
+from bollard.host.http.operations import PAGE, Answer, HeaderField, QueryField
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.request_log import traceparent_of
 from bollard.host.http.resources.declaration import answer_body, operation
@@ -73,6 +75,11 @@ _DELIVERY: Final = answer_body(
     status=choice("queued", "started", "shown", "sent", "failed", "unknown"),
     reason=maybe(TEXT),
 )
+_KNOWN_OR_CONTROLLED: Final = Answer(
+    summary="A repeated event with its first outcome, or the outcome of a click.",
+    schema={"anyOf": [ACCEPTED, CONTROL_ANSWER]},
+    example={"outcome": "granted", "toast": "Allowed."},
+)
 _SIGNATURE: Final = (
     HeaderField(name="webhook-id", summary="The message, the same for every try.", example="msg_1", required=True),
     HeaderField(name="webhook-timestamp", summary="Seconds of the epoch.", example="1794735484", required=True),
@@ -100,6 +107,7 @@ class Channels(SavedRoutes[SavedChannel]):
         pages: Pages,
         clock: Clock,
         audience: Audience,
+        controls: ChannelControls,
         rates: Rates | None = None,
         strangers: Rates | None = None,
     ) -> None:
@@ -107,6 +115,7 @@ class Channels(SavedRoutes[SavedChannel]):
         self._rates = rates or Unlimited()
         self._strangers = strangers or Unlimited()
         self._audience = audience
+        self._controls = controls
         super().__init__(repository, pages)
         self._repository: ChannelRepository = repository
         self._taking = taking
@@ -127,7 +136,8 @@ class Channels(SavedRoutes[SavedChannel]):
         name="postChannelEvent",
         summary="Send an event through a channel, signed as in Standard Webhooks.",
         description="Needs no token: the secret of the channel signs `webhook-id`, `webhook-timestamp` and the body. "
-        "The source of the event is the channel, and the bindings choose the agent.",
+        "The source of the event is the channel, and the bindings choose the agent. `interaction.submitted` and "
+        "`run.stop_requested` start no run: the answer has the outcome, and a `toast` for the person.",
         open=True,
         body=ChannelEvent,
         body_example={"type": "message.received", "text": "hello", "conversation": "room-1"},
@@ -135,7 +145,7 @@ class Channels(SavedRoutes[SavedChannel]):
         other_bodies=CLOUD_EVENT,
         headers=_SIGNATURE,
         repeat="own",
-        answers=EVENT_ANSWERS,
+        answers={**EVENT_ANSWERS, 200: _KNOWN_OR_CONTROLLED},
         errors=(*EVENT_ERRORS, "unauthenticated", "unsupported_media_type"),
     )
     async def receive(self, request: Request) -> Response:
@@ -173,6 +183,8 @@ class Channels(SavedRoutes[SavedChannel]):
                 channel=saved.value,
             )
             incoming = await read_one(form, request.headers, payload, self._payloads, sender)
+            if self._controls.handles(incoming.event):
+                return JsonAnswer(await self._controls.apply(incoming.event, saved.value))
             return single_answer(await self._taking.take(incoming, payload))
 
     def _stranger(self, request: Request, fault: str) -> HostError:

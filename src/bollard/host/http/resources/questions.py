@@ -72,8 +72,8 @@ class Questions(DeclaredResource):
         f"POST {_PATH}/{{question_id}}/answer",
         name="answerRunQuestion",
         summary="Answer a question of a run, which then continues.",
-        description="If the question has choices, the answer must be one of them. An answer is never an approval. For "
-        "a run that supports steering, a message also answers its oldest question.",
+        description="If the question has choices, the answer must be one of them. An answer is never an approval. The "
+        "next message of the asked person in the conversation also answers it, if it fits.",
         right="runs.control",
         body=AnswerQuestion,
         body_example={"answer": "2024-18"},

@@ -1,0 +1,42 @@
+"""Who may decide an approval: the same rule for the API and for clicks in a conversation."""
+
+from bollard.host.agents.agent import AgentRegistry
+from bollard.host.approvals.approval import Approval
+from bollard.host.errors import Forbidden
+from bollard.host.identity.audience import Audience
+from bollard.host.identity.caller import Caller
+from bollard.host.scope import Actor
+from bollard.host.store.rows import RunRow
+
+
+class Approvers:
+    """Applies the audience of the agent, and the rule that another person decides."""
+
+    def __init__(self, audience: Audience, agents: AgentRegistry) -> None:
+        self._audience = audience
+        self._agents = agents
+
+    async def check(self, caller: Caller, approval: Approval, run: RunRow) -> None:
+        """Raises `Forbidden` for callers who may not decide the approval."""
+        if not await self._audience.may(caller, "approve", run):
+            raise Forbidden(
+                f"you may not approve calls of agent {run.agent_id}",
+                reason="not_an_approver",
+                hint="ask the administrator of the agent (policy.audience.approve)",
+                agent=run.agent_id,
+            )
+        agent = self._agents.get(run.agent_id, run.workspace)
+        others_only = approval.other_person or (agent is not None and agent.policy.approval.other_person)
+        requester = approval.requester
+        asks_self = (
+            self._audience.is_nobody(caller)
+            if requester is None
+            else self._audience.is_caller(caller, Actor(requester.type, requester.id))
+        )
+        if others_only and asks_self:
+            raise Forbidden(
+                "another person than the requester must decide this approval",
+                reason="own_approval",
+                hint="ask another person (policy.approval.other_person of the agent)",
+                agent=run.agent_id,
+            )
