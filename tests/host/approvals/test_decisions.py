@@ -88,7 +88,7 @@ async def test_a_run_that_is_stopped_takes_its_questions_with_it(host: ApprovalH
     told = await host.refused(approval, "allow_once")
     assert told.code == "conflict"
     task.cancel()
-    run.give_up("answered", "")
+    run.give_up("answered")
     await host.stage.ended(run.facts.run_id)
     await host.settled(lambda: len(host.approvals.registry) == 0)
     assert (await host.refused(approval, "allow_once")).details["status"] == "expired"

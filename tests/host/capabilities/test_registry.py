@@ -5,6 +5,7 @@ from typing import Any
 from tests.doubles.memory_source import MemorySource
 
 from bollard.host.capabilities.sources import Sources, why_absent
+from bollard.host.reason import Why
 
 
 def test_what_the_sources_have_is_offered_by_id_and_carried_out_by_its_own(capability: Any) -> None:
@@ -50,7 +51,8 @@ def test_of_two_with_one_id_neither_is_offered_and_it_is_said(capability: Any) -
 
 
 def test_the_longest_prefix_knows_best_why_something_is_not_there() -> None:
-    absent = {"tool:acme/": "no such author", "tool:acme/docs/": "the plugin is off", "tool:acme/docs/find": "changed"}
+    said = {"tool:acme/": "no such author", "tool:acme/docs/": "the plugin is off", "tool:acme/docs/find": "changed"}
+    absent = {name: Why(reason) for name, reason in said.items()}
     assert why_absent(absent, "tool:acme/docs/find") == "changed"
     assert why_absent(absent, "tool:acme/docs/other") == "the plugin is off"
     assert why_absent(absent, "tool:acme/else/other") == "no such author"

@@ -89,7 +89,7 @@ def test_what_the_host_has_no_part_for_is_absent_with_a_reason(tmp_path: Path):
     off = BuiltinTools(
         clock=ManualClock(), workspaces=Workspaces(tmp_path), confinement=choose_confinement("off", Findings())
     )
-    assert "off" in off.absent("default")["tool:builtin/exec"]
+    assert "off" in off.absent("default")["tool:builtin/exec"].sentence
 
 
 async def test_exec_is_refused_where_the_demanded_level_is_missing(make_tools, make_call, home: Path):

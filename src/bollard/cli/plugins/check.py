@@ -1,38 +1,18 @@
 """`bollard plugin check`: the problems that the loader finds in a separate process, and those of the folder."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from bollard.cli.language import Text
-from bollard.cli.limits import LINE_CHARACTERS
 from bollard.cli.plugins.declaration_check import check_defaults, check_descriptions, check_labels
 from bollard.cli.plugins.file_check import check_calls, check_folder, check_literals, sources_of
 from bollard.cli.plugins.findings import CheckReport, Finding, Offer
+from bollard.cli.plugins.inspector import Inspection, inspect_plugin
 from bollard.cli.plugins.program_check import check_program
 from bollard.cli.plugins.worker_link import read_declaration
-from bollard.cli.terminal.columns import printable, shorten
 from bollard.protocol import AgentRunnerManifest
 from bollard.protocol.shape import english
 from bollard.runtime import ManifestReading, PluginLoadError, Problem
-from bollard.wire import worker_environment
-
-_ISOLATED: Final = ("-B", "-P")
-"""Write no bytecode into the plugin's folder, and import nothing from the current one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Inspection:
-    """The answer of the child process, or why there is none."""
-
-    answer: dict[str, Any] | None
-    failure: Finding | None = None
 
 
 def explained(problem: Problem, text: Text) -> str:
@@ -51,8 +31,9 @@ def finding_of(problem: Problem, text: Text) -> Finding:
             hint=problem.hint or text(f"fix.{problem.rule}"),
         )
     sentence = text("rule.detail", rule=text(f"rule.{problem.rule}"), detail=explained(problem, text))
+    field = text.place(problem.details, problem.field)
     return Finding(
-        rule=problem.rule, where=problem.where, field=problem.field, problem=sentence, hint=text(f"fix.{problem.rule}")
+        rule=problem.rule, where=problem.where, field=field, problem=sentence, hint=text(f"fix.{problem.rule}")
     )
 
 
@@ -98,8 +79,8 @@ def _load(
     if declared is not None and declared.command:
         answer, findings = check_program(path, declared, text, timeout_s=timeout_s)
         return answer, [*(finding_of(problem, text) for problem in declared.problems), *findings]
-    loaded = _inspect(path, () if declared is None else declared.env, text, timeout_s=timeout_s)
-    return loaded.answer or {}, _of_loader(loaded, text)
+    loaded = inspect_plugin(path, () if declared is None else declared.env, timeout_s=timeout_s)
+    return loaded.answer, _of_loader(path, loaded, text)
 
 
 def _usable(runners: list[AgentRunnerManifest], answer: dict[str, Any], text: Text) -> tuple[Offer, ...]:
@@ -111,58 +92,10 @@ def _usable(runners: list[AgentRunnerManifest], answer: dict[str, Any], text: Te
     return tuple(offers)
 
 
-def _of_loader(inspection: _Inspection, text: Text) -> list[Finding]:
-    if inspection.failure is not None:
-        return [inspection.failure]
-    answer = inspection.answer or {}
-    problems = [answer["fatal"]] if "fatal" in answer else answer["problems"]
-    return [finding_of(Problem(**problem), text) for problem in problems]
-
-
-def _inspect(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s: float) -> _Inspection:
-    # Files, not pipes: a process that the plugin left behind may hold them open, and would delay the end.
-    with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as printed:
-        # The child leads a session of its own, so that whatever it started ends with it.
-        with subprocess.Popen(  # noqa: S603 -- our own interpreter, with a path the person gave
-            [
-                sys.executable,
-                *_ISOLATED,
-                "-m",
-                "bollard.cli.plugins.inspection",
-                str(answers.fileno()),
-                str(path.resolve()),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-            env=worker_environment(os.environ, environment),
-            pass_fds=(answers.fileno(),),
-            start_new_session=True,
-        ) as child:
-            try:
-                code = child.wait(timeout=timeout_s)
-            except subprocess.TimeoutExpired:
-                return _Inspection(answer=None, failure=_failed("PC08", path, text, seconds=f"{timeout_s:g}"))
-            finally:
-                _end_group(child)
-        answers.seek(0)
-        output = answers.read()
-        if code == 0 and output:
-            return _Inspection(answer=json.loads(output))
-        printed.seek(0)
-        lines = printable(printed.read().decode("utf-8", "replace")).split("\n")
-        last = next((line for line in reversed(lines) if line.strip()), text("PC09.silent"))
-    failure = _failed("PC09", path, text, code=code, detail=text.quote(shorten(last, LINE_CHARACTERS)))
-    return _Inspection(answer=None, failure=failure)
-
-
-def _failed(rule: str, path: Path, text: Text, **fields: object) -> Finding:
-    problem, hint = text(f"{rule}.problem", **fields), text(f"fix.{rule}", **fields)
-    return Finding(rule=rule, where=path.name, field="module", problem=problem, hint=hint)
-
-
-def _end_group(child: "subprocess.Popen[bytes]") -> None:
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
+def _of_loader(path: Path, inspection: Inspection, text: Text) -> list[Finding]:
+    if rule := inspection.rule:
+        detail = text.quote(inspection.last_line) if inspection.last_line else text("PC09.silent")
+        fields = {"code": inspection.code, "detail": detail, "seconds": f"{inspection.timeout_s:g}"}
+        problem, hint = text(f"{rule}.problem", **fields), text(f"fix.{rule}", **fields)
+        return [Finding(rule=rule, where=path.name, field="module", problem=problem, hint=hint)]
+    return [finding_of(problem, text) for problem in inspection.problems]
