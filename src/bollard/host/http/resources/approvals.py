@@ -86,7 +86,8 @@ _SHOWN: Final = _LISTED.extended(
                 {"part": "arguments", "place": "arguments.title", "label": "arguments", "text": '"A title"'},
             ],
             "attached": [],
-        }
+        },
+        "decidable": True,
     },
     display=_DISPLAY,
 )
@@ -152,7 +153,7 @@ class ApprovalRoutes(DeclaredResource):
         name="getApproval",
         summary="Show one approval with the whole call, as the host renders it.",
         description="Every `text` is one line of plain text without hidden characters; it is never markup. Long values "
-        "are attached, with their length and digest.",
+        "are attached, with their length and digest. `decidable` says whether the caller may decide it.",
         right="approvals.read",
         query=(_LOCALE,),
         editable=True,
@@ -165,7 +166,8 @@ class ApprovalRoutes(DeclaredResource):
         row, approval = await self._one(request)
         locale = cast("Locale", request.query_params.get("locale", "en_US"))
         shown = await asyncio.to_thread(display, approval, locale)
-        body: JsonObject = {**_summary(row, approval), "display": shown.to_wire()}
+        decidable = await self._may_decide(caller_of(request), approval, row)
+        body: JsonObject = {**_summary(row, approval), "display": shown.to_wire(), "decidable": decidable}
         return revised(request, body, _REVISIONS[row.status])
 
     @operation(
@@ -274,6 +276,15 @@ class ApprovalRoutes(DeclaredResource):
         if run is None:
             raise no_approval()
         return run
+
+    async def _may_decide(self, caller: Caller, approval: Approval, row: ApprovalRow) -> bool:
+        if not caller.may("approvals.decide"):
+            return False
+        try:
+            await self._check(caller, approval, await self._run_of(row))
+        except Forbidden:
+            return False
+        return True
 
     async def _check(self, caller: Caller, approval: Approval, run: RunRow) -> None:
         """Raises `Forbidden` for callers who may see the approval, but not decide it."""
