@@ -23,6 +23,7 @@ from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterProcess
 from bollard.host.log.records import NewRecord
+from bollard.host.reason import Why
 from bollard.host.run_api.gate import RunApi
 from bollard.host.runs.creation import RunMaker
 from bollard.host.runs.event import NewEvent
@@ -76,7 +77,7 @@ class _Nothing:
         del workspace
         return [NOTHING]
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         del workspace
         return {}
 
@@ -147,7 +148,7 @@ class CallBench:
         await self.journal.commit(Entry(records=[record]))
 
     async def end(self, run: LiveRun) -> None:
-        run.give_up("answered", "")
+        run.give_up("answered")
         await run.done
 
     def close(self) -> None:

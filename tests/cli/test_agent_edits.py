@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import BOLLARD
 from tests.tables import for_each
 
 from bollard.cli.agents.document_edits import Assignment, EditedFile, assigned, read_assignment, written
@@ -194,3 +195,28 @@ def test_on_a_terminal_edit_shows_the_changes_and_asks(terminal, steady_host, sl
     again.send("y\n")
     again.expect(r"saved agent slowly, revision 2")
     assert again.end() == 0
+
+
+@pytest.mark.full
+def test_after_a_conflict_edit_shows_what_others_changed_and_saves_on_top(
+    terminal, ask, steady_host, slowly: str, tmp_path: Path
+) -> None:
+    given = " ".join(f"{name}='{value}'" for name, value in steady_host.variables.items())
+    change = editor(
+        tmp_path,
+        f"[ -e {tmp_path}/again ] || {given} {BOLLARD} agents set {slowly} label.en_US=Theirs > {tmp_path}/set",
+        f"touch {tmp_path}/again",
+        "sed -i 's/steps: 150/steps: 9/' \"$1\"",
+    )
+    asked = terminal("agents", "edit", slowly, **steady_host.variables, EDITOR=change)
+    asked.expect(r"Save these changes\?")
+    asked.send("y\n")
+    asked.expect(r"Edit again\?")
+    asked.send("y\n")
+    asked.expect(r"Changed meanwhile by others")
+    asked.expect(r"\+  en_US: Theirs")
+    asked.expect(r"Save these changes\?")
+    asked.send("y\n")
+    asked.expect(r"saved agent slowly, revision 3")
+    assert asked.end() == 0
+    assert ask("agents", "show", slowly).json["config"]["steps"] == 9

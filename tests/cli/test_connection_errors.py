@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from tests.cli.certificates import self_signed
+from tests.ports import free_port
+
+from bollard.cli.client.credentials import Credential, Credentials, credentials_path
 
 _HERE = "127.0.0.1"
 
@@ -130,3 +133,15 @@ def test_a_stream_of_another_server_ends_at_once_in_chinese_too(bollard, serve: 
         4,
         f"bollard: {address} 不是 Bollard 主机：它的应答是 HTTP 200 text/html",
     )
+
+
+def test_without_a_host_the_saved_address_of_the_own_host_is_named(bollard, tmp_path: Path) -> None:
+    asked, saved = f"http://{_HERE}:{free_port()}", f"http://{_HERE}:{free_port()}"
+    config = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert told(bollard, asked, **config)[1] == "hint: start a host with `bollard up`, or choose another with --url"
+    Credentials(credentials_path(config)).save(Credential(address=saved, data="/srv/data", token="t"))
+    assert told(bollard, asked, **config) == [
+        f"bollard: no host answers at {asked} (Connection refused)",
+        f"hint: your host listened at {saved}: choose it with --url {saved}, or start a host with `bollard up`",
+    ]
+    assert saved not in told(bollard, saved, **config)[1], "the saved address itself does not answer"

@@ -58,9 +58,18 @@ def test_a_full_file_is_followed_by_a_part_and_the_oldest_files_are_deleted(tmp_
     assert names(tmp_path) == [*kept, "notes.txt"]
     calendar.now += timedelta(days=1)
     again = LogFiles(tmp_path, pytest.fail, now=calendar, file_bytes=10, files=3)
-    again.write("x" * 100)  # a line is never cut
+    again.write("x" * 100)  # a line is larger than a file
     again.close()
     assert names(tmp_path) == [*kept[1:], "bollard-2026-03-02.log", "notes.txt"]
+
+
+def test_a_line_that_is_too_long_is_truncated_with_a_mark(tmp_path: Path, calendar: Calendar) -> None:
+    files = LogFiles(tmp_path, pytest.fail, now=calendar, line_bytes=10)
+    for line in ("x" * 10, "x" * 11, "汉字汉字"):
+        files.write(line)
+    files.close()
+    written = (tmp_path / "bollard-2026-03-01.log").read_text("utf-8")
+    assert written == f"{'x' * 10}\n{'x' * 10}… [1 bytes left out]\n汉字汉… [3 bytes left out]\n"
 
 
 def test_ten_parts_of_a_day_are_deleted_in_numeric_order(tmp_path: Path, calendar: Calendar) -> None:

@@ -166,6 +166,24 @@ def test_a_key_with_a_failed_test_does_not_replace_the_key_of_other_models(ask: 
     assert ask("secrets", "remove", "ZHIPUAI_API_KEY").code == 0
 
 
+def test_the_secret_of_a_test_that_was_killed_goes_with_the_next_one(ask: Any, provider_url: str) -> None:
+    here = ("models", "add", "first", "--preset", "zhipu", "--model", "tiny", "--base-url", provider_url, "--key-stdin")
+    assert ask(*here, stdin="sk-fine-0123456789\n").code == 0
+    for name in ("ZHIPUAI_API_KEY_TRIAL_0A1B2C3D", "ZHIPUAI_API_KEY_TRIAL_FFFFFFFF", "ZHIPUAI_API_KEY_TRIAL_MINE"):
+        assert ask("secrets", "set", name, stdin="sk-fine-0123456789").code == 0
+    there = ("--base-url", provider_url, "--model", "tiny", "--secret")
+    assert ask("models", "add", "first", *there, "ZHIPUAI_API_KEY_TRIAL_0A1B2C3D").code == 0
+    assert ask("models", "add", "busy", *there, "ZHIPUAI_API_KEY_TRIAL_FFFFFFFF").code == 0
+    assert ask(*here, stdin="sk-wrong-0123456789\n").code == 1
+    left = ["ZHIPUAI_API_KEY", "ZHIPUAI_API_KEY_TRIAL_FFFFFFFF", "ZHIPUAI_API_KEY_TRIAL_MINE"]
+    assert [item["secret_name"] for item in ask("secrets").json["items"]] == left
+    assert ask("models", "show", "first").json["secret"] == "ZHIPUAI_API_KEY"
+    for name in ("first", "busy"):
+        assert ask("models", "remove", name).code == 0
+    for name in left:
+        assert ask("secrets", "remove", name).code == 0
+
+
 def test_a_piped_key_is_saved_as_the_named_secret(ask: Any, provider_url: str) -> None:
     here = ("models", "add", "--preset", "vllm", "--model", "tiny", "--base-url", provider_url, "--secret", "OWN_NAME")
     added = ask(*here, "--key-stdin", stdin="sk-fine-0123456789\n")

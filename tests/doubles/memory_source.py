@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
+from bollard.host.reason import Why
 
 Act = Callable[[CallOrder], Awaitable[CallResult]]
 
@@ -44,9 +45,9 @@ class MemorySource:
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         return [*({**self._offered[None], **self._offered.get(workspace, {})}.values())]
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         del workspace
-        return dict(self._absent)
+        return {name: Why(reason) for name, reason in self._absent.items()}
 
     async def invoke(self, order: CallOrder) -> CallResult:
         self.orders.append(order)

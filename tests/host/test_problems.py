@@ -14,11 +14,13 @@ from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
+from tests.chinese import english_in
 from tests.tables import for_each
 
 import bollard.host
-from bollard.cli.language import load_text, read_texts
+from bollard.cli.language import load_text, read_texts, run_error
 from bollard.cli.plugins.check import finding_of
+from bollard.cli.plugins.inspector import inspect_plugin
 from bollard.confine.probe import Demand, Findings, choose_confinement
 from bollard.host.agents.binding import Binding
 from bollard.host.agents.config_form import config_from_wire
@@ -39,6 +41,7 @@ from bollard.protocol import (
     Strict,
 )
 from bollard.trust.chain import FaultKind
+from bollard.wire.addresses import UrlReason
 from bollard.wire.errors import FrameFault
 
 PROBLEMS = read_texts("zh_Hans/problems")
@@ -268,15 +271,91 @@ def test_a_broken_manifest_is_explained_in_chinese(manifest: str, found: tuple[s
 
 def test_the_end_of_a_run_is_explained_in_chinese_and_quotes_only_runner_and_worker() -> None:
     chinese, ends = load_text("zh_Hans"), [key for key in read_texts("zh_Hans/reasons") if key.startswith("run_ended.")]
-    said = {
-        key: chinese.host_error("run_ended", {"reason": key[10:], "error": "it broke"}, "it broke", "")[0]
-        for key in ends
+    said = {key: run_error(key[10:], "it broke", {}, chinese) for key in ends}
+    quoted = {key for key, sentence in said.items() if "it broke" in sentence}
+    assert quoted == {"run_ended.runner.error", "run_ended.runner.protocol", "run_ended.host.overloaded"}
+    assert all(said[key].endswith("“it broke”（原文）") for key in quoted)
+    strikes = {"problem_type": "run.strikes", "count": 3, "fault": "envelope"}
+    assert run_error("runner.protocol", "the worker broke …", strikes, chinese) == (
+        "工作进程违反了协议：共 3 次，最近一次的类型是 envelope"
+    )
+    assert run_error("runner.error", "模型没有回答", {}, chinese) == "模型没有回答", "a Chinese sentence is not quoted"
+
+
+EXPLAINED = {
+    "DeclarationError",
+    "KeyFileError",
+    "UnreadableProof",
+    "_Refused",
+    "_StreamFault",
+    "_typed",
+    "fault",
+    "why",
+}
+"""Calls that give a sentence of ours a type."""
+TYPED = re.compile(r"[a-z_]+\.[a-z_]+")
+
+
+def test_every_sentence_with_a_type_has_a_chinese_text_and_every_text_is_used() -> None:
+    named, words = set[str](), set[str]()
+    for path in HOST.parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                words.add(node.value)
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in EXPLAINED:
+                given = [each.value for each in node.args if isinstance(each, ast.Constant)]
+                named |= {each for each in given if isinstance(each, str) and TYPED.fullmatch(each)}
+    assert len(named) > 100
+    assert named - set(PROBLEMS) == set()
+    families = {key.partition(".")[0] for key in named} - {"os", "plugin"}
+    texts = {key for key in PROBLEMS if key.partition(".")[0] in families and not key.endswith(".hint")}
+    assert texts - words == set(), "no sentence has these types"
+    assert {f"address.{reason}" for reason in (*get_args(UrlReason), "url_own_network")} == {
+        key for key in PROBLEMS if key.startswith("address.")
     }
-    assert {key for key, sentence in said.items() if "it broke" in sentence} == {
-        "run_ended.runner.error",
-        "run_ended.runner.protocol",
-    }
-    assert said["run_ended.runner.protocol"].endswith("（原文：it broke）")
+
+
+@for_each(
+    ("source", "said"),
+    [
+        ("@runner\nasync def run(ctx): ...", "使用 @runner 时没有写参数"),
+        ("@runner(label='x')\ndef run(ctx): ...", "run() 不是 async 函数"),
+        ("@runner(label='x')\nasync def run(): ...", "run() 无法只用运行的上下文来调用"),
+        ("@runner(label='x')\nclass A: ...", "类 A 没有 run 方法"),
+        ("@runner(label='x', capabilities=['fly'])\nasync def run(ctx): ...", "没有能力 fly；可用的有 streaming"),
+        ("@runner(label='x', permissions={'cats': []})\nasync def run(ctx): ...", "permissions.cats：没有这个字段"),
+        ("@runner(label='x', name='A B')\nasync def run(ctx): ...", "：格式不对，应匹配"),
+        ("@runner(label='x', config=int)\nasync def run(ctx): ...", "配置 'int' 不是 pydantic 模型"),
+        ("@tool\ndef add(a: int) -> int: ...", "使用 @tool 时没有写括号"),
+        ("@tool()\ndef add(a: int) -> int: ...", "没有描述；请写文档字符串"),
+        ("@tool(description='x')\ndef add(a) -> int: ...", "参数 a 没有类型"),
+        ("@tool(description='x')\ndef add(*a: int) -> int: ...", "参数 *a: int 不能按名称传入"),
+        ("@tool(description='x')\ndef add(a: 'Gone') -> int: ...", "无法解析类型标注：“name 'Gone'"),
+        ("@tool(description='x')\ndef add(a: int):\n    yield a", "生成器不能用作工具"),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_explained_in_chinese(source: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "odd.py"
+    file.write_text(f"from bollard.sdk import runner, tool\n\n{source}\n", encoding="utf-8")
+    found = inspect_plugin(file, (), timeout_s=60.0).problems
+    sentences = [finding_of(problem, load_text("zh_Hans")).problem for problem in found]
+    assert any(said in sentence for sentence in sentences), sentences
+    assert english_in(" ".join(sentences)) == []
+
+
+def test_the_line_of_a_broken_manifest_is_named_in_chinese(tmp_path: Path) -> None:
+    (tmp_path / "manifest.yaml").write_text("a: 1\nb: 2\na: 3\n")
+    with pytest.raises(PluginLoadError) as caught:
+        read_manifest(tmp_path)
+    assert finding_of(caught.value.problem, load_text("zh_Hans")).field == "第 3 行"
+    assert finding_of(caught.value.problem, load_text("en_US")).field == "line 3"
+
+
+def test_details_of_a_stranger_never_break_a_sentence() -> None:
+    chinese = load_text("zh_Hans")
+    for details in ({"inner": "x"}, {"seconds": "x"}, {"problems": ["x"]}, {"problems": [{}]}, {"cause": {}}):
+        odd: JsonObject = {"problem": "odd", "problem_type": "net.late", **details}
+        assert chinese.problem(odd) == "“odd”（原文）"
 
 
 def test_every_fault_of_the_log_has_a_chinese_text() -> None:

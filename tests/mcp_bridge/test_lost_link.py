@@ -54,7 +54,8 @@ async def test_calls_that_wait_for_a_full_pipe_are_not_sent(tmp_path: Path) -> N
     assert all(isinstance(answer, Undone) for answer in answers)
     assert [answer.sent for answer in answers if isinstance(answer, Undone)] == [True, True] + [False] * 10
     late = await link.call(MakeCall(link=1, call=99, tool="act", arguments={}, timeout_s=60.0))
-    assert late == Undone(call=99, problem="the server is not connected", sent=False)
+    details = {"problem_type": "mcp.not_connected"}
+    assert late == Undone(call=99, problem="the server is not connected", details=details, sent=False)
     assert [each for each in told if isinstance(each, Closed)], "the host hears of it before the process has ended"
     await running
     assert isinstance(told[-1], Ended)

@@ -46,6 +46,12 @@ async def no_form(ctx: RunContext[Any]):
         yield result
 
 
+@runner(label="Unpermitted", capabilities=agent.CAPABILITIES)
+async def unpermitted(ctx: RunContext[Settings]):
+    async for result in agent.Agent().run(ctx):
+        yield result
+
+
 def items(model: type[BaseModel]) -> dict[str, FormItem]:
     return {item.name: item for item in form_of(model)}
 
@@ -81,6 +87,16 @@ async def test_a_run_without_a_model_fails_with_a_hint(text: str, advice: str):
     outcome = await MemoryHost().run(own_form, text)
     assert outcome.status == "failed"
     assert advice in (outcome.error or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"), [("hello", "The agent lacks the permission for models"), ("你好", "此智能体没有调用模型的权限")]
+)
+async def test_a_run_without_the_permission_for_models_names_the_permission(text: str, advice: str):
+    outcome = await MemoryHost(models={"default": ScriptedModel(["x"])}).run(unpermitted, text)
+    assert outcome.status == "failed"
+    assert advice in (outcome.error or "")
+    assert "models.invoke" in (outcome.error or "")
 
 
 def test_an_overriding_field_keeps_its_texts():

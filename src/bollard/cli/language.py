@@ -7,6 +7,7 @@ same keys and fields; English has no `reasons` and `problems`, because the host 
 """
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Final, cast
 from bollard.host.errors import caused_by
 
 LANGUAGES: Final = ("en_US", "zh_Hans")
+_CHINESE: Final = re.compile(r"[\u4e00-\u9fff]")
 _TEXTS: Final = Path(__file__).with_name("text")
 
 
@@ -64,7 +66,9 @@ class Text:
         known = self._reasons.get(f"{code}.{details.get('reason')}")
         if known is not None:
             try:
-                fields = {**details, "problem": self.problem(details)}
+                fields = {**details, "problem": self.problem(details), "place": self.place(details)}
+                fields["field"] = self.place({}, str(details.get("field", "")))
+                fields["remedy"] = self.remedy(details, str(details.get("advice", "")))
                 return known["message"].format(**fields), known["hint"].format(**fields)
             except KeyError:
                 pass  # a host of another version sends other details
@@ -73,14 +77,29 @@ class Text:
         meaning = general["message"] + self._problems["original"].format(problem=message)
         return meaning, general["hint"] + self._problems["original"].format(problem=hint) if hint else general["hint"]
 
+    def place(self, details: Mapping[str, object], otherwise: str = "") -> str:
+        """The place of a problem: the line or the byte of a text, or a field, which is `otherwise`."""
+        at = details.get("place")
+        if isinstance(at, dict):
+            return self.problem({"problem": otherwise, **cast("Mapping[str, object]", at)})
+        return self._problems.get(f"field.{otherwise}", otherwise)
+
     def problem(self, details: Mapping[str, object]) -> str:
         """The problem that details have: several by field, the error that caused it, or one by type. A problem without
         a text is quoted: its sentence is that of a library, of a program or of a newer host."""
+        try:
+            return self._problem(details)
+        except (AttributeError, KeyError, TypeError, ValueError):  # a host of another version sends other details
+            return self.quote(str(details.get("problem") or ""))
+
+    def _problem(self, details: Mapping[str, object]) -> str:
         several, cause = details.get("problems"), details.get("cause")
         if isinstance(several, list):
             each = [cast("Mapping[str, object]", problem) for problem in cast("list[object]", several)]
-            lines = [self._problems["of_field"].format(field=one["field"], problem=self.problem(one)) for one in each]
-            return self._problems["and"].join(lines)
+            lines = [(self.place(one, str(one["field"])), self.problem(one)) for one in each]
+            of_field = self._problems.get("of_field", "{field}: {problem}")
+            joined = [of_field.format(field=field, problem=problem) for field, problem in lines]
+            return self._problems.get("and", "; ").join(joined)
         said = str(details.get("problem") or "")
         if isinstance(cause, dict):
             error = cast("Mapping[str, Any]", cause)
@@ -88,14 +107,27 @@ class Text:
         known = self._problems.get(str(details.get("problem_type")))
         inner = details.get("inner")
         fields = {**details, "inner": self.problem(cast("Mapping[str, Any]", inner))} if inner else details
-        try:
-            return self.quote(said) if known is None else known.format(**fields)
-        except KeyError:  # a host of another version sends other details
-            return self.quote(said)
+        return self.quote(said) if known is None else known.format(**fields)
+
+    def remedy(self, details: Mapping[str, object], said: str) -> str:
+        """The hint of a problem, by the type of the problem."""
+        cause = details.get("cause")
+        if isinstance(cause, dict):
+            error = cast("Mapping[str, Any]", cause)
+            return self.host_error(error["code"], error["details"], "", said)[1]
+        known = self._problems.get(f"{details.get('problem_type')}.hint")
+        return self.quote(said) if known is None else known.format(**details)
 
     def quote(self, said: str) -> str:
         """A sentence that is not ours, marked as a quotation in a language other than its own."""
-        return self._problems.get("quoted", "{problem}").format(problem=said) if said else said
+        if not said or _CHINESE.search(said):
+            return said
+        return self._problems.get("quoted", "{problem}").format(problem=said)
+
+
+def run_error(code: str | None, error: str, details: Mapping[str, object], text: Text) -> str:
+    """The sentence of a run that failed, by its code and the type of its problem."""
+    return text.host_error("run_ended", {"reason": code, "problem": error, **details}, error, "")[0]
 
 
 def choose_language(environment: Mapping[str, str]) -> str:

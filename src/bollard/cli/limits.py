@@ -20,6 +20,10 @@ LOG_FILE_BYTES: Final = 64 * 1024 * 1024
 """One file of the host's log (`log_dir`); a further part of the day follows it."""
 LOG_FILES: Final = 14
 """Files of the host's log that are kept; older ones are deleted."""
+LOG_LINE_BYTES: Final = 1024 * 1024
+"""One line of the host's log; the rest is left out with a mark."""
+SEARCH_PAGES: Final = 20
+"""Pages that `bollard conversations search` reads until one has messages that the person may see."""
 LINE_CHARACTERS: Final = 300
 """One side line of a run (a log record, a tool's parameters); the rest is cut with a mark."""
 SOURCE_BYTES: Final = 1024 * 1024

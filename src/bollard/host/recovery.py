@@ -27,6 +27,7 @@ from bollard.host.limits import (
 )
 from bollard.host.log.entries import Entry
 from bollard.host.log.records import NewRecord, RunFacts, data_of, encode_data
+from bollard.host.reason import Why
 from bollard.host.runs.creation import QueuedRun, is_repeatable
 from bollard.host.runs.event import NewEvent
 from bollard.host.runs.machine import Fact, RunState, ending_of, last_records, step
@@ -243,7 +244,7 @@ class Recovery:
         epoch, now_ms = row.epoch + 1, self._clock.now_ms()
         seq = self._store.last_seq(row.run_id)
         lost, _ = step(state, Fact("run.cancelled", {"reason": reason}, seq))
-        ending = ending_of(lost, "lost", detail)
+        ending = ending_of(lost, "lost", Why(detail))
         bodies: list[tuple[str, JsonObject]] = []
         if reason != "host.lost":  # a requested cancel
             bodies.append(("run.cancelled", {"reason": reason}))

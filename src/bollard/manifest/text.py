@@ -20,7 +20,8 @@ from bollard.protocol.limits import KIB
 
 
 class YamlError(Exception):
-    """The text is not plain YAML. Carries the place and the problem, and its type unless it is PyYAML's."""
+    """The text is not plain YAML. Carries the place and the problem. `details` holds the type of the place, and that of
+    the problem unless the sentence is PyYAML's."""
 
     def __init__(self, place: str, problem: str, details: JsonObject) -> None:
         super().__init__(f"{place}: {problem}")
@@ -68,20 +69,32 @@ _PlainLoader.yaml_implicit_resolvers = {
 }
 
 
+_WHOLE: Final = "the file"
+_WHOLE_PLACE: Final[JsonObject] = {"problem_type": "place.file"}
+
+
 def load_plain_yaml(data: bytes) -> object:
     """Parse the single document in `data`. Raises `YamlError`."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise YamlError(f"byte {error.start}", "not UTF-8", {"problem_type": "json.encoding"}) from error
+        details: JsonObject = {
+            "problem_type": "json.encoding",
+            "place": {"problem_type": "place.byte", "byte": error.start},
+        }
+        raise YamlError(f"byte {error.start}", "not UTF-8", details) from error
     try:
         return cast("object", yaml.load(text, Loader=_PlainLoader))  # noqa: S506 -- a SafeLoader with fewer features
     except yaml.MarkedYAMLError as error:
-        place = f"line {error.problem_mark.line + 1}" if error.problem_mark else "the file"
         details = error.details if isinstance(error, _NotPlain) else {}
-        raise YamlError(place, error.problem or "not YAML", details) from error
+        if error.problem_mark is None:
+            raise YamlError(_WHOLE, error.problem or "not YAML", {**details, "place": _WHOLE_PLACE}) from error
+        line = error.problem_mark.line + 1
+        details = {**details, "place": {"problem_type": "place.line", "line": line}}
+        raise YamlError(f"line {line}", error.problem or "not YAML", details) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise YamlError("the file", f"not YAML: {type(error).__name__}", {"problem_type": "yaml.syntax"}) from error
+        details = {"problem_type": "yaml.syntax", "place": _WHOLE_PLACE}
+        raise YamlError(_WHOLE, f"not YAML: {type(error).__name__}", details) from error
 
 
 MANIFEST_NAME: Final = "manifest.yaml"

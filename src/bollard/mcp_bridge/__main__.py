@@ -13,7 +13,7 @@ import msgspec
 
 from bollard.helper.host_link import STOP_SIGNALS, host_socket
 from bollard.helper.process import FrameLink, LinkLimits
-from bollard.mcp_bridge.link import Link
+from bollard.mcp_bridge.link import NOT_CONNECTED, Link, undone
 from bollard.mcp_bridge.login import LoginFlow
 from bollard.mcp_bridge.translation import failed_result
 from bollard.wire import bridge_frames as frames
@@ -96,7 +96,7 @@ class Bridge:
     async def _call(self, order: frames.MakeCall) -> None:
         found = self._links.get(order.link)
         if found is None:
-            self._send(frames.Undone(call=order.call, problem="the server is not connected", sent=False))
+            self._send(undone(order.call, NOT_CONNECTED, sent=False))
             return
         frame = _encode_answer(await found[0].call(order))
         async with self._large_frames:  # one large answer at a time: the channel limits its unsent bytes

@@ -4,10 +4,11 @@ environment, and limits the size of answers."""
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import httpx2
 
+from bollard.mcp_bridge.fault import FaultRaised, fault
 from bollard.mcp_bridge.limits import LOGIN_ANSWER_BYTES, LOGIN_REQUEST_S
 from bollard.wire.addresses import named_address_problem
 from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES
@@ -55,6 +56,22 @@ def for_login(request: httpx2.Request) -> None:
     request.extensions = {**request.extensions, _FOR_LOGIN: True, "timeout": _LOGIN_TIMES}
 
 
+class _StreamFault(FaultRaised, httpx2.StreamError):
+    """An answer is larger than its limit."""
+
+    def __init__(self, problem: str, problem_type: str, **values: Any) -> None:
+        super().__init__(problem)
+        self.fault = fault(problem, problem_type, **values)
+
+
+class _Refused(FaultRaised, httpx2.UnsupportedProtocol):
+    """A request that is not made, or an answer that is not read."""
+
+    def __init__(self, problem: str, problem_type: str, **values: Any) -> None:
+        super().__init__(problem)
+        self.fault = fault(problem, problem_type, **values)
+
+
 class _CappedStream(httpx2.AsyncByteStream):
     """The body of one answer, with a limit. An event stream has none here: the SDK limits each event."""
 
@@ -67,7 +84,7 @@ class _CappedStream(httpx2.AsyncByteStream):
         async for piece in self._inner:
             seen += len(piece)
             if self._limit is not None and seen > self._limit:
-                raise httpx2.StreamError(f"the answer has more than {self._limit} bytes")
+                raise _StreamFault(f"the answer has more than {self._limit} bytes", "mcp.too_large", limit=self._limit)
             yield piece
 
     async def aclose(self) -> None:
@@ -89,7 +106,7 @@ class _CappedTransport(httpx2.AsyncHTTPTransport):
         response = await super().handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
-            raise httpx2.RemoteProtocolError("the answer is compressed, against the request", request=request)
+            raise _Refused("the answer is compressed, against the request", "mcp.compressed")
         body = cast("httpx2.AsyncByteStream", response.stream)
         capped = _CappedStream(body, _limit(request, response))
         return httpx2.Response(
@@ -103,7 +120,9 @@ class _CappedTransport(httpx2.AsyncHTTPTransport):
             return
         if (problem := named_address_problem(str(url), str(self._server))) is not None:
             public = url.copy_with(userinfo=b"", query=None, fragment=None)
-            raise httpx2.UnsupportedProtocol(f"the server leads to {public}, which {problem}", request=request)
+            inner = {"problem_type": f"address.{problem.reason}"}
+            said = f"the server leads to {public}, which {problem.message}"
+            raise _Refused(said, "mcp.leads_to", url=str(public), inner=inner)
 
 
 async def _trace(event: str, info: object) -> None:

@@ -19,6 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from bollard import __version__
+from bollard.mcp_bridge.fault import Fault, FaultRaised, fault
 from bollard.mcp_bridge.http_client import departure, http_client
 from bollard.mcp_bridge.limits import (
     LIST_PAGES,
@@ -42,9 +43,9 @@ _NO_ANSWER: Final = "Server returned an error response"
 _NO_SESSION: Final = "Session terminated"
 """The SDK's message for a session that the server does not know; the request was not processed."""
 
-_LATE: Final = "the server did not answer in time"
-_FORGOTTEN: Final = "the server has forgotten this connection"
-_STDERR: Final = "its stderr may say why"
+_LATE: Final = fault("the server did not answer in time", "mcp.late")
+_FORGOTTEN: Final = fault("the server has forgotten this connection", "mcp.forgotten")
+NOT_CONNECTED: Final = fault("the server is not connected", "mcp.not_connected")
 
 Send = Callable[[frames.ToHost], None]
 
@@ -76,10 +77,10 @@ class Link:
                 self._connected(client, seen)
                 await self._serve(client)
         except asyncio.CancelledError:
-            self._close("it was closed")
+            self._close(fault("it was closed", "mcp.closed"))
             raise
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: what a server makes the SDK raise
-            self._close(*self._explain(error))
+            self._close(self._explain(error))
         finally:
             self._send(frames.Ended(link=self._order.link))
 
@@ -87,15 +88,22 @@ class Link:
         """List the tools again, soon."""
         self._wake.set()
 
-    def _close(self, problem: str, hint: str = "") -> None:
+    def _close(self, why: Fault) -> None:
         """Refuse calls from here on and send `Closed`, before the rest of the connection is cleaned up."""
         self._client = None
         self._wake.set()
         if self._closed:
             return
         self._closed = True
-        needs_login = self._auth is not None and self._auth.needed != ""
-        self._send(frames.Closed(link=self._order.link, problem=problem, hint=hint, needs_login=needs_login))
+        self._send(
+            frames.Closed(
+                link=self._order.link,
+                problem=why.problem,
+                details=why.details,
+                hint=why.hint,
+                needs_login=self._auth is not None and self._auth.needed is not None,
+            )
+        )
 
     async def call(self, order: frames.MakeCall) -> frames.Returned | frames.Undone:
         """Call a tool. Cancelling the task cancels the call at the server."""
@@ -104,16 +112,16 @@ class Link:
                 async with asyncio.timeout(order.timeout_s):  # the SDK's own starts only after the request was sent
                     return await self._call_tool(order)
             except TimeoutError:
-                return frames.Undone(call=order.call, problem=_LATE, sent=departing.left)
+                return undone(order.call, _LATE, sent=departing.left)
             except MCPError as error:
                 return self._failed(order.call, error, sent=departing.left)
             except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: a call is always answered
-                return frames.Undone(call=order.call, problem=_message(_root(error)), sent=departing.left)
+                return undone(order.call, _fault(_root(error)), sent=departing.left)
 
     async def _call_tool(self, order: frames.MakeCall) -> frames.Returned | frames.Undone:
         client = self._client
         if client is None:
-            return frames.Undone(call=order.call, problem="the server is not connected", sent=False)
+            return undone(order.call, NOT_CONNECTED, sent=False)
         meta: Any = {"traceparent": order.traceparent} if order.traceparent else None
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=order.tool, arguments=order.arguments, _meta=meta)
@@ -126,7 +134,7 @@ class Link:
                 request, _Answer, request_read_timeout_seconds=order.timeout_s, progress_callback=progress
             )
         except ValidationError as error:
-            return failed_result(order.call, f"the answer cannot be used: {_message(error)}")
+            return failed_result(order.call, f"the answer cannot be used: {_fault(error).problem}")
         finally:
             self._calls -= 1
             progress.over = True
@@ -162,7 +170,7 @@ class Link:
 
     def _server_gone(self) -> None:
         if self._client is not None and self._process is not None:
-            self._close(self._process.ended, _STDERR)
+            self._close(self._process.ended or NOT_CONNECTED)
 
     def _renewed(self, login: frames.Login) -> None:
         self._send(frames.LoginChanged(link=self._order.link, login=login))
@@ -215,34 +223,40 @@ class Link:
                 async for _ in changes:
                     self._wake.set()
 
-    def _explain(self, error: BaseException) -> tuple[str, str]:
+    def _explain(self, error: BaseException) -> Fault:
         error = _root(error)
-        if self._auth is not None and self._auth.needed:
-            return self._auth.needed, ""
-        if self._process is not None and self._process.ended:
-            return self._process.ended, _STDERR
+        if self._auth is not None and self._auth.needed is not None:
+            return self._auth.needed
+        if self._process is not None and self._process.ended is not None:
+            return self._process.ended
         if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT):
-            return (
-                f"it did not initialize within {self._order.start_s:g} s",
-                "start the command by hand, or set `protocol` to `legacy` for an old server",
-            )
+            seconds = self._order.start_s
+            hint = "start the command by hand, or set `protocol` to `legacy` for an old server"
+            return fault(f"it did not initialize within {seconds:g} s", "mcp.not_initialized", hint, seconds=seconds)
         if isinstance(error, FileNotFoundError):
-            return "the program does not exist", "use its full path, or a program in the host's PATH"
-        return _message(error), ""
+            return fault(
+                "the program does not exist", "mcp.no_program", "use its full path, or a program in the host's PATH"
+            )
+        return _fault(error)
 
     def _failed(self, call: int, error: MCPError, *, sent: bool) -> frames.Returned | frames.Undone:
-        if self._auth is not None and self._auth.needed and error.code not in _LOST:
+        if self._auth is not None and self._auth.needed is not None and error.code not in _LOST:
             self._close(self._auth.needed)
-            return frames.Undone(call=call, problem=self._auth.needed, sent=False)
+            return undone(call, self._auth.needed, sent=False)
         if error.code == types.REQUEST_TIMEOUT:
-            return frames.Undone(call=call, problem=_LATE, sent=sent)
+            return undone(call, _LATE, sent=sent)
         if error.code in _LOST or error.message == _NO_ANSWER:
-            ended = self._process.ended if self._process is not None else ""
-            return frames.Undone(call=call, problem=ended or _message(error), sent=sent)
+            ended = self._process.ended if self._process is not None else None
+            return undone(call, ended or _fault(error), sent=sent)
         if error.message == _NO_SESSION:
             self._close(_FORGOTTEN)
-            return frames.Undone(call=call, problem=_FORGOTTEN, sent=False)
-        return failed_result(call, f"{_message(error)} (MCP error {error.code})")
+            return undone(call, _FORGOTTEN, sent=False)
+        return failed_result(call, f"{_fault(error).problem} (MCP error {error.code})")
+
+
+def undone(call: int, why: Fault, *, sent: bool) -> frames.Undone:
+    """The answer to a call without a result."""
+    return frames.Undone(call=call, problem=why.problem, details=why.details, sent=sent)
 
 
 class _Progress:
@@ -284,11 +298,13 @@ def _root(error: BaseException) -> BaseException:
     return error
 
 
-def _message(error: BaseException) -> str:
+def _fault(error: BaseException) -> Fault:
+    if isinstance(error, FaultRaised):
+        return error.fault
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        text = f"its message is not valid MCP: {where}: {first['msg']}"
-    else:
-        text = error.message if isinstance(error, MCPError) else f"{type(error).__name__}: {error}"
-    return text[:PROBLEM_CHARACTERS]
+        where = ".".join(str(part) for part in first["loc"])[:PROBLEM_CHARACTERS]
+        problem = f"its message is not valid MCP: {where}: {first['msg']}"[:PROBLEM_CHARACTERS]
+        return fault(problem, "mcp.invalid", at=where, inner={"problem": first["msg"]})
+    text = error.message if isinstance(error, MCPError) else f"{type(error).__name__}: {error}"
+    return Fault(text[:PROBLEM_CHARACTERS])

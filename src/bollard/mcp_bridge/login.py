@@ -21,6 +21,7 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import LATEST_PROTOCOL_VERSION
 from pydantic import AnyUrl, ValidationError
 
+from bollard.mcp_bridge.fault import Fault, FaultRaised, fault
 from bollard.mcp_bridge.http_client import for_login, http_client
 from bollard.mcp_bridge.limits import LOGIN_REQUEST_S, LOGIN_VALUE_CHARACTERS, PROBLEM_CHARACTERS
 from bollard.wire.addresses import named_address_problem
@@ -37,7 +38,15 @@ _NOWHERE: Final = "http://127.0.0.1/"
 """The redirect URI that the SDK requires; a connection never redirects a person."""
 
 
-class _LoginNeeded(OAuthFlowError):
+class _FlowFault(FaultRaised, OAuthFlowError):
+    """The OAuth flow ends for a reason of ours."""
+
+    def __init__(self, why: Fault) -> None:
+        super().__init__(why.problem)
+        self.fault = why
+
+
+class _LoginNeeded(_FlowFault):
     """A person must log in again."""
 
 
@@ -96,8 +105,8 @@ class RenewingAuth(MarkedAuth):
     def __init__(self, url: str, login: Login, changed: Callable[[Login], None]) -> None:
         self._store = TokenStore(_tokens(login), known_client(login.client, login.client_secret))
         super().__init__(url, client_metadata([_NOWHERE], []), self._store)
-        self.needed = ""
-        """Why a person must log in; empty while the login works."""
+        self.needed: Fault | None = None
+        """Why a person must log in; `None` while the login works."""
         self._changed = changed
         self._store.on_change = self._tell
         context = self.context
@@ -127,10 +136,10 @@ class RenewingAuth(MarkedAuth):
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             if status == _UNAUTHORIZED:
-                self.needed = "the server rejects the renewed login"
+                self.needed = fault("the server rejects the renewed login", "mcp.renewed_login_rejected")
             return
         except _LoginNeeded as error:
-            self.needed = str(error)
+            self.needed = error.fault
         finally:
             await flow.aclose()
         yield request  # the server refuses it again, and that is the answer
@@ -138,16 +147,18 @@ class RenewingAuth(MarkedAuth):
     async def _perform_authorization(self) -> httpx2.Request:
         """Refresh a token that the server rejects, even if it has not expired."""
         if not self.context.can_refresh_token():
-            raise _LoginNeeded("the server rejects the login")
+            raise _LoginNeeded(fault("the server rejects the login", "mcp.login_rejected"))
         return await self._refresh_token()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         if not await self._handle_refresh_response(response):
-            raise _LoginNeeded("the login cannot be renewed")
+            raise _LoginNeeded(fault("the login cannot be renewed", "mcp.login_not_renewed"))
 
     async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
         if response.status_code >= _BROKEN or response.status_code == _TOO_MANY:
-            raise OAuthFlowError(f"the authorization server cannot renew the login now: HTTP {response.status_code}")
+            status = response.status_code
+            problem = f"the authorization server cannot renew the login now: HTTP {status}"
+            raise _FlowFault(fault(problem, "mcp.renewal_status", status=status))
         if not await super()._handle_refresh_response(response):
             self._store.tokens = None  # or the SDK would treat them as new tokens
             return False
@@ -162,10 +173,11 @@ def login_made(auth: OAuthClientProvider) -> Login:
     context = auth.context
     tokens, client = context.current_tokens, context.client_info
     if tokens is None or client is None:
-        raise OAuthFlowError("there is no token")
+        raise _FlowFault(fault("there is no token", "mcp.no_token"))
     for value in (tokens.access_token, tokens.refresh_token, client.client_secret, client.client_id):
         if value is not None and (not _VALUE.fullmatch(value) or len(value) > LOGIN_VALUE_CHARACTERS):
-            raise OAuthFlowError("the authorization server issued a token or a client that is not valid")
+            problem = "the authorization server issued a token or a client that is not valid"
+            raise _FlowFault(fault(problem, "mcp.invalid_token"))
     issuer, resource = context.oauth_metadata, context.protected_resource_metadata
     return Login(
         access_token=tokens.access_token,
@@ -236,11 +248,9 @@ class LoginFlow:
             async with asyncio.timeout(order.limit_s):
                 ended = await self._log_in()
         except TimeoutError:
-            ended = LoginEnded(login=order.login, problem="the login was not completed in time")
-        except _NoChallenge as error:
-            ended = LoginEnded(login=order.login, problem=str(error), hint=_NO_CHALLENGE_HINT)
+            ended = self._failed(fault("the login was not completed in time", "mcp.login_too_late"))
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 -- a boundary: what strangers make the SDK raise
-            ended = LoginEnded(login=order.login, problem=_message(error))
+            ended = self._failed(_fault(error))
         self._tell(ended)
 
     async def _log_in(self) -> LoginEnded:
@@ -262,16 +272,19 @@ class LoginFlow:
             response = await client.send(request, stream=True, follow_redirects=False)
             await response.aclose()
         if auth.context.current_tokens is None:
-            return LoginEnded(
-                login=order.login,
-                problem=f"the server does not require a login: it answered with {response.status_code}",
-                hint="check the address; leave out `auth` for a server without a login",
-            )
+            status = response.status_code
+            problem = f"the server does not require a login: it answered with {status}"
+            hint = "check the address; leave out `auth` for a server without a login"
+            return self._failed(fault(problem, "mcp.login_not_required", hint, status=status))
         return LoginEnded(login=order.login, made=login_made(auth))
+
+    def _failed(self, why: Fault) -> LoginEnded:
+        return LoginEnded(login=self._order.login, problem=why.problem, details=why.details, hint=why.hint)
 
     async def _ask(self, url: str) -> None:
         if (problem := named_address_problem(url, self._order.url)) is not None:
-            raise OAuthFlowError(f"the login page of the server has an address that {problem}")
+            said = f"the login page of the server has an address that {problem.message}"
+            raise _FlowFault(fault(said, "mcp.login_page", inner={"problem_type": f"address.{problem.reason}"}))
         (state,) = parse_qs(urlsplit(url).query)["state"][-1:]
         self._tell(LoginAsked(login=self._order.login, url=url, state=state))
 
@@ -280,17 +293,14 @@ class LoginFlow:
         return AuthorizationCodeResult(code=back.code, state=back.state, iss=back.iss)
 
 
-class _NoChallenge(OAuthFlowError):
-    """The authorization server does not support PKCE with S256."""
-
-
 class _LoginAuth(MarkedAuth):
     async def _perform_authorization(self) -> httpx2.Request:
         """Require PKCE with S256, as MCP does: a server that does not list it may ignore it. Choose the authentication
         method at the token endpoint for a client that was registered by hand."""
         client, issuer = self.context.client_info, self.context.oauth_metadata
         if issuer is None or "S256" not in (issuer.code_challenge_methods_supported or ()):
-            raise _NoChallenge("the authorization server does not support PKCE with S256")
+            problem = "the authorization server does not support PKCE with S256"
+            raise _FlowFault(fault(problem, "mcp.no_pkce", _NO_CHALLENGE_HINT))
         if client is not None and client.client_secret is not None and client.token_endpoint_auth_method is None:
             taken = issuer.token_endpoint_auth_methods_supported
             post = taken is not None and "client_secret_basic" not in taken and "client_secret_post" in taken
@@ -306,8 +316,10 @@ def _client(order: BeginLogin) -> OAuthClientInformationFull | None:
     return None
 
 
-def _message(error: BaseException) -> str:
+def _fault(error: BaseException) -> Fault:
+    if isinstance(error, FaultRaised):
+        return error.fault
     if isinstance(error, ValidationError):
-        return "the answer of the authorization server is not valid OAuth"
+        return fault("the answer of the authorization server is not valid OAuth", "mcp.invalid_oauth")
     text = (str(error) or type(error).__name__)[:PROBLEM_CHARACTERS]
-    return "".join(each if each.isprintable() else " " for each in text)  # untrusted text, shown in a terminal
+    return Fault("".join(each if each.isprintable() else " " for each in text))  # untrusted, shown in a terminal

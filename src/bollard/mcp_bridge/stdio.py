@@ -21,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from bollard.mcp_bridge.fault import Fault, fault
 from bollard.mcp_bridge.http_client import mark_departed
 from bollard.mcp_bridge.limits import (
     LOG_LINE_BYTES,
@@ -35,6 +36,7 @@ from bollard.wire.errors import FrameError
 from bollard.wire.stream import LineFramer
 
 _READ_BYTES = 64 * 1024
+_STDERR: Final = "its stderr may say why"
 _VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"'
 _ID: Final = rb'"id"\s*:\s*(\d{1,15})'
 _RESULT: Final = rb'"(?:result|error)"\s*:'
@@ -69,8 +71,8 @@ class ServerProcess:
         self._logged = logged
         self._group = group
         self._gone = gone
-        self.ended = ""
-        """Why its output ended; empty while it runs."""
+        self.ended: Fault | None = None
+        """Why its output ended; `None` while it runs."""
 
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[_Incoming], "_Input"]]:
@@ -119,7 +121,8 @@ class ServerProcess:
     ) -> None:
         for line in lines:
             if isinstance(line, FrameError):
-                self.ended = f"it sent a message of more than {MCP_MESSAGE_BYTES} bytes"
+                problem = f"it sent a message of more than {MCP_MESSAGE_BYTES} bytes"
+                self.ended = fault(problem, "mcp.message_too_large", _STDERR, limit=MCP_MESSAGE_BYTES)
                 return
             if line.strip():
                 await pace.step()
@@ -237,10 +240,12 @@ def _request_id(line: bytes) -> int | None:
     return None if match is None else int(match[1])
 
 
-def _describe_exit(code: int | None) -> str:
+def _describe_exit(code: int | None) -> Fault:
     if code is None:
-        return "it closed its stdout and still runs"
-    return f"its process ended with code {code}" if code >= 0 else f"its process was ended by signal {-code}"
+        return fault("it closed its stdout and still runs", "mcp.stdout_closed", _STDERR)
+    if code >= 0:
+        return fault(f"its process ended with code {code}", "mcp.exit", _STDERR, code=code)
+    return fault(f"its process was ended by signal {-code}", "mcp.signal", _STDERR, signal=-code)
 
 
 async def _end(process: Process) -> None:

@@ -11,6 +11,7 @@ import jsonschema_rs
 import msgspec
 from mcp_types import Tool
 
+from bollard.mcp_bridge.fault import Fault, fault
 from bollard.mcp_bridge.limits import DESCRIPTION_CHARACTERS, SCHEMA_BYTES, SCHEMA_DEPTH, TOOLS_BYTES, TOOLS_OF_SERVER
 from bollard.wire.bridge_frames import Returned, ToolSeen
 from bollard.wire.errors import FrameError
@@ -114,43 +115,57 @@ def check_tools(tools: Sequence[Tool]) -> list[ToolSeen]:
         problem = _problem(tool, counts[tool.name])
         size = 0 if problem else _size(tool)
         if problem is None and size > room:
-            problem = f"the definitions of this server have more than {TOOLS_BYTES} bytes in total"
+            said = f"the definitions of this server have more than {TOOLS_BYTES} bytes in total"
+            problem = fault(said, "mcp.tools_too_large", limit=TOOLS_BYTES)
         if problem is None:
             room -= size
             checked.append(_seen(tool))
         elif not checked or checked[-1].name != _escape_name(tool.name):
-            checked.append(ToolSeen(name=_escape_name(tool.name), problem=problem))
+            name = _escape_name(tool.name)
+            checked.append(ToolSeen(name=name, problem=problem.problem, details=problem.details))
     return checked
 
 
-def _problem(tool: Tool, count: int) -> str | None:
+def _problem(tool: Tool, count: int) -> Fault | None:
     if not _NAME.fullmatch(tool.name):
-        return "its name has other characters than letters, digits, `_`, `-` and `.`, or more than 64"
+        return fault(
+            "its name has other characters than letters, digits, `_`, `-` and `.`, or more than 64", "mcp.tool_name"
+        )
     if count > 1:
-        return f"the server lists {count} tools with this name; none of them is used"
+        return fault(
+            f"the server lists {count} tools with this name; none of them is used", "mcp.tool_twice", count=count
+        )
     if len(tool.description or "") > DESCRIPTION_CHARACTERS:
-        return f"its description has more than {DESCRIPTION_CHARACTERS} characters"
+        most = DESCRIPTION_CHARACTERS
+        return fault(f"its description has more than {most} characters", "mcp.description", limit=most)
     return _schema_problem("input", tool.input_schema, needs_object=True) or (
         None if tool.output_schema is None else _schema_problem("output", tool.output_schema, needs_object=False)
     )
 
 
-def _schema_problem(which: str, schema: dict[str, Any], *, needs_object: bool) -> str | None:
+def _schema_problem(which: str, schema: dict[str, Any], *, needs_object: bool) -> Fault | None:
+    part = f"{which}Schema"
     try:
         size = len(_encode(schema))
     except (ValueError, OverflowError, RecursionError, UnicodeEncodeError):
-        return f"its {which} schema is not valid JSON"
+        return fault(f"its {which} schema is not valid JSON", "mcp.schema_json", part=part)
     if size > SCHEMA_BYTES:
-        return f"its {which} schema has more than {SCHEMA_BYTES} bytes"
+        return fault(
+            f"its {which} schema has more than {SCHEMA_BYTES} bytes", "mcp.schema_size", part=part, limit=SCHEMA_BYTES
+        )
     if _is_deeper(schema, SCHEMA_DEPTH):
-        return f"its {which} schema is nested deeper than {SCHEMA_DEPTH}"
+        said = f"its {which} schema is nested deeper than {SCHEMA_DEPTH}"
+        return fault(said, "mcp.schema_depth", part=part, limit=SCHEMA_DEPTH)
     if needs_object and schema.get("type") != "object":
-        return f"its {which} schema is not of type object"
+        return fault(f"its {which} schema is not of type object", "mcp.schema_object", part=part)
     try:
         # Offline, and with a regex engine that takes linear time.
         jsonschema_rs.validator_for(schema, offline=True, pattern_options=jsonschema_rs.RegexOptions())
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        return f"its {which} schema is not valid: {str(error).splitlines()[0][:200]}"
+        first = str(error).splitlines()[0][:200]
+        return fault(
+            f"its {which} schema is not valid: {first}", "mcp.schema_invalid", part=part, inner={"problem": first}
+        )
     return None
 
 

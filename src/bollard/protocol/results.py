@@ -204,6 +204,9 @@ class AgentRun(Tolerant):
     parent_run_id: str | None = None
     status: str
     status_reason: str | None = None
+    error: JsonObject | None = Field(
+        default=None, description="Of a run that failed: `code`, the sentence `message`, and `details`."
+    )
     epoch: Int = Field(ge=0)
     grant_sha256: Digest
     created_at: Timestamp

@@ -6,12 +6,14 @@ A bad entry becomes a problem and does not hide the others.
 import dataclasses
 import importlib
 import importlib.util
+import json
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -182,7 +184,8 @@ def _read_runner(folder: Path, entry: PluginRunner, problems: list[Problem]) -> 
 
 def _declaration_problem(rule: str, where: str, field: str, error: DeclarationError) -> Problem:
     problem = make_sendable(f"{error.subject}: {error.problem}")
-    return Problem(rule, where, field, problem, make_sendable(error.hint))
+    details = cast("JsonObject", json.loads(make_sendable(json.dumps(error.details, ensure_ascii=False))))
+    return Problem(rule, where, field, problem, make_sendable(error.hint), details)
 
 
 def _read_tool(entry: PluginTool, found: object, problems: list[Problem]) -> ToolDeclaration | None:

@@ -220,6 +220,7 @@ class Worker:
             self._problems_logged = True
             for problem in self._plugin.problems:
                 fields: JsonObject = {"rule": problem.rule, "field": make_sendable(problem.field), "hint": problem.hint}
+                fields |= {"details": problem.details}
                 self.log("warning", f"{problem.where}: {problem.problem}", fields)
         return [loaded.discovery.to_wire() for loaded in self._plugin.runners.values()]
 

@@ -17,12 +17,11 @@ from bollard.protocol import (
     FormItem,
     JsonObject,
     PluginRunner,
-    first_problem,
     limits,
     runner_id,
 )
 from bollard.sdk.context import RunContext
-from bollard.sdk.errors import DeclarationError, read_declaration, reject_declaration
+from bollard.sdk.errors import DeclarationError, invalid_argument, read_declaration, reject_declaration
 from bollard.sdk.form import form_of, humanize, localize, parse_config
 from bollard.sdk.run_driver import ClassRunner, FunctionRunner, RunnerObject
 
@@ -124,7 +123,9 @@ def runner(
     model comes from `config`, or from the annotation `ctx: RunContext[MyConfig]`.
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- @runner without parentheses
-        error = DeclarationError(_describe(name), "@runner was used without arguments", 'write @runner(label="…")')
+        error = DeclarationError(
+            _describe(name), "@runner was used without arguments", 'write @runner(label="…")', "sdk.bare_runner"
+        )
         return reject_declaration(name, _MARK, error)
     subject = f"runner {name!r}"
 
@@ -147,8 +148,7 @@ def runner(
         try:
             declaration.manifest("author", "plugin")
         except ValidationError as error:
-            field, problem = first_problem(error)
-            raise DeclarationError(subject, f"{field}: {problem}", "correct this argument of @runner") from error
+            raise invalid_argument(subject, error, "correct this argument of @runner") from error
         return declaration
 
     def decorate(target: F) -> F:
@@ -167,11 +167,11 @@ def _find_run_function(subject: str, target: object) -> Callable[..., Any]:
         return _find_run_method(subject, target)
     if not inspect.isfunction(target):
         problem = f"@runner stands on {_describe(target)}, which is neither a function nor a class"
-        raise DeclarationError(
-            subject, problem, "decorate `async def f(ctx)` or a class with `async def run(self, ctx)`"
-        )
+        hint = "decorate `async def f(ctx)` or a class with `async def run(self, ctx)`"
+        raise DeclarationError(subject, problem, hint, "sdk.not_a_function", found=type(target).__name__)
     if target.__name__ == "<lambda>":
-        raise DeclarationError(subject, "a lambda cannot be a runner", "write `async def f(ctx): yield ctx.delta(…)`")
+        hint = "write `async def f(ctx): yield ctx.delta(…)`"
+        raise DeclarationError(subject, "a lambda cannot be a runner", hint, "sdk.lambda")
     _require_async(subject, f"{target.__name__}()", target)
     _require_ctx(subject, target, f"async def {target.__name__}(ctx)", given=1)
     return target
@@ -180,29 +180,32 @@ def _find_run_function(subject: str, target: object) -> Callable[..., Any]:
 def _find_run_method(subject: str, cls: type) -> Callable[..., Any]:
     method = inspect.getattr_static(cls, "run", None)
     if not inspect.isfunction(method):
+        hint = "add `async def run(self, ctx)` to the class"
         raise DeclarationError(
-            subject, f"class {cls.__name__} has no method run", "add `async def run(self, ctx)` to the class"
+            subject, f"class {cls.__name__} has no method run", hint, "sdk.no_run", name=cls.__name__
         )
     _require_async(subject, f"{cls.__name__}.run()", method)
     _require_ctx(subject, method, "async def run(self, ctx)", given=2)
     for hook in ("start", "close"):
         found = inspect.getattr_static(cls, hook, None)
         if found is not None and not inspect.iscoroutinefunction(found):
-            problem = f"{cls.__name__}.{hook} is not an async method"
-            raise DeclarationError(subject, problem, f"write `async def {hook}(self)`, or name it otherwise")
+            name, hint = f"{cls.__name__}.{hook}", f"write `async def {hook}(self)`, or name it otherwise"
+            raise DeclarationError(subject, f"{name} is not an async method", hint, "sdk.not_async", name=name)
     needed = (
         [] if cls.__init__ is object.__init__ else _required_parameters(cast("Callable[..., Any]", cls.__init__))[1:]
     )
     if needed:
-        problem = f"{cls.__name__}() needs arguments ({', '.join(needed)})"
-        raise DeclarationError(subject, problem, "the worker makes it without arguments; give them defaults")
+        names, hint = ", ".join(needed), "the worker makes it without arguments; give them defaults"
+        problem = f"{cls.__name__}() needs arguments ({names})"
+        raise DeclarationError(subject, problem, hint, "sdk.needs_arguments", name=f"{cls.__name__}()", names=names)
     return method
 
 
 def _require_async(subject: str, called: str, function: Callable[..., Any]) -> None:
     if not (inspect.isasyncgenfunction(function) or inspect.iscoroutinefunction(function)):
         kind = "a generator that is not async" if inspect.isgeneratorfunction(function) else "not async"
-        raise DeclarationError(subject, f"{called} is {kind}", "write `async def` instead of `def`")
+        hint = "write `async def` instead of `def`"
+        raise DeclarationError(subject, f"{called} is {kind}", hint, "sdk.not_async", name=called)
 
 
 def _required_parameters(function: Callable[..., Any]) -> list[str]:
@@ -217,8 +220,9 @@ def _require_ctx(subject: str, function: Callable[..., Any], wanted: str, *, giv
     try:
         inspect.signature(function).bind(*(object() for _ in range(given)))
     except TypeError as error:
-        problem = f"{function.__name__}{inspect.signature(function)} cannot be called with the run's context alone"
-        raise DeclarationError(subject, problem, f"write `{wanted}`") from error
+        name = f"{function.__name__}{inspect.signature(function)}"
+        problem = f"{name} cannot be called with the run's context alone"
+        raise DeclarationError(subject, problem, f"write `{wanted}`", "sdk.context_alone", name=name) from error
 
 
 def _read_capabilities(
@@ -230,7 +234,8 @@ def _read_capabilities(
     unknown = sorted(str(name) for name in names if name not in AgentRunnerCapabilities.model_fields)
     if unknown:
         known = ", ".join(AgentRunnerCapabilities.model_fields)
-        raise DeclarationError(subject, f"unknown capability {unknown[0]!r}", f"use some of {known}")
+        problem, hint = f"unknown capability {unknown[0]!r}", f"use some of {known}"
+        raise DeclarationError(subject, problem, hint, "sdk.capability", name=unknown[0], known=known)
     return AgentRunnerCapabilities.model_validate({"streaming": streaming} | dict.fromkeys(names, True))
 
 
@@ -246,10 +251,9 @@ def _read_permissions(
     try:
         return AgentRunnerPermissions.model_validate(given)
     except ValidationError as error:
-        field, problem = first_problem(error)
         known = ", ".join(AgentRunnerPermissions.model_fields)
         hint = f'use {{"key": ["operation", …]}} with the keys {known}'
-        raise DeclarationError(subject, f"permissions.{field}: {problem}", hint) from error
+        raise invalid_argument(subject, error, hint, below="permissions.") from error
 
 
 def _find_config_model(
@@ -260,8 +264,9 @@ def _find_config_model(
         return None
     if isinstance(found, type) and issubclass(found, BaseModel):
         return found
-    problem = f"its configuration {_describe(cast('object', found))} is not a pydantic model"
-    raise DeclarationError(subject, problem, "use a subclass of pydantic.BaseModel")
+    described = _describe(cast("object", found))
+    problem, hint = f"its configuration {described} is not a pydantic model", "use a subclass of pydantic.BaseModel"
+    raise DeclarationError(subject, problem, hint, "sdk.config_model", found=described.removeprefix("a "))
 
 
 def _find_annotated_config(subject: str, function: Callable[..., Any], is_method: bool) -> object:
@@ -286,7 +291,9 @@ def _resolve_annotation(subject: str, text: str, function: Callable[..., Any]) -
         if "[" not in text:
             return None
         problem = f"the annotation {text!r} of its context cannot be resolved ({error})"
-        raise DeclarationError(subject, problem, "define the model at module level, or pass config=…") from error
+        hint = "define the model at module level, or pass config=…"
+        inner: JsonObject = {"problem": str(error)}
+        raise DeclarationError(subject, problem, hint, "sdk.annotation", annotation=text, inner=inner) from error
 
 
 def _describe(value: object) -> str:

@@ -17,7 +17,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from bollard.protocol import AgentAPIError, ErrorCode, JsonObject
+from pydantic import ValidationError
+
+from bollard.protocol import AgentAPIError, ErrorCode, JsonObject, JsonValue, first_problem
+from bollard.protocol.shape import problem_details
 
 ERROR_CHARACTERS: Final = 2000
 """The sentence of a `run.failed`."""
@@ -31,13 +34,27 @@ class SdkError(Exception):
 
 
 class DeclarationError(SdkError):
-    """A runner, tool or configuration model is declared in a way that cannot work."""
+    """A runner, tool or configuration model is declared in a way that cannot work.
 
-    def __init__(self, subject: str, problem: str, hint: str) -> None:
+    `details` holds the type of the problem (`problem_type`) and its values, by which a translation is found.
+    """
+
+    def __init__(self, subject: str, problem: str, hint: str, problem_type: str = "", /, **values: JsonValue) -> None:
         super().__init__(f"{subject}: {problem}. Hint: {hint}")
         self.subject = subject
         self.problem = problem
         self.hint = hint
+        self.details: JsonObject = {"problem_type": problem_type, **values} if problem_type else values
+
+
+def invalid_argument(
+    subject: str, error: ValidationError, hint: str, *, below: str = "", inside: str = ""
+) -> DeclarationError:
+    """The error of a declaration whose first invalid field the validator found. The field is `below` an argument; the
+    details name it `inside` the subject."""
+    field, problem = first_problem(error)
+    found: JsonObject = {"field": f"{inside}{below}{field}", "problem": problem, **problem_details(error)}
+    return DeclarationError(subject, f"{below}{field}: {problem}", hint, "", problems=[found])
 
 
 class ConfigError(SdkError):

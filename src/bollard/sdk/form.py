@@ -27,7 +27,7 @@ from bollard.protocol import (
     JsonValue,
     first_problem,
 )
-from bollard.sdk.errors import ConfigError, DeclarationError
+from bollard.sdk.errors import ConfigError, DeclarationError, invalid_argument
 
 
 def localize(text: str | Mapping[str, str]) -> dict[str, str]:
@@ -160,8 +160,8 @@ def _build_item(model: type[BaseModel], name: str, field: FieldInfo) -> FormItem
             show_if=None if form.show_if is None else dict(form.show_if),
         )
     except ValidationError as error:
-        where, problem = first_problem(error)
-        raise DeclarationError(subject, f"{where}: {problem}", "see Form(...) for what a field can say") from error
+        hint = "see Form(...) for what a field can say"
+        raise invalid_argument(subject, error, hint, inside=f"{model.__name__}.{name}.") from error
 
 
 def _key(name: str, field: FieldInfo) -> str:
@@ -282,4 +282,6 @@ def _default(subject: str, field: FieldInfo) -> JsonValue:
         return cast("JsonValue", to_jsonable_python(value))
     except (PydanticSerializationError, TypeError, KeyError) as error:
         hint = "use a JSON value, or a default_factory without arguments that makes one"
-        raise DeclarationError(subject, f"its default is not JSON ({error})", hint) from error
+        inner: JsonObject = {"problem": str(error)}
+        problem = f"its default is not JSON ({error})"
+        raise DeclarationError(subject, problem, hint, "sdk.default", name=subject.split()[-1], inner=inner) from error

@@ -10,7 +10,7 @@ import json
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -31,7 +31,7 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
-from bollard.sdk.errors import DeclarationError, describe_error, read_declaration, reject_declaration
+from bollard.sdk.errors import DeclarationError, describe_error, invalid_argument, read_declaration, reject_declaration
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +91,20 @@ def read_signature(subject: str, function: Callable[..., Any]) -> tuple[Signatur
         hints = get_type_hints(function, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
         problem = f"its annotations cannot be resolved ({error})"
-        raise DeclarationError(subject, problem, "define or import the types at module level") from error
+        hint = "define or import the types at module level"
+        inner: JsonObject = {"problem": str(error)}
+        raise DeclarationError(subject, problem, hint, "sdk.annotations", inner=inner) from error
     fields: dict[str, Any] = {}
     parameters: dict[str, str] = {}
     context_parameter: str | None = None
     for number, item in enumerate(inspect.signature(function).parameters.values()):
         if item.kind in (item.VAR_POSITIONAL, item.VAR_KEYWORD, item.POSITIONAL_ONLY):
             problem = f"parameter {item} cannot be given by name"
-            raise DeclarationError(subject, problem, "write each parameter with a name and a type")
+            hint = "write each parameter with a name and a type"
+            raise DeclarationError(subject, problem, hint, "sdk.unnamed_parameter", name=str(item))
         if item.name not in hints:
-            problem = f"parameter {item.name} has no type"
-            raise DeclarationError(subject, problem, f"write `{item.name}: str`, or whatever it is")
+            problem, hint = f"parameter {item.name} has no type", f"write `{item.name}: str`, or whatever it is"
+            raise DeclarationError(subject, problem, hint, "sdk.untyped_parameter", name=item.name)
         if _is_context(hints[item.name]):
             context_parameter = item.name
             continue
@@ -112,8 +115,7 @@ def read_signature(subject: str, function: Callable[..., Any]) -> tuple[Signatur
     try:
         model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
     except (PydanticUserError, TypeError, NameError) as error:
-        problem = f"its signature has no schema ({_first_line(error)})"
-        raise DeclarationError(subject, problem, "use types that JSON has, or pydantic models") from error
+        raise _no_schema(subject, "signature", error, "use types that JSON has, or pydantic models") from error
     return Signature(model=model, parameters=parameters, context_parameter=context_parameter), hints.get("return")
 
 
@@ -126,8 +128,7 @@ def input_schema(subject: str, model: type[BaseModel]) -> JsonObject:
     try:
         schema = model.model_json_schema(by_alias=True)
     except (PydanticUserError, TypeError) as error:
-        problem = f"its signature has no schema ({_first_line(error)})"
-        raise DeclarationError(subject, problem, "use types that JSON has, or pydantic models") from error
+        raise _no_schema(subject, "signature", error, "use types that JSON has, or pydantic models") from error
     schema.pop("title", None)
     titled = {field.alias for field in model.model_fields.values() if field.title}
     properties = schema.setdefault("properties", {})
@@ -151,8 +152,15 @@ def output_schema(subject: str, annotation: Any) -> JsonObject | None:
             return _typed_dict(cast("type", bare)).model_json_schema(mode="serialization")
         return cast("JsonObject", TypeAdapter(annotation).json_schema(mode="serialization"))
     except (PydanticUserError, TypeError) as error:
-        problem = f"its return type has no schema ({_first_line(error)})"
-        raise DeclarationError(subject, problem, "return a dict, a pydantic model, or text") from error
+        raise _no_schema(subject, "return type", error, "return a dict, a pydantic model, or text") from error
+
+
+def _no_schema(
+    subject: str, part: Literal["signature", "return type"], error: Exception, hint: str
+) -> DeclarationError:
+    said = _first_line(error)
+    kind = "sdk.no_schema" if part == "signature" else "sdk.no_return_schema"
+    return DeclarationError(subject, f"its {part} has no schema ({said})", hint, kind, inner={"problem": said})
 
 
 def _typed_dict(cls: type) -> type[BaseModel]:
@@ -324,7 +332,8 @@ def tool(
     """Make a function, async or not, a tool: name, description and schema come from its name, docstring, signature."""
     if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         described = getattr(name, "__name__", type(name).__name__)
-        error = DeclarationError(f"tool {described!r}", "@tool was used without parentheses", "write @tool()")
+        problem, hint = "@tool was used without parentheses", "write @tool()"
+        error = DeclarationError(f"tool {described!r}", problem, hint, "sdk.bare_tool")
         return reject_declaration(name, _MARK, error)
 
     def declare(target: F) -> ToolDeclaration:
@@ -333,10 +342,12 @@ def tool(
         subject = f"tool {own_name!r}"
         text = description or inspect.getdoc(function)
         if not text:
-            raise DeclarationError(subject, "it has no description", "write a docstring: the model reads it")
+            hint = "write a docstring: the model reads it"
+            raise DeclarationError(subject, "it has no description", hint, "sdk.no_description")
         if len(text) > limits.TEXT_CHARACTERS:
             problem = f"its description has {len(text)} characters, {limits.TEXT_CHARACTERS} are allowed"
-            raise DeclarationError(subject, problem, "pass a shorter description=…")
+            hint, most = "pass a shorter description=…", limits.TEXT_CHARACTERS
+            raise DeclarationError(subject, problem, hint, "sdk.long_description", count=len(text), limit=most)
         signature, returned = read_signature(subject, function)
         declaration = ToolDeclaration(
             name=own_name,
@@ -352,8 +363,7 @@ def tool(
         try:
             checked = declaration.definition()
         except ValidationError as error:
-            field, problem = first_problem(error)
-            raise DeclarationError(subject, f"{field}: {problem}", "correct this argument of @tool") from error
+            raise invalid_argument(subject, error, "correct this argument of @tool") from error
         return dataclasses.replace(declaration, flow=checked.flow)
 
     def decorate(target: F) -> F:
@@ -369,7 +379,9 @@ def tool(
 def _require_function(name: str | None, target: object) -> Callable[..., Any]:
     subject = f"tool {name or getattr(target, '__name__', type(target).__name__)!r}"
     if not inspect.isfunction(target) or target.__name__ == "<lambda>":
-        raise DeclarationError(subject, "@tool stands on something that is no named function", "decorate a `def`")
+        problem = "@tool stands on something that is no named function"
+        raise DeclarationError(subject, problem, "decorate a `def`", "sdk.no_named_function")
     if inspect.isasyncgenfunction(target) or inspect.isgeneratorfunction(target):
-        raise DeclarationError(subject, "a generator cannot be a tool", "return the answer instead of yielding it")
+        hint = "return the answer instead of yielding it"
+        raise DeclarationError(subject, "a generator cannot be a tool", hint, "sdk.generator_tool")
     return target

@@ -7,6 +7,8 @@ TrustError
 └── BadSignature    a signature does not match
 """
 
+from typing import Any
+
 
 class TrustError(Exception):
     """Root of the tree."""
@@ -21,13 +23,15 @@ class NotCanonical(TrustError):
 
 
 class KeyFileError(TrustError):
-    """A key file is unreadable, readable by others, or does not hold a key."""
+    """A key file is unreadable, readable by others, or does not hold a key. `details` holds the type of the problem and
+    its values, by which a translation is found."""
 
-    def __init__(self, path: str, problem: str, hint: str) -> None:
+    def __init__(self, path: str, problem: str, hint: str, problem_type: str, **values: Any) -> None:
         super().__init__(f"{path}: {problem}\nhint: {hint}")
         self.path = path
         self.problem = problem
         self.hint = hint
+        self.details: dict[str, Any] = {"problem_type": problem_type, **values}
 
 
 class BadCursor(TrustError):

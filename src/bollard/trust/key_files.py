@@ -3,6 +3,7 @@
 import os
 import stat
 from contextlib import suppress
+from errno import errorcode
 from pathlib import Path
 from typing import Final
 
@@ -60,11 +61,16 @@ def load_or_make(path: Path, fresh: bytes) -> bytes:
         return _load(path)
     except OSError as error:
         hint = "make the data directory writable for this user"
-        raise KeyFileError(str(path), f"cannot be written: {error.strerror}", hint) from error
+        problem = f"cannot be written: {error.strerror}"
+        raise KeyFileError(str(path), problem, hint, "key.not_written", inner=_of_system(error)) from error
     finally:
         with suppress(OSError):
             unfinished.unlink()
     return fresh
+
+
+def _of_system(error: OSError) -> dict[str, str]:
+    return {"problem": error.strerror or "", "problem_type": f"os.{errorcode.get(error.errno or 0, 'unknown')}"}
 
 
 def _load(path: Path) -> bytes:
@@ -72,13 +78,16 @@ def _load(path: Path) -> bytes:
         mode, text = path.stat().st_mode, path.read_bytes()
     except OSError as error:
         hint = "run as the user who owns the data directory"
-        raise KeyFileError(str(path), f"cannot be read: {error.strerror}", hint) from error
+        problem = f"cannot be read: {error.strerror}"
+        raise KeyFileError(str(path), problem, hint, "key.not_read", inner=_of_system(error)) from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise KeyFileError(str(path), "is readable by others", f"chmod 600 {path.name}")
+        hint = f"chmod 600 {path.name}"
+        raise KeyFileError(str(path), "is readable by others", hint, "key.open_to_others", name=path.name)
     try:
         secret = bytes.fromhex(text.decode().strip())
     except ValueError:
         secret = b""
     if len(secret) != SECRET_BYTES:
-        raise KeyFileError(str(path), "does not hold a key", "restore it from a backup: a new one verifies nothing old")
+        hint = "restore it from a backup: a new one verifies nothing old"
+        raise KeyFileError(str(path), "does not hold a key", hint, "key.no_key")
     return secret

@@ -131,12 +131,20 @@ def address_problem(url: str) -> UrlProblem | None:
     return url_problem(url, _SERVER)
 
 
-def named_address_problem(url: str, server: str) -> str | None:
+class NamedUrlProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a URL that an MCP server names is refused."""
+
+    reason: UrlReason | Literal["url_own_network"]
+    message: str
+
+
+def named_address_problem(url: str, server: str) -> NamedUrlProblem | None:
     """The problem of a URL that the MCP server at `server` names."""
     if (problem := address_problem(url)) is not None:
-        return problem.message
+        return NamedUrlProblem(reason=problem.reason, message=problem.message)
     if _is_own(url) and not _is_own(server):
-        return "is in the own network, but the server that names it is not"
+        message = "is in the own network, but the server that names it is not"
+        return NamedUrlProblem(reason="url_own_network", message=message)
     return None
 
 

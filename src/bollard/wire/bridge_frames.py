@@ -139,6 +139,7 @@ class ToolSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     idempotent: bool | None = None
     open_world: bool | None = None
     problem: str | None = None
+    details: dict[str, Any] = {}
 
 
 class Connected(msgspec.Struct, frozen=True, kw_only=True, tag="connected", tag_field="tag"):
@@ -170,6 +171,7 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed", tag_field=
 
     link: int
     problem: str
+    details: dict[str, Any] = {}
     hint: str = ""
     needs_login: bool = False
 
@@ -194,6 +196,7 @@ class LoginEnded(msgspec.Struct, frozen=True, kw_only=True, tag="login_ended", t
     login: int
     made: Login | None = None
     problem: str = ""
+    details: dict[str, Any] = {}
     hint: str = ""
 
 
@@ -235,6 +238,7 @@ class Undone(msgspec.Struct, frozen=True, kw_only=True, tag="undone", tag_field=
     call: int
     problem: str
     sent: bool
+    details: dict[str, Any] = {}
 
 
 class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong", tag_field="tag"):

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from bollard.protocol import (
     AgentRunnerDiscovery,
+    JsonObject,
     JsonValue,
     PluginIdentity,
     Shape,
@@ -17,14 +18,17 @@ from bollard.protocol import (
     first_problem,
     limits,
 )
+from bollard.protocol.shape import problem_details
 
 
 class CatalogueProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that was skipped: its name, the invalid field, and the problem."""
+    """An entry that was skipped: its name, the invalid field, and the problem. A translation of the problem is found by
+    the type in `details`, and filled with its values."""
 
     entry: str
     field: str
     problem: str
+    details: JsonObject
 
 
 class RunnerCatalogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +48,14 @@ class ToolCatalogue(msgspec.Struct, frozen=True, kw_only=True):
 S = TypeVar("S", bound=Shape)
 
 
+def _typed(problem_type: str, **values: JsonValue) -> JsonObject:
+    return {"problem_type": problem_type, **values}
+
+
+def _skipped(entry: str, field: str, problem: str, details: JsonObject) -> CatalogueProblem:
+    return CatalogueProblem(entry=entry, field=field, problem=problem, details=details)
+
+
 def _entry_name(entry: JsonValue, key: str, index: int) -> str:
     name = entry.get(key) if isinstance(entry, dict) else None
     return name[: limits.NAME_CHARACTERS] if isinstance(name, str) else f"#{index}"
@@ -54,7 +66,8 @@ def _read_entries(
 ) -> tuple[list[S], list[CatalogueProblem]]:
     entries = answer.get(key) if isinstance(answer, dict) else None
     if not isinstance(entries, list):
-        return [], [CatalogueProblem(entry=key, field=key, problem="the answer has no list of this name")]
+        problem, details = "the answer has no list of this name", _typed("catalogue.no_list")
+        return [], [_skipped(key, key, problem, details)]
     found: list[S] = []
     problems: list[CatalogueProblem] = []
     for index, entry in enumerate(entries[:most]):
@@ -62,10 +75,12 @@ def _read_entries(
             found.append(shape.from_wire(entry))
         except ValidationError as error:
             field, problem = first_problem(error)
-            problems.append(CatalogueProblem(entry=_entry_name(entry, name_key, index), field=field, problem=problem))
+            name = _entry_name(entry, name_key, index)
+            problems.append(_skipped(name, field, problem, {**problem_details(error)}))
     if len(entries) > most:
         text = f"{len(entries)} entries, only the first {most} were read"
-        problems.append(CatalogueProblem(entry=key, field=key, problem=text))
+        details = _typed("plugin.too_many_entries", count=len(entries), most=most)
+        problems.append(_skipped(key, key, text, details))
     return found, problems
 
 
@@ -75,11 +90,12 @@ def read_runners(answer: JsonValue, plugin: PluginIdentity) -> RunnerCatalogue:
     runners: dict[str, AgentRunnerDiscovery] = {}
     for runner in found:
         if (runner.plugin_author, runner.plugin_name) != (plugin.author, plugin.name):
-            text = f"says it belongs to {runner.plugin_author}/{runner.plugin_name}, not to this plugin"
-            problems.append(CatalogueProblem(entry=runner.runner_name, field="plugin_name", problem=text))
+            owner = f"{runner.plugin_author}/{runner.plugin_name}"
+            text, details = f"says it belongs to {owner}, not to this plugin", _typed("catalogue.owner", plugin=owner)
+            problems.append(_skipped(runner.runner_name, "plugin_name", text, details))
         elif runner.runner_name in runners:
-            text = "a second runner of this name in one plugin"
-            problems.append(CatalogueProblem(entry=runner.runner_name, field="runner_name", problem=text))
+            text, details = "a second runner of this name in one plugin", _typed("plugin.second_runner")
+            problems.append(_skipped(runner.runner_name, "runner_name", text, details))
         else:
             runners[runner.runner_name] = runner
     return RunnerCatalogue(runners=tuple(runners.values()), problems=tuple(problems))
@@ -91,8 +107,8 @@ def read_tools(answer: JsonValue) -> ToolCatalogue:
     tools: dict[str, ToolDefinition] = {}
     for tool in found:
         if tool.name in tools:
-            text = "a second tool of this name in one plugin"
-            problems.append(CatalogueProblem(entry=tool.name, field="name", problem=text))
+            text, details = "a second tool of this name in one plugin", _typed("plugin.second_tool")
+            problems.append(_skipped(tool.name, "name", text, details))
         else:
             tools[tool.name] = tool
     return ToolCatalogue(tools=tuple(tools.values()), problems=tuple(problems))

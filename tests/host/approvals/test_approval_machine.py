@@ -157,7 +157,7 @@ class Approvals(RuleBasedStateMachine):
 
     async def _stop(self, run: LiveRun) -> None:
         run.cancel("cancelled")
-        run.give_up("answered", "")
+        run.give_up("answered")
         self.runs.remove(run)
         await self.host.stage.ended(run.facts.run_id)
         await self._rest()

@@ -89,7 +89,7 @@ async def test_a_stopped_run_withdraws_its_approvals(host: ApprovalHost) -> None
     told = await host.refused(approval, "allow_once")
     assert told.code == "conflict"
     task.cancel()
-    run.give_up("answered", "")
+    run.give_up("answered")
     await host.stage.ended(run.facts.run_id)
     await host.settled(lambda: len(host.approvals.registry) == 0)
     assert (await host.refused(approval, "allow_once")).details["status"] == "expired"

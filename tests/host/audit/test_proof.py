@@ -8,7 +8,7 @@ import pytest
 from tests.doubles.manual_clock import ManualClock
 
 from bollard.host.audit import proof as proofs
-from bollard.host.audit.proof import Proof, check_proof, prove, read_proof, write_proof
+from bollard.host.audit.proof import Proof, UnreadableProof, check_proof, prove, read_proof, write_proof
 from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
@@ -210,7 +210,7 @@ async def test_a_missing_section_is_found(
     for left_out in range(1, len(proof.sections) - 1):
         sections = (*proof.sections[:left_out], *proof.sections[left_out + 1 :])
         report = check_proof(msgspec.structs.replace(proof, sections=sections), trusted)
-        assert any("left out" in problem for problem in report.problems)
+        assert any("left out" in problem.sentence for problem in report.problems)
 
 
 async def test_the_key_in_the_file_is_ignored_if_the_caller_trusts_another(
@@ -222,7 +222,7 @@ async def test_the_key_in_the_file_is_ignored_if_the_caller_trusts_another(
     stranger = SigningKey(b"s" * 32).verify_key
     report = check_proof(prove(memory_store, "run_1", keys, 1), {stranger.key_id: stranger})
     assert not report.proved
-    assert all("not the one you trust" in problem for problem in report.problems)
+    assert all("not the one you trust" in problem.sentence for problem in report.problems)
 
 
 async def test_a_proof_of_a_missing_or_too_large_run_is_refused(
@@ -239,5 +239,5 @@ async def test_a_proof_of_a_missing_or_too_large_run_is_refused(
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"kind":"else"}'])
 def test_a_file_without_a_proof_is_refused_with_a_reason(text: bytes) -> None:
-    with pytest.raises(ValueError, match="it is"):
+    with pytest.raises(UnreadableProof, match="it is"):
         read_proof(text)

@@ -5,6 +5,7 @@ from typing import Any
 from tests.doubles.memory_source import MemorySource
 
 from bollard.host.capabilities.sources import Sources, why_absent
+from bollard.host.reason import Why
 
 
 def test_capabilities_are_offered_by_id_and_executed_by_their_own_source(capability: Any) -> None:
@@ -50,7 +51,8 @@ def test_two_capabilities_with_one_id_are_both_withheld_with_a_reason(capability
 
 
 def test_the_longest_prefix_gives_the_reason_for_an_absent_capability() -> None:
-    absent = {"tool:acme/": "no such author", "tool:acme/docs/": "the plugin is off", "tool:acme/docs/find": "changed"}
+    said = {"tool:acme/": "no such author", "tool:acme/docs/": "the plugin is off", "tool:acme/docs/find": "changed"}
+    absent = {name: Why(reason) for name, reason in said.items()}
     assert why_absent(absent, "tool:acme/docs/find") == "changed"
     assert why_absent(absent, "tool:acme/docs/other") == "the plugin is off"
     assert why_absent(absent, "tool:acme/else/other") == "no such author"

@@ -16,6 +16,7 @@ from bollard.host.grants.offer import Offer, OfferedTool
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.registry import ModelRegistry
 from bollard.host.models.source import ModelSource
+from bollard.host.reason import Why
 from bollard.protocol import FormItem
 
 
@@ -62,7 +63,7 @@ def test_a_tool_is_found_by_the_name_that_models_see(granting: Any) -> None:
 
 
 def test_a_warning_about_an_absent_tool_has_the_reason(granting: Any) -> None:
-    offer = Offer.of(absent={"mcp:files/": "The MCP server files is not connected."})
+    offer = Offer.of(absent={"mcp:files/": Why("The MCP server files is not connected.")})
     policy = granting.policy(resources={"tools": ResourceRule(add=("mcp:files/read",))})
     (warning,) = warnings_of(granting.agent(policy=policy), offer)
     assert (warning.reason, warning.details["why"]) == ("absent", "The MCP server files is not connected")

@@ -23,6 +23,7 @@ from bollard.host.grants.graphs import Graphs, graph_of, load_graph
 from bollard.host.grants.offer import Offer, OfferedAgent
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, revoke
 from bollard.host.grants.session import open_session
+from bollard.host.reason import Why
 from bollard.host.scope import Scope
 from bollard.host.store.store import Store
 
@@ -57,7 +58,9 @@ OFFERED = (
 
 def offer(*capabilities: Capability, absent: Any = None) -> Offer:
     return Offer.of(
-        OfferedAgent(agent_id="researcher"), capabilities=capabilities or OFFERED, absent=absent if absent else {}
+        OfferedAgent(agent_id="researcher"),
+        capabilities=capabilities or OFFERED,
+        absent={name: Why(reason) for name, reason in (absent or {}).items()},
     )
 
 

@@ -206,6 +206,18 @@ def test_an_invalid_body_is_refused_by_its_field(api: Any, body: bytes, field: s
     assert api.get("/readyz").json["journal"]["records"] == before
 
 
+@for_each(
+    ("body", "message"),
+    [
+        ({"agent": "parrot", "input": "hi"}, "input: should be an object"),
+        ({"agent": "parrot", "inptu": {}}, "inptu: there is no such field"),
+        ({}, "agent: this field is needed"),
+    ],
+)
+def test_a_wrong_field_is_told_without_the_words_of_the_program(api: Any, body: Any, message: str) -> None:
+    assert api.post("/api/v1/runs", body).error["message"] == message
+
+
 @pytest.mark.parametrize("missing", ["source", "id", "type"])
 def test_an_event_needs_its_identifying_fields(api: Any, missing: str) -> None:
     body = {"source": "s", "id": "1", "type": "webhook.received", "agent": "parrot"}

@@ -184,8 +184,14 @@ def test_a_run_is_cancelled_once(api: Any) -> None:
 @pytest.mark.requirement("P08-19")
 def test_a_worker_crash_ends_the_run_and_the_next_run_works(api: Any) -> None:
     run_id = api.say("die")
-    assert api.read(run_id)[-1].data["data"]["code"] == "runner.crashed"
-    assert texts(api.read(api.say("still here"))) == "still here "
+    ended = api.read(run_id)[-1].data["data"]
+    assert ended["code"] == "runner.crashed"
+    run = api.get(f"/api/v1/runs/{run_id}").json
+    assert run["error"] == {"code": "runner.crashed", "message": ended["error"], "details": {}}
+    assert "the worker ended while the run was active" in run["error"]["message"]
+    well = api.say("still here")
+    assert texts(api.read(well)) == "still here "
+    assert "error" not in api.get(f"/api/v1/runs/{well}").json
 
 
 def test_many_concurrent_clients_all_get_their_complete_run(api: Any) -> None:

@@ -18,7 +18,7 @@ async def test_a_stdio_server_is_offered_after_consent_and_answers_in_our_shapes
     connection = await servers.add("friendly", "friendly", env={"MY_TOKEN": "secret:word"})
     await servers.until(lambda: connection.connected)
     assert servers.offered("friendly") == [], "nothing is offered before somebody said yes"
-    assert "has no consent yet" in servers.source.absent("w")["mcp:friendly/add"]
+    assert "has no consent yet" in servers.source.absent("w")["mcp:friendly/add"].sentence
     await servers.agree(connection)
     add = servers.capability("mcp:friendly/add")
     assert (add.kind, add.source, add.risk, add.effects, add.flow.sends_out) == (
@@ -48,7 +48,7 @@ async def test_a_stdio_server_is_offered_after_consent_and_answers_in_our_shapes
     assert str(unseen.content[0]["text"]).startswith("None"), "the environment of the host is not that of the server"
     await servers.call("mcp:friendly/grow")
     await servers.until(lambda: "later" in {tool.name for tool in connection.tools})
-    assert "has no consent yet" in servers.source.absent("w")["mcp:friendly/later"]
+    assert "has no consent yet" in servers.source.absent("w")["mcp:friendly/later"].sentence
     begun = asyncio.create_task(servers.call("mcp:friendly/wait", {"marks": str(tmp_path)}))
     await servers.until((tmp_path / "begun").exists)
     begun.cancel()
@@ -90,7 +90,7 @@ async def test_a_changed_definition_is_absent_until_a_new_consent(servers: Serve
     await servers.source.refresh("w", "sly")
     assert servers.offered("sly") == []
     assert servers.source.revision > revision
-    assert "changed since the consent" in servers.source.absent("w")["mcp:sly/act"]
+    assert "changed since the consent" in servers.source.absent("w")["mcp:sly/act"].sentence
     with pytest.raises(ToolFailed, match="not the granted tool"):
         await servers.call("mcp:sly/act", capability=granted)
     (tool,) = connection.tools
@@ -133,7 +133,7 @@ async def test_a_consent_survives_a_restart_with_its_terms(open_servers: OpenSer
         edited=None,
     )
     assert again.offered("kept") == []
-    assert "list of allowed tools" in again.source.absent("w")["mcp:kept/act"]
+    assert "list of allowed tools" in again.source.absent("w")["mcp:kept/act"].sentence
     moved = await again.add("kept", "hostile", "moved")
     await again.until(lambda: moved.connected)
     assert [tool.state for tool in moved.tools] == ["changed"]

@@ -68,7 +68,7 @@ async def test_an_endless_a_compressed_and_an_error_response_end_the_try(servers
     for name, (_, words) in answers.items():
         connection = servers.source.connection("w", name)
         assert connection is not None
-        await servers.until(lambda connection=connection, words=words: words in connection.problem)
+        await servers.until(lambda connection=connection, words=words: words in connection.problem.sentence)
         await servers.source.repository.delete("w", name, by="ann", edited=None)
 
 
@@ -78,7 +78,7 @@ async def test_a_secret_does_not_follow_a_redirect_to_another_origin(servers: Se
     address, heads = await serve(answering(f"307 There\r\nlocation: {elsewhere}", b""))
     headers = {"Authorization": "Bearer secret:key"}
     connection = await servers.add("moving", url=f"{address}?apikey=secret:key", headers=headers, protocol="legacy")
-    await servers.until(lambda: "not followed" in connection.problem)
+    await servers.until(lambda: "not followed" in connection.problem.sentence)
     assert connection.server.endpoint.endswith("?apikey=secret:key"), "what a definition is bound to is no secret"
     assert b"POST /mcp?apikey=the%20secret%20of%20this%20server HTTP" in heads[0]
     assert b"authorization: bearer the secret of this server" in heads[0].lower()

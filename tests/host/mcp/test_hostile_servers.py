@@ -28,7 +28,7 @@ async def test_only_tools_with_valid_names_and_schemas_are_accepted(servers: Ser
     connection = await servers.add("odd", "hostile", "odd")
     await servers.until(lambda: connection.connected)
     assert [tool.name for tool in connection.tools if tool.state == "new"] == ["act"]
-    problems = {tool.name: tool.problem for tool in connection.tools if tool.state == "unusable"}
+    problems = {tool.name: tool.problem.sentence for tool in connection.tools if tool.state == "unusable"}
     expected = {
         "": "characters",
         "a b": "characters",
@@ -47,7 +47,7 @@ async def test_only_tools_with_valid_names_and_schemas_are_accepted(servers: Ser
     for name, words in expected.items():
         assert words in problems[name], name
     absent = servers.source.absent("w")
-    assert "2 tools with this name" in absent["mcp:odd/twice"]
+    assert "2 tools with this name" in absent["mcp:odd/twice"].sentence
     yes = {"tools": [{"name": "twice", "definition_sha256": "0" * 64}]}
     with pytest.raises(Conflict, match="cannot be used"):
         await servers.source.consent("w", "odd", ConsentMcpTools.from_wire(yes), "ann")
@@ -80,7 +80,7 @@ async def test_an_oversized_answer_closes_the_connection_at_once(servers: Server
     with pytest.raises(OutcomeUnknown, match="more than 4194304 bytes"):
         await servers.call("mcp:large/act")
     assert connection.status == "waiting"
-    assert "more than 4194304 bytes" in connection.problem
+    assert "more than 4194304 bytes" in connection.problem.sentence
     later = [servers.call("mcp:large/act", capability=act) for _ in range(12)]
     outcomes = await asyncio.gather(*later, return_exceptions=True)
     assert [type(each) for each in outcomes] == [ToolFailed] * 12  # none of them was sent
@@ -150,15 +150,15 @@ async def test_an_unreachable_or_silent_server_is_absent_with_the_reason(servers
     deaf = await servers.add("deaf", "hostile", "deaf", str(tmp_path / "begun"))
     await servers.until((tmp_path / "begun").exists)
     assert deaf.status == "connecting"
-    assert "it is connecting" in servers.source.absent("w")["mcp:deaf/"]
+    assert "it is connecting" in servers.source.absent("w")["mcp:deaf/"].sentence
     shape = await servers.add("misshapen", "hostile", "misshapen")
     await servers.until(lambda: all(each.problem for each in (nowhere, refused, unset, shape)))
     absent = servers.source.absent("w")
-    assert "the program does not exist" in absent["mcp:nowhere/"]
-    assert "ConnectError" in absent["mcp:refused/"]
-    assert "is disabled" in absent["mcp:off/"]
-    assert "tools.1.inputSchema.type: Input should be 'object'" in absent["mcp:misshapen/"]
-    assert "there is no secret unset" in absent["mcp:unset/"]
+    assert "the program does not exist" in absent["mcp:nowhere/"].sentence
+    assert "ConnectError" in absent["mcp:refused/"].sentence
+    assert "is disabled" in absent["mcp:off/"].sentence
+    assert "tools.1.inputSchema.type: Input should be 'object'" in absent["mcp:misshapen/"].sentence
+    assert "there is no secret unset" in absent["mcp:unset/"].sentence
     assert off.status == "disabled"
     with pytest.raises(Conflict, match="is disabled"):
         await servers.source.refresh("w", "off")

@@ -117,7 +117,7 @@ async def desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
 async def test_a_server_needs_a_login_and_its_tools_work_after_it(desk: Desk, guarded: Guarded, protocol: str) -> None:
     connection = await desk.servers.add(protocol, url=guarded.url, auth="oauth", protocol=protocol)
     await desk.servers.until(lambda: connection.status == "needs_login")
-    absent = desk.source.absent("w")[f"mcp:{protocol}/"]
+    absent = desk.source.absent("w")[f"mcp:{protocol}/"].sentence
     assert f"needs a login: no one has logged in to it; log in with `bollard mcp login {protocol}`" in absent
     connection = await desk.complete(protocol, await desk.begin(protocol))
     await desk.servers.until(lambda: connection.connected)

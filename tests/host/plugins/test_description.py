@@ -93,6 +93,8 @@ def test_a_broken_entry_hides_no_other(write_folder: Any) -> None:
         ("@runner(name=str(1))\nasync def f(ctx): ...", "is not a literal"),
         ("@runner(permissions={'history': ['rewrite']})\nasync def f(ctx): ...", "permissions of f"),
         ("@runner(permissions={'secrets': ['read']})\nasync def f(ctx): ...", "permissions of f"),
+        ("@tool(risk='lwo')\ndef f(): ...", "the risk 'lwo' of f is none of low, medium, high, critical"),
+        ("@tool(risk=['low'])\ndef f(): ...", "is none of"),
         ("def f(:", "cannot be read"),
         ("x = 1", "no usable runner or tool"),
         ("(" * 5000, "cannot be read"),

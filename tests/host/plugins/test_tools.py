@@ -299,7 +299,7 @@ async def test_a_removed_or_quarantined_plugin_offers_nothing_and_has_a_reason(k
     pool._crashes.quarantined = "5 crashes within 60 s"  # what follows takes seconds of real crashes
     kit.fleet.note_change()
     assert kit.tools.capabilities("default") == []
-    assert "is in quarantine" in kit.tools.absent("default")["tool:acme/kit/"]
+    assert "is in quarantine" in kit.tools.absent("default")["tool:acme/kit/"].sentence
     kit.fleet.remove("default", "acme/kit", "installed")
     assert kit.tools.absent("default") == {}
 
@@ -322,10 +322,11 @@ def test_a_tool_is_used_only_with_its_consented_definition() -> None:
     catalogue = ToolCatalogue(tools=(changed,), problems=())
     pins = definition_digests([sky])
     usable, refused, _ = usable_tools(catalogue, {"sky": "low"}, pins)
-    assert (usable, refused) == ([], {"sky": "its definition changed since the consent"})
+    assert (usable, [*refused]) == ([], ["sky"])
+    assert refused["sky"].sentence == "its definition changed since the consent"
     assert redefined(pins, definition_digests([changed])).added == ("tool sky: another definition",)
     assert usable_tools(catalogue, {"sky": "low"}, None)[0] == [changed]
-    assert usable_tools(catalogue, {}, None)[1] == {"sky": "it has no consent"}
+    assert usable_tools(catalogue, {}, None)[1]["sky"].sentence == "it has no consent"
 
 
 def test_a_single_file_declares_the_flow_of_its_tools_in_plain_values(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.tables import for_each
 
 from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS, DRAFTS_OF_RUN
+from bollard.host.reason import Why
 from bollard.host.runs.machine import (
     AwaitStart,
     Effect,
@@ -277,14 +278,16 @@ def _expected(cause: EndCause, cancel: str | None, terminal: int, *, silent: boo
 def test_the_detail_of_a_cause_is_in_the_message_of_the_end() -> None:
     state = RunState(on_message=True, status="running")
     for cause in ("refused", "no_worker", "broken", "grace"):
-        assert ending_of(state, cause, "because").error == "because"
+        assert ending_of(state, cause, Why("because")).error == "because"
 
 
 def test_the_end_of_a_run_names_the_lost_worker_before_the_connection_error() -> None:
     state = RunState(on_message=True, status="running")
     said = "the worker ended while the run was active"
     assert ending_of(state, "lost") == Ending("failed", "runner.crashed", said)
-    assert ending_of(state, "lost", "the peer closed") == Ending("failed", "runner.crashed", f"{said}: the peer closed")
+    assert ending_of(state, "lost", Why("the peer closed")) == Ending(
+        "failed", "runner.crashed", f"{said}: the peer closed"
+    )
 
 
 def test_an_endless_message_is_truncated_and_counts_the_missing_characters() -> None:

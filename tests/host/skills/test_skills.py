@@ -317,7 +317,7 @@ async def test_a_plugin_provides_skills_and_an_invalid_one_is_a_warning(room: Ro
     assert offered == ["skill:acme/kit/fixer"]
     absent = room.skills.source.absent("default")
     assert sorted(absent) == ["skill:acme/kit/nameless", "skill:acme/kit/wrong-name"]
-    assert "has no SKILL.md" in absent["skill:acme/kit/nameless"]
+    assert "has no SKILL.md" in absent["skill:acme/kit/nameless"].sentence
     assert room.skills.source.absent("second") == {}
     returned = await room.call(ACTIVATE, skill="acme/kit/fixer")
     assert [each["path"] for each in returned.structured["files"]] == ["notes.md"]  # the link is no file of it

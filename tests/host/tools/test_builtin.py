@@ -89,7 +89,7 @@ def test_a_tool_without_its_part_of_the_host_is_absent_with_a_reason(tmp_path: P
     off = BuiltinTools(
         clock=ManualClock(), workspaces=Workspaces(tmp_path), confinement=choose_confinement("off", Findings())
     )
-    assert "off" in off.absent("default")["tool:builtin/exec"]
+    assert "off" in off.absent("default")["tool:builtin/exec"].sentence
 
 
 async def test_exec_is_refused_without_the_required_level(make_tools, make_call, home: Path):

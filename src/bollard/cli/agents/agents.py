@@ -143,6 +143,8 @@ def edit(
         except CliError as error:
             if error.key != "error.edit_declined":
                 if not yes and _wants_again(shell, error):
+                    if error.details.get("reason") == "revision_conflict":
+                        _show_others(shell, file.rebase(_document(shell, agent)))
                     continue
                 shell.console(stderr=True).print(shell.text("agents.edit.kept", path=file.path))
             raise
@@ -171,6 +173,13 @@ def _wants_again(shell: HostShell, error: CliError) -> bool:
     shell.print(printable(sentence))
     shell.print(shell.text("hint", hint=printable(hint)))
     return shell.confirm("agents.edit.again")
+
+
+def _show_others(shell: HostShell, lines: Sequence[str]) -> None:
+    """Show what others changed since the file was opened."""
+    shell.print(shell.text("agents.edit.meanwhile"))
+    for line in lines:
+        shell.print(printable(line))
 
 
 @app.command("new")

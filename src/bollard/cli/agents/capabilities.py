@@ -42,7 +42,8 @@ def _flow(item: dict[str, Any], text: Text) -> str:
 def _about(item: dict[str, Any], text: Text) -> str | Styled:
     if item["available"]:
         return visible(item["description"].partition("\n")[0])
-    return styled(text("capabilities.absent", reason=visible(item["reason"])), "yellow")
+    reason = text.problem({"problem": item["reason"], **item.get("reason_details", {})})
+    return styled(text("capabilities.absent", reason=visible(reason)), "yellow")
 
 
 _ID: Final = Column("capability", lambda item, _: visible(item["id"]), no_wrap=True)

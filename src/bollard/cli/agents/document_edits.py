@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 EditFormat = Literal["yaml", "json"]
 FORMATS: Final[tuple[EditFormat, ...]] = ("yaml", "json")
 _EDITOR: Final = "vi"
+_REVISION: Final = re.compile(r'^( *"?revision"?: *)\d+', re.MULTILINE)
 
 
 # --- assignments ---
@@ -97,6 +99,7 @@ class EditedFile:
     """A document as a file that its user edits. The file stays until `remove`, so that no typed text is lost."""
 
     def __init__(self, name: str, document: "JsonObject", form: EditFormat) -> None:
+        self._form: EditFormat = form
         self._before = written(document, form)
         self.path = Path(tempfile.mkdtemp(prefix="bollard-")) / f"{name}.{form}"
         self.path.write_text(self._before, encoding="utf-8")
@@ -119,6 +122,15 @@ class EditedFile:
         """The changed lines with two lines around them."""
         lines = self._before.splitlines(), self._text().splitlines()
         yield from [*difflib.unified_diff(*lines, n=2, lineterm="")][2:]
+
+    def rebase(self, current: "JsonObject") -> list[str]:
+        """Continue on a document that changed meanwhile, whose revision the file gets. Returns the lines that changed
+        meanwhile, as a diff."""
+        before, self._before = self._before, written(current, self._form)
+        text = _REVISION.sub(rf"\g<1>{current.get('revision')}", self._text(), count=1)
+        self.path.write_text(text, encoding="utf-8")
+        lines = before.splitlines(), self._before.splitlines()
+        return [*difflib.unified_diff(*lines, n=0, lineterm="")][2:]
 
     def document(self) -> "JsonObject":
         """The document in the file. Raises `UsageProblem`."""

@@ -100,13 +100,24 @@ class TermOptions:
         return terms
 
 
+def _details(item: dict[str, Any]) -> dict[str, Any]:
+    """The details of the problem; an older host sends none."""
+    return {"problem": item["problem"], **item.get("problem_details", {})}
+
+
+def _problem(item: dict[str, Any], text: Text) -> str:
+    """The problem of a server or a tool, in the person's language."""
+    return text.problem(_details(item))
+
+
 def server_lines(server: dict[str, Any], text: Text) -> Iterator[str]:
     """The details of one server."""
     yield text("mcp.head", name=server["server_id"], status=text(f"mcp.status.{server['status']}"))
     if server["problem"]:
-        yield text("mcp.problem", problem=printable(text.quote(server["problem"])))
+        yield text("mcp.problem", problem=printable(_problem(server, text)))
     if server["hint"]:
-        yield text("mcp.hint", hint=printable(text.quote(server["hint"])))
+        details = {**_details(server), "server": server["server_id"]}
+        yield text("mcp.hint", hint=printable(text.remedy(details, server["hint"])))
     if "url" in server:
         yield text("mcp.url", url=printable(server["url"]))
     else:
@@ -128,7 +139,7 @@ def tool_lines(tool: dict[str, Any], text: Text, *, whole: bool = False) -> Iter
     that a model reads, with invisible characters shown."""
     yield text("mcp.tool", name=printable(tool["name"]), state=text(f"mcp.state.{tool['state']}"))
     if tool["state"] in {"unusable", "missing"}:
-        yield f"    {printable(tool['problem'])}"
+        yield f"    {printable(_problem(tool, text))}"
     if "risk" not in tool:
         return
     flow = ", ".join(text(f"mcp.flow.{bit}") for bit, holds in tool["flow"].items() if holds) or text("mcp.flow.none")
@@ -158,7 +169,7 @@ app.add_list(
         Column("status", lambda server, text: text(f"mcp.status.{server['status']}")),
         Column("offered", "offered"),
         Column("waiting", "waiting"),
-        Column("problem", lambda server, text: text.quote(server["problem"])),
+        Column("problem", _problem),
     ),
     none="mcp.none",
 )

@@ -1,10 +1,11 @@
 """`bollard models add --preset`: adds a model of a known provider, asks for its key, and tests it."""
 
 import getpass
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from secrets import token_hex
-from typing import Any
+from typing import Any, Final
 
 from bollard.cli.agents.model_lines import MODELS, default_lines, document_of, tried_lines
 from bollard.cli.client.documents import SECRETS
@@ -12,6 +13,9 @@ from bollard.cli.errors import CliError, UsageProblem
 from bollard.cli.options import given_values
 from bollard.cli.shell import HostShell
 from bollard.host.models.presets import Preset
+
+_TRIAL: Final = "_TRIAL_"
+"""Between the name of a secret and a random number: the secret of a test."""
 
 
 class PresetModel:
@@ -30,7 +34,11 @@ class PresetModel:
         document = self._document(given)
         secrets = {secret["secret_name"] for secret in shell.all(SECRETS)}
         key = self._key(document, secrets, from_stdin=key_stdin) if key_stdin or "secret" not in given else None
-        before = next((each for each in shell.all(MODELS) if each["model_id"] == model_id), None)
+        models = shell.all(MODELS)
+        before = next((each for each in models if each["model_id"] == model_id), None)
+        leftovers = _leftover_secrets(document.get("secret"), secrets, models, model_id)
+        if before is not None and before.get("secret") in leftovers:
+            before = {**before, "secret": document["secret"]}
         trial = document if key is None else {**document, "secret": _trial_secret(document["secret"], secrets)}
         new_secret: str | None = None
         saved = shell.put(MODELS.one(model_id), trial)
@@ -49,6 +57,8 @@ class PresetModel:
         except (CliError, KeyboardInterrupt):
             self._undo(before, new_secret)
             raise
+        for leftover in leftovers:
+            shell.delete(SECRETS.one(leftover))
         if kept:
             lines = [shell.text("models.kept", model=model_id), *default_lines(saved, shell.text)]
         else:
@@ -109,4 +119,13 @@ class PresetModel:
 def _trial_secret(secret: str, secrets: set[str]) -> str:
     """Where a key is saved for the test. A key that is there already stays until the new one is kept: it cannot be read
     back, and other models may use it."""
-    return f"{secret}_TRIAL_{token_hex(4).upper()}" if secret in secrets else secret
+    return f"{secret}{_TRIAL}{token_hex(4).upper()}" if secret in secrets else secret
+
+
+def _leftover_secrets(
+    secret: str | None, secrets: set[str], models: Iterable[Mapping[str, Any]], model_id: str
+) -> list[str]:
+    """The secrets of tests that were killed: no other model uses them."""
+    used = {each.get("secret") for each in models if each["model_id"] != model_id}
+    trial = re.compile(rf"{re.escape(secret or '')}{_TRIAL}[0-9A-F]{{8}}")
+    return [each for each in sorted(secrets - used) if trial.fullmatch(each)]

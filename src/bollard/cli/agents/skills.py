@@ -40,7 +40,10 @@ def skill_lines(skill: dict[str, Any], text: Text) -> Iterator[str]:
 
 
 def _about(skill: dict[str, Any], text: Text) -> str:
-    return skill["description"] if skill["usable"] else text("skills.unusable", reason=text.quote(skill["problem"]))
+    if skill["usable"]:
+        return skill["description"]
+    reason = text.problem({"problem": skill["problem"], **skill.get("problem_details", {})})
+    return text("skills.unusable", reason=reason)
 
 
 app = CommandGroup("skills")

@@ -39,6 +39,11 @@ class Credentials:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of the saved hosts, the newest first."""
+        return [entry.address for entry in self._read() if entry.address]
+
     def token_for(self, address: str) -> str | None:
         """The token for an address: of the session, else of the host that listened there last."""
         found = (entry.token for entry in self._read() if entry.address == address)

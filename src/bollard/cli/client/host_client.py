@@ -7,6 +7,7 @@ The address and the token come from options, then from the environment, then fro
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -236,6 +237,10 @@ def problem_of_failure(error: HttpFailure) -> HostProblem:
         case BadAnswer():
             return HostProblem("error.not_http", "hint.not_host", **fields)
         case _:
+            saved = Credentials(credentials_path(os.environ)).addresses
+            elsewhere = next((each for each in saved if each != error.address), None)
+            if elsewhere is not None:
+                return HostProblem("error.unreachable", "hint.unreachable_saved", saved=elsewhere, **fields)
             return HostProblem("error.unreachable", "hint.unreachable", **fields)
 
 

@@ -172,7 +172,7 @@ class RecordPrinter:
             case "action.completed":
                 self._renderer.call_ended(call_id, name, result=_result_of(data))
             case _:  # it failed, was refused before it began, or its outcome is unknown
-                self._renderer.call_ended(call_id, name, error=_error_of(data))
+                self._renderer.call_ended(call_id, name, error=_error_of(data, self._text))
 
     def _request(self, kind: str, data: JsonObject) -> None:
         match kind:
@@ -197,7 +197,7 @@ class RecordPrinter:
         self._renderer.note(self._text(key, **fields))
 
     def _ended(self, record: AgentRunRecord) -> None:
-        code, error = record.data.get("code"), record.data.get("error")
+        code, error, details = (record.data.get(name) for name in ("code", "error", "details"))
         began, self._began = self._began or record.created_at, None
         results, self._results = self._results, 0
         self._renderer.ended(
@@ -206,6 +206,7 @@ class RecordPrinter:
                 status=str(record.data.get("status")),
                 code=None if code is None else str(code),
                 error=None if error is None else str(error),
+                details=details if isinstance(details, dict) else {},
                 results=results,
                 seconds=max(0.0, record.created_at - began),
             )
@@ -229,8 +230,11 @@ def _result_of(data: JsonObject) -> JsonValue:
     return content if content else data.get("structured")
 
 
-def _error_of(data: JsonObject) -> str:
-    return str(data.get("message") or data.get("code") or "")
+def _error_of(data: JsonObject, text: Text) -> str:
+    """The error of a call, in the person's language."""
+    code, details = str(data.get("code") or ""), data.get("details")
+    message = str(data.get("message") or code)
+    return text.host_error(code, details if isinstance(details, dict) else {}, message, "")[0]
 
 
 def sink_for(shell: Shell, renderer: Renderer, requests: Requests | None = None) -> RecordSink:

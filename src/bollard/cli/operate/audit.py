@@ -106,15 +106,16 @@ def _verify_store(
 
 
 def _verify_proof(shell: Shell, path: Path, public_key: list[str] | None) -> int:
-    from bollard.host.audit.proof import check_proof, read_proof
+    from bollard.host.audit.proof import UnreadableProof, check_proof, read_proof
 
     try:
         proof = read_proof(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, UnreadableProof) as error:
         raise UsageProblem("error.audit_proof", "hint.audit_proof", path=path, detail=error) from error
     known = keys_of(public_key)
     report = check_proof(proof, verifying(known or proof.public_keys))
     value = {**to_builtins(report), "proved": report.proved, "key_given": bool(known)}
+    value["problems"] = [each.sentence for each in report.problems]
     shell.show(value, _proof_lines(report, shell.text, trusted=bool(known)))
     return 0 if report.proved else 1
 
@@ -320,7 +321,7 @@ def _compared_lines(compared: "StoreReport", text: Text) -> Iterator[str]:
 
 def _proof_lines(report: "ProofReport", text: Text, *, trusted: bool) -> Iterator[str]:
     for problem in report.problems:
-        yield text("audit.proof_problem", detail=printable(problem))
+        yield text("audit.proof_problem", detail=printable(text.problem(problem.whole)))
     keys = ", ".join(report.key_ids)
     fields = {"run": report.run_id, "records": report.records, "keys": keys}
     yield text("audit.proved" if report.proved else "audit.not_proved", **fields)

@@ -8,10 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bollard.cli.limits import LOG_FILE_BYTES, LOG_FILES
+from bollard.cli.limits import LOG_FILE_BYTES, LOG_FILES, LOG_LINE_BYTES
 from bollard.host.errors import SettingsError, caused_by
 
 _NAME: Final = re.compile(r"bollard-(\d{4}-\d\d-\d\d)(?:\.(\d{1,9}))?\.log")
+
+
+def _bounded(line: bytes, limit: int) -> bytes:
+    """The line within the limit, with the number of bytes that were left out."""
+    if len(line) <= limit:
+        return line
+    kept = line[:limit].decode("utf-8", "ignore").encode()  # no half of a character
+    return kept + f"… [{len(line) - len(kept)} bytes left out]".encode()
 
 
 class LogFiles:
@@ -25,6 +33,7 @@ class LogFiles:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         file_bytes: int = LOG_FILE_BYTES,
+        line_bytes: int = LOG_LINE_BYTES,
         files: int = LOG_FILES,
     ) -> None:
         """`report` is called with the problem when a line is lost, once until lines are written again. Raises
@@ -33,6 +42,7 @@ class LogFiles:
         self._report = report
         self._now = now
         self._file_bytes = file_bytes
+        self._line_bytes = line_bytes
         self._files = files
         self._lock = threading.Lock()
         self._day = ""
@@ -53,8 +63,8 @@ class LogFiles:
             ) from error
 
     def write(self, line: str) -> None:
-        """Append one line."""
-        data = line.encode("utf-8", "replace") + b"\n"
+        """Append one line. A line that is too long is truncated and marked."""
+        data = _bounded(line.encode("utf-8", "replace"), self._line_bytes) + b"\n"
         with self._lock:
             try:
                 self._append(data)

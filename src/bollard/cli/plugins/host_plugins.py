@@ -202,6 +202,8 @@ def log_line(line: dict[str, Any]) -> str:
     message = printable(line["text"])
     mark = line["kind"] if line["kind"] != "log" else line["level"]
     shown: dict[str, Any] = {**({"run": line["run_id"]} if line.get("run_id") else {}), **(line.get("fields") or {})}
+    if "rule" in shown:  # a problem of the loader; its details are for programs
+        shown.pop("details", None)
     fields = "".join(f" · {printable(name)}: {printable(_plain(value))}" for name, value in shown.items())
     return f"{at} {mark:<7} {message}{fields}"
 

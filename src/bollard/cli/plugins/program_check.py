@@ -53,7 +53,11 @@ def _differences(link: WorkerLink, declared: ManifestReading, text: Text) -> Ite
     if found != wanted:
         yield "manifest.yaml", "metadata", text("PC12.identity", found=found, wanted=wanted)
     for each in link.problems:
-        yield each.entry, each.field, text("PC12.invalid", problem=text.quote(each.problem))
+        yield (
+            each.entry,
+            text.place(each.details, each.field),
+            text("PC12.invalid", problem=text.problem({"problem": each.problem, **each.details})),
+        )
     offered = {each.runner_name: each.manifest.permissions for each in link.runners}
     named = {each.name: each.permissions for each in declared.runners}
     yield from _names("runner", set(offered), set(named), text)

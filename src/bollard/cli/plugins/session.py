@@ -62,7 +62,9 @@ class Session:
             else:
                 self._renderer.logged(record)
         for problem in link.problems:
-            self._renderer.problem("", problem.entry, problem.field, problem.problem, "")
+            sentence = self._text.problem({"problem": problem.problem, **problem.details})
+            field = self._text.place(problem.details, problem.field)
+            self._renderer.problem("", problem.entry, field, sentence, "")
         runner = self._choose(link.runners)
         self._stage = LocalConversation(
             runner.manifest,
@@ -99,7 +101,10 @@ class Session:
         where, _, problem = record.message.partition(": ")
         rule, field, hint = (str(record.fields.get(name, "")) for name in ("rule", "field", "hint"))
         if self._text.language != "en_US" and f"rule.{rule}" in self._text:
-            problem = self._text("rule.detail", rule=self._text(f"rule.{rule}"), detail=self._text.quote(problem))
+            details = record.fields.get("details")
+            known: JsonObject = {"problem": problem, **(details if isinstance(details, dict) else {})}
+            field, detail = self._text.place(known, field), self._text.problem(known)
+            problem = self._text("rule.detail", rule=self._text(f"rule.{rule}"), detail=detail)
             hint = self._text(f"fix.{rule}")
         self._renderer.problem(rule, where, field, problem, hint)
 

@@ -12,6 +12,7 @@ from bollard import __version__
 from bollard.cli.errors import PluginUnusable, WorkerProblem
 from bollard.cli.language import Text
 from bollard.cli.limits import LINE_CHARACTERS, LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
+from bollard.cli.plugins.inspector import inspect_plugin
 from bollard.cli.terminal.columns import shorten
 from bollard.protocol import (
     AgentRunnerDiscovery,
@@ -23,7 +24,7 @@ from bollard.protocol import (
     ToolCallParams,
     ToolDefinition,
 )
-from bollard.runtime import RULES, ManifestReading, PluginLoadError, read_manifest
+from bollard.runtime import RULES, ManifestReading, PluginLoadError, Problem, read_manifest
 from bollard.wire import (
     CallTimeout,
     CatalogueProblem,
@@ -124,9 +125,7 @@ async def start_worker(path: Path, events: LinkEvents, text: Text, *, timeout_s:
     try:
         declared = read_declaration(path)
     except PluginLoadError as error:
-        problem = error.problem
-        sentence = text.problem({"problem": problem.problem, **problem.details})
-        raise _unusable(path, problem.rule, f"{problem.where}: {problem.field}: {sentence}", text) from error
+        raise _unusable(path, error.problem, text) from error
     printed: deque[str] = deque(maxlen=_LAST_LINES)
     ready = asyncio.Event()  # until then, what the worker writes says why it does not start
 
@@ -158,6 +157,11 @@ async def start_worker(path: Path, events: LinkEvents, text: Text, *, timeout_s:
         code = await (process.kill() if late else process.stop(STOP_GRACE_S))
         if late:
             raise PluginUnusable("error.load_slow", "fix.PC08", path=path, seconds=f"{timeout_s:g}") from error
+        if code == _EXIT_PLUGIN and text.language != "en_US":  # the output of the worker has only English sentences
+            env = () if declared is None else declared.env
+            loaded = await asyncio.to_thread(inspect_plugin, path, env, timeout_s=timeout_s)
+            if loaded.problems:
+                raise _unusable(path, loaded.problems[0], text) from error
         raise _did_not_start(path, code, list(printed), error, text) from error
     except BaseException:
         await process.kill()
@@ -172,10 +176,12 @@ def _located(path: Path) -> tuple[Path, Path]:
     return whole, whole if whole.is_dir() else whole.parent
 
 
-def _unusable(path: Path, rule: str, problem: str, text: Text) -> PluginUnusable:
+def _unusable(path: Path, problem: Problem, text: Text) -> PluginUnusable:
+    found = text.problem({"problem": problem.problem, **problem.details})
+    found = f"{problem.where}: {text.place(problem.details, problem.field)}: {found}"
     if text.language != "en_US":
-        problem = text("rule.detail", rule=text(f"rule.{rule}"), detail=problem)
-    return PluginUnusable("error.unusable", f"fix.{rule}", path=path, rule=rule, problem=problem)
+        found = text("rule.detail", rule=text(f"rule.{problem.rule}"), detail=found)
+    return PluginUnusable("error.unusable", f"fix.{problem.rule}", path=path, rule=problem.rule, problem=found)
 
 
 def _did_not_start(
@@ -186,6 +192,9 @@ def _did_not_start(
     reason = next((line for line in output if line.startswith("bollard: ")), "").removeprefix("bollard: ")
     rule, _, problem = reason.partition(" ")
     if code == _EXIT_PLUGIN and rule in RULES:
-        return _unusable(path, rule, text.quote(shorten(problem, LINE_CHARACTERS)), text)
+        problem = text.quote(shorten(problem, LINE_CHARACTERS))
+        if text.language != "en_US":
+            problem = text("rule.detail", rule=text(f"rule.{rule}"), detail=problem)
+        return PluginUnusable("error.unusable", f"fix.{rule}", path=path, rule=rule, problem=problem)
     detail = text.quote(shorten(fault_in(output) or (output[-1] if output else str(error)), LINE_CHARACTERS))
     return WorkerProblem("error.worker", "hint.worker", path=path, code=code, detail=detail)

@@ -10,6 +10,7 @@ from bollard.cli.client.documents import Resource
 from bollard.cli.client.host_client import find_host
 from bollard.cli.command import CommandGroup
 from bollard.cli.language import Text
+from bollard.cli.limits import SEARCH_PAGES
 from bollard.cli.options import page_limit
 from bollard.cli.shell import HostShell, Shell
 from bollard.cli.terminal.columns import Column, printable
@@ -67,11 +68,23 @@ def search(
     words: Annotated[list[str], typer.Argument(metavar="TEXT", help="conversations.words")],
     limit: Limit = _PAGE,
 ) -> int:
-    page = shell.get(f"{CONVERSATIONS.path}/search", q=" ".join(words), limit=page_limit(limit))
+    page = _found(shell, " ".join(words), page_limit(limit))
     shell.show_items(page, "conversations", _FOUND_COLUMNS, none="conversations.none_found")
     if page["has_more"] and not shell.for_programs:
         shell.print(shell.text("conversations.more_found"))
     return 0
+
+
+def _found(shell: HostShell, words: str, limit: int) -> dict[str, Any]:
+    """The first page with messages. A page is empty if the person may see none of its messages: the next one follows,
+    up to `SEARCH_PAGES`."""
+    path = f"{CONVERSATIONS.path}/search"
+    page = shell.get(path, q=words, limit=limit)
+    for _ in range(SEARCH_PAGES - 1):
+        if page["items"] or not page["has_more"]:
+            break
+        page = shell.get(path, q=words, limit=limit, cursor=page["next_cursor"])
+    return page
 
 
 def _message_lines(page: dict[str, Any], text: Text) -> Iterator[str]:

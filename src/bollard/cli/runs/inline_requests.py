@@ -121,6 +121,9 @@ class InlineRequests:
                 return
             for line in approval_lines(found, self._text):
                 self._screen.write(line)
+            if not found.get("decidable", True):
+                self._waits(approval_id, name)
+                return
             await self._screen.pause()
             decision = await self._decision(found)
             body: JsonObject = {"decision": decision, "digest": found["digest"]}
@@ -138,6 +141,9 @@ class InlineRequests:
     def _left_to_others(self, error: HostProblem, approval_id: str, name: str) -> None:
         """Say why the person cannot decide, and who can."""
         note_problem(self._renderer, error, self._text)
+        self._waits(approval_id, name)
+
+    def _waits(self, approval_id: str, name: str) -> None:
         self._renderer.note(self._text("chat.waits_for_approver", name=printable(name), approval=approval_id))
 
     async def _decision(self, found: dict[str, Any]) -> str:

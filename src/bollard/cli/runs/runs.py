@@ -16,7 +16,7 @@ import typer
 from bollard.cli.client.documents import Resource
 from bollard.cli.command import CommandGroup
 from bollard.cli.errors import UsageProblem
-from bollard.cli.language import Text
+from bollard.cli.language import Text, run_error
 from bollard.cli.options import PAGE_ITEMS, ActorOption, page_limit, speaker
 from bollard.cli.runs.calls import COLUMNS, RECORD_PAGES, calls_of
 from bollard.cli.shell import HostShell
@@ -84,6 +84,9 @@ def run_lines(run: dict[str, Any], text: Text) -> Iterator[str]:
     for key, name in _PLACES:
         if run.get(name) is not None:
             yield text(key, value=printable(str(run[name])))
+    if error := run.get("error"):
+        said = run_error(error["code"], str(error["message"]), error["details"], text)
+        yield text("run_shown.error", error=printable(shorten(said, _CHARACTERS)))
     yield from _times(run, text)
     yield text("run_shown.grant", digest=run["grant_sha256"])
     for key, name in (("run_shown.usage", "usage"), ("run_shown.metadata", "metadata")):

@@ -1,7 +1,7 @@
 """Renderers: how a session is shown as it happens, to a person at a terminal or to a program that reads lines."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
 from bollard.cli.errors import CliError
@@ -45,6 +45,8 @@ class RunEnded:
     error: str | None
     results: int
     seconds: float
+    details: JsonObject = field(default_factory=dict[str, JsonValue])
+    """The type of the error, by which its translation is found."""
 
 
 class Renderer(Protocol):

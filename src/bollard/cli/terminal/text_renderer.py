@@ -10,13 +10,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from bollard.cli.language import Text
+from bollard.cli.language import Text, run_error
 from bollard.cli.limits import LINE_CHARACTERS
 from bollard.cli.shell import Shell
 from bollard.cli.terminal.columns import printable, shorten
 from bollard.cli.terminal.page import Page, PipePage, stdout_page
 from bollard.cli.terminal.renderers import ApiDone, JsonRenderer, Renderer, RunEnded, SessionFacts
-from bollard.cli.terminal.tool_calls import ToolCalls, call_line
+from bollard.cli.terminal.tool_calls import ToolCalls, call_line, error_words
 from bollard.protocol import (
     RESULT_PAYLOADS,
     ActionRequested,
@@ -165,7 +165,7 @@ class TextRenderer:
             self._end_line()
             self._page.line(call_line(call, self._text), "dim" if call.error is None else "yellow")
         elif call.error is not None:
-            line = self._text("run.tool_failed", name=call.name, error=_json(call.error))
+            line = self._text("run.tool_failed", name=call.name, error=error_words(call, self._text))
             self._aside(shorten(line, LINE_CHARACTERS), "dim")
         else:
             words = call.result if isinstance(call.result, str) else _json(call.result)
@@ -206,8 +206,7 @@ class TextRenderer:
         if end.code is not None and end.code != end.status:
             words.append(end.code)
         if end.error and end.status != "cancelled":
-            error, _ = self._text.host_error("run_ended", {"reason": end.code, "error": end.error}, end.error, "")
-            words.append(shorten(error, LINE_CHARACTERS))
+            words.append(shorten(run_error(end.code, end.error, end.details, self._text), LINE_CHARACTERS))
         words.append(self._text("run.seconds", seconds=f"{end.seconds:.2f}"))
         if self._verbose:
             words.append(self._text("run.results", count=end.results))

@@ -58,7 +58,7 @@ def call_line(call: ToolCall, text: Text) -> str:
     """A call and its outcome in one line."""
     fields = {"name": call.name, "arguments": _short(call.arguments)}
     if call.error is not None:
-        return text("chat.call_failed", **fields, error=_short(call.error))
+        return text("chat.call_failed", **fields, error=error_words(call, text))
     return text("chat.call", **fields, result=_short(call.result))
 
 
@@ -68,9 +68,14 @@ def detail_lines(calls: ToolCalls, text: Text) -> Iterator[str]:
         yield text("chat.detail", name=printable(call.name), call=printable(call.call_id))
         yield from _block(text("chat.detail_arguments"), call.arguments)
         if call.error is not None:
-            yield from _block(text("chat.detail_error"), call.error)
+            yield from _block(text("chat.detail_error"), error_words(call, text))
         elif call.ended:
             yield from _block(text("chat.detail_result"), call.result)
+
+
+def error_words(call: ToolCall, text: Text) -> str:
+    """The error of a call. The sentence of a tool is marked as a quotation in a language other than its own."""
+    return text.quote(_short(call.error))
 
 
 def _short(value: JsonValue) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from bollard.host.capabilities.capability import Capability
 from bollard.host.errors import CapabilityDenied, InvalidRequest
 from bollard.host.limits import SCHEMA_STEPS, VALIDATORS_KEPT
+from bollard.host.reason import Why, why
 from bollard.protocol import JsonObject, JsonValue
 
 # --- bound on the steps of a recursive schema ---
@@ -24,6 +25,10 @@ _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 class NotCountable(ValueError):
     """A reference does not point into the schema itself."""
+
+    def __init__(self, why: Why) -> None:
+        super().__init__(why.sentence)
+        self.why = why
 
 
 def has_references(schema: JsonValue) -> bool:
@@ -98,7 +103,10 @@ def _table(part: JsonObject, name: str) -> JsonObject:
 def _target(root: JsonObject, reference: JsonValue) -> JsonValue:
     """Resolve a reference into the schema itself: `#`, or `#/…`."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-        raise NotCountable(f"{str(reference)[:80]!r} does not point into the schema itself")
+        name = repr(str(reference)[:80])
+        raise NotCountable(
+            why(f"{name} does not point into the schema itself", "schema.reference_outside", reference=name)
+        )
     target: JsonValue = root
     for step in reference.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
@@ -107,7 +115,8 @@ def _target(root: JsonObject, reference: JsonValue) -> JsonValue:
         elif isinstance(target, list) and name.isdecimal() and int(name) < len(target):
             target = target[int(name)]
         else:
-            raise NotCountable(f"{reference[:80]!r} does not exist in the schema")
+            name = repr(reference[:80])
+            raise NotCountable(why(f"{name} does not exist in the schema", "schema.reference_missing", reference=name))
     return target
 
 
@@ -164,7 +173,7 @@ def _compile(capability: Capability) -> _Validator | CapabilityDenied:
     try:
         validator = engine.compiled(capability.input_schema)
     except ValueError as error:
-        return _unusable_schema(capability, str(error).splitlines()[0])
+        return _unusable_schema(capability, Why(str(error).splitlines()[0][:_PROBLEM_CHARACTERS]))
     return _Validator(
         first_problem=lambda arguments: engine.problem_of(validator, arguments),
         has_references=has_references(capability.input_schema),
@@ -175,16 +184,17 @@ def _check_steps(capability: Capability, arguments: JsonObject) -> None:
     try:
         exceeds = too_many_steps(capability.input_schema, arguments, SCHEMA_STEPS)
     except NotCountable as error:
-        raise _unusable_schema(capability, str(error)) from None
+        raise _unusable_schema(capability, error.why) from None
     if exceeds:
-        raise _unusable_schema(capability, f"these arguments take more than {SCHEMA_STEPS} steps")
+        sentence = f"these arguments take more than {SCHEMA_STEPS} steps"
+        raise _unusable_schema(capability, why(sentence, "schema.steps", limit=SCHEMA_STEPS))
 
 
-def _unusable_schema(capability: Capability, problem: str) -> CapabilityDenied:
+def _unusable_schema(capability: Capability, problem: Why) -> CapabilityDenied:
     return CapabilityDenied(
-        f"the schema of {capability.name} cannot be used for validation: {problem[:_PROBLEM_CHARACTERS]}",
+        f"the schema of {capability.name} cannot be used for validation: {problem}",
         reason="unusable_schema",
         hint="ask the maker of the tool for a simpler schema",
         tool=capability.name,
-        problem=problem[:_PROBLEM_CHARACTERS],
+        **problem.whole,
     )

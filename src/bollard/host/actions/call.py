@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, Protocol, cast
 
 import msgspec
@@ -128,6 +128,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     artifact_refs: tuple[dict[str, Any], ...] = ()
     code: str | None = None
     message: str | None = None
+    details: Mapping[str, Any] = {}
+    """The reason of the error and its values, by which a translation is found."""
     retryable: bool = False
     duration_ms: float = 0.0
     result_sha256: str | None = None
@@ -177,6 +179,7 @@ def refused_outcome(call_id: str, capability: str, status: Status, error: HostEr
         status=status,
         code=error.code,
         message=error.message,
+        details=error.details,
         retryable=error.retryable,
         **more,
     )

@@ -47,13 +47,16 @@ class SavedBody(Strict):
         return InvalidRequest(f"{field}: {problem}", reason=reason, hint=hint, field=field, **details)
 
 
-def refusal(error: ValidationError, whole: str) -> InvalidRequest:
+_SAVE_AGAIN: Final = "correct this field and save again"
+
+
+def refusal(
+    error: ValidationError, whole: str, *, reason: str = "invalid_field", hint: str = _SAVE_AGAIN
+) -> InvalidRequest:
     """The error of the first wrong field: its path and the problem, never the value. `whole` names the resource."""
     first = error.errors(include_url=False, include_input=False)[0]
     parts = [str(part) for part in first["loc"] if part != _KEY]
     where = ".".join([whole, *parts]) if whole else ".".join(parts)
     problem = _MESSAGES.get(first["type"], first["msg"])
-    message, hint = f"{where or 'the body'}: {problem}", "correct this field and save again"
-    return InvalidRequest(
-        message, reason="invalid_field", hint=hint, field=where, problem=problem, **problem_details(error)
-    )
+    message, field = f"{where or 'the body'}: {problem}", where or "(whole)"
+    return InvalidRequest(message, reason=reason, hint=hint, field=field, problem=problem, **problem_details(error))

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from bollard.host.log.chain import signed_head
+from bollard.host.reason import Why, why
 from bollard.host.store.rows import HeadRow
 from bollard.trust import BadSignature, SignedHead, verify_head
 from bollard.trust.keys import VerifyKey
@@ -19,10 +20,10 @@ _encode: Final = msgspec.json.Encoder().encode
 class UnreadableHead(Exception):
     """A line is not a head. `line` counts from 1."""
 
-    def __init__(self, line: int, problem: str) -> None:
-        super().__init__(problem)
+    def __init__(self, line: int, why: Why) -> None:
+        super().__init__(why.sentence)
         self.line = line
-        self.problem = problem
+        self.why = why
 
 
 class HeadLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -88,9 +89,11 @@ def read_heads_of(lines: Iterable[bytes]) -> Iterator[HeadLine]:
             head = _decode(line)
             head.signed()
         except (msgspec.MsgspecError, ValueError) as error:
-            raise UnreadableHead(number, f"it is not a signed head: {error}") from error
+            inner = {"problem": str(error)}
+            problem = why(f"it is not a signed head: {error}", "head.not_signed", line=number, inner=inner)
+            raise UnreadableHead(number, problem) from error
         if head.position < 1 or len(head.hash) != _HASH_CHARACTERS:
-            raise UnreadableHead(number, "it names no place in a chain")
+            raise UnreadableHead(number, why("it names no place in a chain", "head.no_place", line=number))
         yield head
 
 

@@ -12,8 +12,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from bollard.host.audit.heads import HeadLine, is_signed
-from bollard.host.errors import InvalidRequest, NotFound
+from bollard.host.errors import ExplainedError, InvalidRequest, NotFound
 from bollard.host.limits import PROOF_RECORDS, REPLAY_PAGE
+from bollard.host.reason import Why, why
 from bollard.host.store.rows import HeadRow, RecordRow, RunRow
 from bollard.host.store.store import Store
 from bollard.trust import ChainedRecord, Header, genesis, sha256_of, verify_chain
@@ -207,7 +208,7 @@ class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool
     key_ids: tuple[str, ...]
     """The keys that signed."""
-    problems: tuple[str, ...]
+    problems: tuple[Why, ...]
 
     @property
     def proved(self) -> bool:
@@ -224,22 +225,28 @@ class _Event(msgspec.Struct, frozen=True):
     event_id: str
 
 
+class UnreadableProof(ExplainedError):
+    """A file is not a proof that this version knows."""
+
+
 def read_proof(text: bytes) -> Proof:
-    """Raises `ValueError` with the problem."""
+    """Raises `UnreadableProof`."""
     if len(text) > PROOF_BYTES:
-        raise ValueError(f"it has more than {PROOF_BYTES} bytes")
+        raise UnreadableProof(f"it has more than {PROOF_BYTES} bytes", "proof.too_large", limit=PROOF_BYTES)
     try:
         proof = msgspec.json.decode(text, type=Proof)
     except msgspec.MsgspecError as error:
-        raise ValueError(f"it is not a proof: {error}") from error
+        inner = {"problem": str(error)}
+        raise UnreadableProof(f"it is not a proof: {error}", "proof.not_a_proof", inner=inner) from error
     if proof.kind != KIND:
-        raise ValueError(f"it is a {proof.kind!r}, and this version knows {KIND}")
+        problem = f"it is a {proof.kind!r}, and this version knows {KIND}"
+        raise UnreadableProof(problem, "proof.kind", kind=proof.kind, known=KIND)
     return proof
 
 
 def check_proof(proof: Proof, keys: Mapping[str, VerifyKey]) -> ProofReport:
     """`keys` are the trusted public keys, by id."""
-    problems: list[str] = []
+    problems: list[Why] = []
     own: list[ProvedRecord] = []
     unsigned = 0
     for section in proof.sections:
@@ -267,9 +274,10 @@ def _is_own(record: ProvedRecord, proof: Proof) -> bool:
     return record.type == "event.received" and record.data is not None
 
 
-def _section_problems(workspace: str, section: Section, keys: Mapping[str, VerifyKey]) -> Iterator[str]:
+def _section_problems(workspace: str, section: Section, keys: Mapping[str, VerifyKey]) -> Iterator[Why]:
     if not section.records:
-        yield f"a section of chain {section.chain} holds no records"
+        sentence = f"a section of chain {section.chain} holds no records"
+        yield why(sentence, "proof.empty_section", chain=section.chain)
         return
     head, first = section.head, section.records[0].position
     report = verify_chain(
@@ -280,19 +288,24 @@ def _section_problems(workspace: str, section: Section, keys: Mapping[str, Verif
         after_hash=section.after_hash,
         heads={} if head is None else {head.position: head.hash},
     )
-    if report.fault is not None:
-        yield f"chain {section.chain}, record {report.fault.position}: {report.fault.detail}"
+    if (fault := report.fault) is not None:
+        sentence = f"chain {section.chain}, record {fault.position}: {fault.detail}"
+        inner = {"problem": fault.detail, "problem_type": f"log.{fault.kind}", "position": fault.position}
+        yield why(sentence, "proof.fault", chain=section.chain, position=fault.position, inner=inner)
     if head is None:
         return
     if (head.workspace, head.chain, head.position) != (workspace, section.chain, section.records[-1].position):
-        yield f"chain {section.chain}: its head is of another place"
+        yield why(f"chain {section.chain}: its head is of another place", "proof.other_head", chain=section.chain)
     try:
         known = is_signed(head.row(), keys)
     except ValueError:
         known = False
     if not known:
-        known_id = "which is not the one you trust" if head.key_id not in keys else "and the signature does not fit"
-        yield f"chain {section.chain}: its head at {head.position} names key {head.key_id}, {known_id}"
+        doubt, kind = "and the signature does not fit", "proof.bad_signature"
+        if head.key_id not in keys:
+            doubt, kind = "which is not the one you trust", "proof.untrusted_key"
+        sentence = f"chain {section.chain}: its head at {head.position} names key {head.key_id}, {doubt}"
+        yield why(sentence, kind, chain=section.chain, position=head.position, key=head.key_id)
 
 
 def _chained(workspace: str, chain: str, record: ProvedRecord) -> ChainedRecord:
@@ -312,42 +325,43 @@ def _chained(workspace: str, chain: str, record: ProvedRecord) -> ChainedRecord:
     return ChainedRecord(header, None if record.data is None else record.data.encode(), record.hash)
 
 
-def _story_problems(proof: Proof, own: list[ProvedRecord]) -> Iterator[str]:
+def _story_problems(proof: Proof, own: list[ProvedRecord]) -> Iterator[Why]:
     """The differences between the proved records and the subject that the file states."""
     by_type = {record.type: record for record in reversed(own)}
     created, granted = by_type.get("run.created"), by_type.get("grant.issued")
     if created is None or granted is None:
-        yield "the records of the run's creation and grant are missing"
+        yield why("the records of the run's creation and grant are missing", "proof.no_origin")
         return
     numbers = [record.seq for record in own if record.seq is not None]
     if numbers != sorted(set(numbers)):
-        yield "the records of the run are not in order"
+        yield why("the records of the run are not in order", "proof.order")
     # Retention never drops this record, so its absence is an attempt to deceive.
     facts = None if created.data is None else _read(created.data, _Created)
     if facts is None or (facts.run_id, facts.event_id) != (proof.run_id, proof.event_id):
-        yield "the run was created for another event, is another run, or does not name its event"
+        sentence = "the run was created for another event, is another run, or does not name its event"
+        yield why(sentence, "proof.other_event")
     elif granted.data_sha256 != facts.grant_sha256 or proof.grant_sha256 != facts.grant_sha256:
-        yield "the grant is not the one that the run was created with"
+        yield why("the grant is not the one that the run was created with", "proof.other_grant")
     event = by_type.get("event.received")
     if event is not None and event.data is not None:
         recorded = _read(event.data, _Event)
         if recorded is None or recorded.event_id != proof.event_id:
-            yield "the event is not the one that the run is for"
+            yield why("the event is not the one that the run is for", "proof.event")
     yield from _graph_problems(proof, granted)
 
 
-def _graph_problems(proof: Proof, granted: ProvedRecord) -> Iterator[str]:
+def _graph_problems(proof: Proof, granted: ProvedRecord) -> Iterator[Why]:
     quoted = None if granted.data is None else _read(granted.data, _Granted)
     if proof.graph is None:
         return
     digest = sha256_of(proof.graph.json.encode())
     if quoted is None:
-        yield "the grant has no data, so the digest of the graph cannot be checked"
+        yield why("the grant has no data, so the digest of the graph cannot be checked", "proof.no_grant_data")
     elif digest != proof.graph.sha256 or quoted.graph_sha256 != digest:
-        yield "the graph is not the one that the grant quotes"
+        yield why("the graph is not the one that the grant quotes", "proof.other_graph")
 
 
-def _hole_problems(proof: Proof) -> Iterator[str]:
+def _hole_problems(proof: Proof) -> Iterator[Why]:
     """Records of one chain whose neighbours are missing must have consecutive numbers; otherwise records of the run may
     have been left out. This cannot be checked between two chains."""
     before: tuple[Section, int] | None = None
@@ -358,7 +372,9 @@ def _hole_problems(proof: Proof) -> Iterator[str]:
         if before is not None and before[0].chain == section.chain:
             follows = section.records[0].position == before[0].records[-1].position + 1
             if not follows and numbers[0] != before[1] + 1:
-                yield f"chain {section.chain}: records between the numbers {before[1]} and {numbers[0]} were left out"
+                first, last = before[1], numbers[0]
+                sentence = f"chain {section.chain}: records between the numbers {first} and {last} were left out"
+                yield why(sentence, "proof.left_out", chain=section.chain, first=first, last=last)
         before = (section, numbers[-1])
 
 

@@ -49,10 +49,10 @@ def check_witnessed(
                     newest[line.workspace] = line
     except UnreadableHead as error:
         raise AuditUnavailable(
-            f"the heads of the witness cannot be read: {error.problem}",
+            f"the heads of the witness cannot be read: {error.why}",
             reason="witness_damaged",
             hint="check the setting `witness` and its file or server",
-            problem=error.problem,
+            **error.why.whole,
         ) from error
     if not newest and store.last_record():
         raise AuditUnavailable(

@@ -108,7 +108,7 @@ def _read_witness(walk: LogWalk, witness: WitnessPlace) -> None:
             **caused_by(error),
         ) from error
     except UnreadableHead as error:
-        detail = f"line {error.line} of {witness}: {error.problem}"
+        detail = f"line {error.line} of {witness}: {error.why}"
         walk.add_problem(Problem(kind="witness", workspace="", chain="", position=error.line, detail=detail))
 
 

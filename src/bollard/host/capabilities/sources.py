@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from bollard.host.capabilities.capability import NO_FLOW, Capability, Flow
+from bollard.host.reason import Why, why
 from bollard.host.scope import Actor
 from bollard.protocol import JsonObject, JsonValue
 
@@ -71,9 +72,8 @@ class CapabilitySource(Protocol):
         """The capabilities that are connected and consented to now."""
         ...
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
-        """Capabilities that cannot be offered now: the id, or a prefix ending in `/`, and a sentence with the
-        reason."""
+    def absent(self, workspace: str) -> Mapping[str, Why]:
+        """Capabilities that cannot be offered now: the id, or a prefix ending in `/`, and the reason."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class _Snapshot(msgspec.Struct, frozen=True):
 
     revision: int
     offered: Mapping[str, tuple[Capability, CapabilitySource]]
-    absent: Mapping[str, str]
+    absent: Mapping[str, Why]
 
 
 class Sources:
@@ -109,7 +109,7 @@ class Sources:
         """The capabilities that the workspace offers now, by id."""
         return tuple(capability for capability, _ in self._of(workspace).offered.values())
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         """Capabilities that cannot be offered now: an id, or a prefix ending in `/`, and the reason."""
         return self._of(workspace).absent
 
@@ -144,26 +144,27 @@ class Sources:
 
     def _read(self, workspace: str, revision: int) -> _Snapshot:
         pairs = [(each, source) for source in self._sources for each in source.capabilities(workspace)]
-        absent = {each: why for source in self._sources for each, why in source.absent(workspace).items()}
+        absent = {each: reason for source in self._sources for each, reason in source.absent(workspace).items()}
         count = Counter(each.id for each, _ in pairs)
         for capability_id, many in count.items():
             if many > 1:  # none of them wins silently
-                absent[capability_id] = f"{many} sources offer this id, so none of them is used"
+                sentence = f"{many} sources offer this id, so none of them is used"
+                absent[capability_id] = why(sentence, "capability.offered_twice", count=many)
         offered = {each.id: (each, source) for each, source in pairs if count[each.id] == 1}
         return _Snapshot(
             revision=revision,
             offered=MappingProxyType(dict(sorted(offered.items()))),
-            absent=MappingProxyType({each: why for each, why in sorted(absent.items()) if each not in offered}),
+            absent=MappingProxyType({each: absent[each] for each in sorted(absent) if each not in offered}),
         )
 
 
-def why_absent(absent: Mapping[str, str], capability_id: str) -> str | None:
-    """The reason for an id, or for the longest prefix of it that ends in `/`."""
+def why_absent(absent: Mapping[str, Why], capability_id: str) -> str | None:
+    """The sentence with the reason for an id, or for the longest prefix of it that ends in `/`."""
     if capability_id in absent:
-        return absent[capability_id]
+        return absent[capability_id].sentence
     prefix = capability_id
     while "/" in prefix:
         prefix = prefix[: prefix.rstrip("/").rfind("/") + 1]
         if prefix in absent:
-            return absent[prefix]
+            return absent[prefix].sentence
     return None

@@ -13,6 +13,7 @@ from bollard.host.channels.channel import Abilities, Delivered, NotDelivered, Ou
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.errors import OutcomeUnknown, ToolFailed
 from bollard.host.limits import CHANNEL_ANSWER_S
+from bollard.host.reason import Why, why
 from bollard.protocol import JsonObject
 
 SEND: Final = "message.send"
@@ -45,9 +46,11 @@ class ChannelActions:
                 actions += _actions(channel_id, channel.abilities)
         return actions
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         return {
-            f"channel:{channel_id}/": f"channel {channel_id} is switched off or cannot send"
+            f"channel:{channel_id}/": why(
+                f"channel {channel_id} is switched off or cannot send", "channel.off", channel=channel_id
+            )
             for channel_id in self._channels.ids(workspace)
             if self._channels.sender(workspace, channel_id) is None
         }

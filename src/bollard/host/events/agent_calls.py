@@ -24,6 +24,7 @@ from bollard.host.grants.check import NOT_FOUND
 from bollard.host.limits import INPUT_TEXT_BYTES, REPLAY_PAGE
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import data_of, flow_of_run
+from bollard.host.reason import Why, why
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.run_api.tools import ToolCalls
 from bollard.host.runs.control import hand_down, lineage_of
@@ -248,11 +249,16 @@ class AgentTools:
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         return [agent_capability(agent) for agent in self._agents.of(workspace)]
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         """Saved agents whose runner is not running."""
         present = {agent.agent_id for agent in self._agents.of(workspace)}
         return {
-            f"{_PREFIX}{agent.agent_id}": f"the runner {agent.runner_id} of agent {agent.agent_id} is not running"
+            f"{_PREFIX}{agent.agent_id}": why(
+                f"the runner {agent.runner_id} of agent {agent.agent_id} is not running",
+                "agent.no_runner",
+                runner=agent.runner_id,
+                agent=agent.agent_id,
+            )
             for agent in self._agents.saved(workspace)
             if agent.agent_id not in present
         }

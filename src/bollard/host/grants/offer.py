@@ -12,6 +12,7 @@ from bollard.host.agents.policies import OPERATIONS
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import Sources
 from bollard.host.files.file_repository import FileRepository
+from bollard.host.reason import Why
 from bollard.protocol import JsonObject
 from bollard.trust import canonical_json, sha256_of
 
@@ -159,7 +160,7 @@ class Offer:
     things: Mapping[Kind, Mapping[str, OfferedThing]]
     capabilities: Mapping[str, Capability] = field(default_factory=dict[str, Capability])
     """The capabilities of tools, skills, agents and platform actions, by id."""
-    absent: Mapping[str, str] = field(default_factory=dict[str, str])
+    absent: Mapping[str, Why] = field(default_factory=dict[str, Why])
     """Capabilities that cannot be offered now: an id, or a prefix ending in `/`, and the reason."""
     sha256: str = field(init=False)
 
@@ -173,13 +174,13 @@ class Offer:
             }
             for kind, things in self.things.items()
         }
-        parts = [canonical_json(body), canonical_json({**self.absent})]
+        parts = [canonical_json(body), canonical_json({name: why.sentence for name, why in self.absent.items()})]
         parts += (self.capabilities[each].json for each in sorted(self.capabilities))
         object.__setattr__(self, "sha256", sha256_of(b"\n".join(parts)))
 
     @staticmethod
     def of(
-        *things: OfferedThing, capabilities: Iterable[Capability] = (), absent: Mapping[str, str] = MappingProxyType({})
+        *things: OfferedThing, capabilities: Iterable[Capability] = (), absent: Mapping[str, Why] = MappingProxyType({})
     ) -> "Offer":
         """Build an offer of resources and capabilities. The last of several with one id wins."""
         by_id = {capability.id: capability for capability in capabilities}

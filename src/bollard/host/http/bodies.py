@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, TypeVar
 import msgspec
 from pydantic import Field, ValidationError
 
+from bollard.host.agents.saved_body import refusal
 from bollard.host.errors import InvalidRequest
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_DETAILS_BYTES, EVENT_TIME_MAX_S
@@ -12,8 +13,7 @@ from bollard.host.runs.event import API_SOURCE, NO_DETAILS, EventDetails, NewEve
 from bollard.host.scope import Actor as EventActor
 from bollard.host.scope import Scope
 from bollard.host.texts import Locale
-from bollard.protocol import AgentInput, Flag, Int, JsonObject, Strict, Timestamp, TriggerSource, first_problem, limits
-from bollard.protocol.shape import problem_details
+from bollard.protocol import AgentInput, Flag, Int, JsonObject, Strict, Timestamp, TriggerSource, limits
 
 S = TypeVar("S", bound=Strict)
 Id = Annotated[str, Field(min_length=1, max_length=256)]
@@ -198,15 +198,7 @@ def parsed(shape: type[S], body: JsonObject) -> S:
     try:
         return shape.from_wire(body)
     except ValidationError as error:
-        field, problem = first_problem(error)
-        raise InvalidRequest(
-            f"{field}: {problem}",
-            reason="field",
-            hint="see docs/reference/http.md",
-            field=field,
-            problem=problem,
-            **problem_details(error),
-        ) from error
+        raise refusal(error, "", reason="field", hint="see docs/reference/http.md") from error
 
 
 def message_event(

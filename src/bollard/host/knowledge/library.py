@@ -21,6 +21,7 @@ from bollard.host.log.entries import Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.log.saved_resources import Saved
+from bollard.host.reason import Why
 from bollard.host.settings import Settings
 from bollard.protocol import JsonObject, KnowledgeChunk, RerankScore
 from bollard.wire.knowledge_frames import UNFINISHED
@@ -300,7 +301,7 @@ class KnowledgeSource:
             return []
         return [_capability(saved.value) for saved in self._book.all(workspace)]
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         del workspace
         return {}
 

@@ -57,6 +57,9 @@ _log = structlog.get_logger("bollard.host.mcp")
 _Helper = HelperProcess[ToHost]
 _MODULE: Final = "bollard.mcp_bridge"
 _LOST: Final = "the bridge process that speaks MCP has ended"
+_LOST_DETAILS: Final = {"problem_type": "mcp.bridge_lost"}
+_LOGIN_LATE: Final = "the authorization server did not answer in time"
+_LOGIN_LATE_DETAILS: Final = {"problem_type": "mcp.login_late"}
 _END_S: Final = 6.0
 """Time that the bridge has to end its servers: close stdin, SIGTERM, SIGKILL."""
 
@@ -74,7 +77,7 @@ class LinkListener(Protocol):
         """The token was renewed."""
         ...
 
-    def link_closed(self, problem: str, hint: str, *, needs_login: bool) -> None:
+    def link_closed(self, closed: Closed) -> None:
         """The connection is lost; calls fail from here on. Called once."""
         ...
 
@@ -153,10 +156,11 @@ class McpBridge:
             async with asyncio.timeout(timeout_s + CALL_GRACE_S):
                 answer = cast("Returned | Undone", await self._helper.request(number, encode_frame(order)))
         except HelperEnded:
-            answer = Undone(call=number, problem=_LOST, sent=True)
+            answer = Undone(call=number, problem=_LOST, details=_LOST_DETAILS, sent=True)
         except TimeoutError:
             self._send(CancelCall(call=number))
-            answer = Undone(call=number, problem="the bridge did not answer in time", sent=True)
+            late = {"problem_type": "mcp.bridge_late"}
+            answer = Undone(call=number, problem="the bridge did not answer in time", details=late, sent=True)
         except asyncio.CancelledError:
             self._send(CancelCall(call=number))
             raise
@@ -170,12 +174,14 @@ class McpBridge:
                 reason="mcp_call",
                 hint="check what the server did before you call it again",
                 problem=answer.problem,
+                **answer.details,
             )
         raise ToolFailed(
             f"the call was not sent: {answer.problem}",
             reason="mcp_call_not_sent",
             hint="see `bollard mcp show NAME`",
             problem=answer.problem,
+            **answer.details,
         )
 
     async def begin_login(self, order: BeginLogin, limit_s: float) -> LoginAsked | LoginEnded:
@@ -187,9 +193,9 @@ class McpBridge:
             async with asyncio.timeout(limit_s):
                 answer = cast("LoginAsked | LoginEnded", await helper.request(order.login, encode_frame(order)))
         except HelperEnded:
-            answer = LoginEnded(login=order.login, problem=_LOST)
+            answer = LoginEnded(login=order.login, problem=_LOST, details=_LOST_DETAILS)
         except TimeoutError:
-            answer = LoginEnded(login=order.login, problem="the authorization server did not answer in time")
+            answer = LoginEnded(login=order.login, problem=_LOGIN_LATE, details=_LOGIN_LATE_DETAILS)
         except asyncio.CancelledError:
             self.drop_login(order.login)
             raise
@@ -201,13 +207,13 @@ class McpBridge:
         """Complete a login with the query of the redirect, and wait for the outcome."""
         ended = self._logins.get(order.login)
         if ended is None:
-            return LoginEnded(login=order.login, problem=_LOST)
+            return LoginEnded(login=order.login, problem=_LOST, details=_LOST_DETAILS)
         self._send(order)
         try:
             async with asyncio.timeout(limit_s):
                 return await ended
         except TimeoutError:
-            return LoginEnded(login=order.login, problem="the authorization server did not answer in time")
+            return LoginEnded(login=order.login, problem=_LOGIN_LATE, details=_LOGIN_LATE_DETAILS)
         finally:
             self.drop_login(order.login)
 
@@ -290,11 +296,11 @@ class McpBridge:
                 os.killpg(group, signal.SIGKILL)
         self._groups.clear()
         for number, ended in self._logins.items():
-            _settle(ended, LoginEnded(login=number, problem=_LOST))
+            _settle(ended, LoginEnded(login=number, problem=_LOST, details=_LOST_DETAILS))
         self._logins.clear()
         links, self._links = self._links, {}
-        for listener in links.values():
-            listener.link_closed(_LOST, "it restarts by itself", needs_login=False)
+        for link, listener in links.items():
+            listener.link_closed(Closed(link=link, problem=_LOST, details=_LOST_DETAILS, hint="it restarts by itself"))
             listener.link_ended()
 
     # --- messages ---
@@ -333,7 +339,7 @@ class McpBridge:
             case LoginChanged():
                 listener.link_login(message.login)
             case Closed():
-                listener.link_closed(message.problem, message.hint, needs_login=message.needs_login)
+                listener.link_closed(message)
             case Ended():
                 del self._links[message.link]
                 listener.link_ended()

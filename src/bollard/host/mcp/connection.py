@@ -13,15 +13,16 @@ from urllib.parse import quote
 import structlog
 
 from bollard.host.capabilities.sources import CallOrder
-from bollard.host.errors import HostError, ToolFailed
+from bollard.host.errors import HostError, ToolFailed, caused_by
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.consent import ServerTool, ToolConsent, evaluate_tools
 from bollard.host.mcp.limits import CALLS_AT_ONCE, LOG_LINES, RECONNECT_MAX_S, START_S, STEADY_S
 from bollard.host.mcp.logins import LoginRepository, Secrets
 from bollard.host.mcp.server_repository import ServerRecord
 from bollard.host.mcp.servers import SavedMcpServer
+from bollard.host.reason import NO_PROBLEM, Why, why, why_error
 from bollard.wire import worker_environment
-from bollard.wire.bridge_frames import Connected, Login, OpenHttp, OpenStdio, Returned, ToolSeen
+from bollard.wire.bridge_frames import Closed, Connected, Login, OpenHttp, OpenStdio, Returned, ToolSeen
 
 # --- opening a connection: secrets are filled in at the last moment ---
 
@@ -82,7 +83,7 @@ def _fill(value: str, known: Mapping[str, str]) -> str:
 
 _log = structlog.get_logger("bollard.host.mcp")
 Status = Literal["disabled", "connecting", "connected", "waiting", "needs_login"]
-CONNECTING: Final = "it is connecting"
+_CONNECTING: Final = why("it is connecting", "mcp.connecting")
 
 
 class McpConnection:
@@ -113,7 +114,7 @@ class McpConnection:
         self._hide = hide
         self._reconnect_s = reconnect_s
         self.status: Status = "connecting" if record.server.enabled else "disabled"
-        self.problem = ""
+        self.problem = NO_PROBLEM
         self.hint = ""
         self.server_info: Connected | None = None
         self.log: deque[str] = deque(maxlen=LOG_LINES)
@@ -157,6 +158,18 @@ class McpConnection:
         return self._tools
 
     @property
+    def unavailability(self) -> Why:
+        """Why no tool of the server can be called."""
+        name, problem = self.server.server_id, self.problem or _CONNECTING
+        if self.status == "disabled":
+            return why(f"the MCP server {name} is disabled", "mcp.disabled", server=name)
+        if self.status == "needs_login":
+            sentence = f"the MCP server {name} needs a login: {problem}; {self.hint}"
+            return why(sentence, "mcp.needs_login", server=name, inner={**problem.whole})
+        sentence = f"the MCP server {name} is not connected: {problem}"
+        return why(sentence, "mcp.server_not_connected", server=name, inner={**problem.whole})
+
+    @property
     def connected(self) -> bool:
         return self.status == "connected" and self._seen is not None
 
@@ -174,13 +187,13 @@ class McpConnection:
         """Raises `ToolFailed` and `OutcomeUnknown`."""
         link = self._link
         if link is None or not self.connected:
-            problem = self.problem or CONNECTING
+            problem = self.problem or _CONNECTING
             raise ToolFailed(
                 f"the MCP server {self.server.server_id} is not connected: {problem}",
                 reason="mcp_server_not_connected",
                 hint=f"see `bollard mcp show {self.server.server_id}`",
                 server=self.server.server_id,
-                problem=problem,
+                **problem.whole,
             )
         loop = asyncio.get_running_loop()
         until = loop.time() + order.timeout_s
@@ -233,7 +246,7 @@ class McpConnection:
             if self.server.auth is not None:
                 login = await self._logins.use(self.workspace, self.server)
                 if login is None:
-                    self._lose("no one has logged in to it", self._login_hint, "needs_login")
+                    self._lose(why("no one has logged in to it", "mcp.no_login"), self._login_hint, "needs_login")
                     return
             order = await build_open_order(
                 self.server,
@@ -247,17 +260,18 @@ class McpConnection:
             self._link = order.link
             await self._bridge.open(order, self)
         except HostError as error:
-            self._lose(error.message, error.hint)
+            self._lose(why_error(error), error.hint)
             return
         except OSError as error:
-            self._lose(f"it cannot be started: {error}", "check the data directory and the limits of the system")
+            problem = why(f"it cannot be started: {error}", "mcp.not_started", inner={**caused_by(error)})
+            self._lose(problem, "check the data directory and the limits of the system")
             return
         await self._ended
 
     # --- events of the bridge (LinkListener) ---
 
     def link_connected(self, info: Connected) -> None:
-        self.server_info, self.status, self.problem, self.hint = info, "connected", "", ""
+        self.server_info, self.status, self.problem, self.hint = info, "connected", NO_PROBLEM, ""
         _log.info(
             "an MCP server is connected", server=self.server.server_id, workspace=self.workspace, version=info.protocol
         )
@@ -283,12 +297,12 @@ class McpConnection:
             name = self.server.server_id
             _log.error("a renewed login was not saved", server=name, workspace=self.workspace, problem=error.message)
 
-    def link_closed(self, problem: str, hint: str, *, needs_login: bool) -> None:
-        text = self._hide(self.workspace, problem)
-        if needs_login:
-            self._lose(text, self._login_hint, "needs_login")
+    def link_closed(self, closed: Closed) -> None:
+        problem = Why(closed.problem, closed.details).without_secrets(lambda text: self._hide(self.workspace, text))
+        if closed.needs_login:
+            self._lose(problem, self._login_hint, "needs_login")
         else:
-            self._lose(text, hint)
+            self._lose(problem, closed.hint)
 
     def link_ended(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -298,13 +312,13 @@ class McpConnection:
     def _login_hint(self) -> str:
         return f"log in with `bollard mcp login {self.server.server_id}`"
 
-    def _lose(self, problem: str, hint: str, status: Literal["waiting", "needs_login"] = "waiting") -> None:
+    def _lose(self, problem: Why, hint: str, status: Literal["waiting", "needs_login"] = "waiting") -> None:
         had_tools = self._seen is not None
         self.status, self.problem, self.hint = status, problem, hint
         self._link, self._seen, self.server_info = None, None, None
         self._listed.set()
         name = self.server.server_id
-        _log.warning("an MCP server is not connected", server=name, workspace=self.workspace, problem=problem)
+        _log.warning("an MCP server is not connected", server=name, workspace=self.workspace, problem=problem.sentence)
         if had_tools:
             self._reset_tools()
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from bollard.host.capabilities.capability import ALL_FLOW, Approval, Capability, CapabilityLimits, Effects, Flow, Risk
 from bollard.host.mcp.limits import CONSENT_TOOLS, DIFF_LINES
 from bollard.host.mcp.servers import SavedMcpServer
+from bollard.host.reason import NO_PROBLEM, Why, why
 from bollard.protocol import Digest, Flag, JsonObject, JsonValue, Strict
 from bollard.wire.bridge_frames import ToolSeen
 
@@ -52,7 +53,7 @@ class ServerTool(msgspec.Struct, frozen=True, kw_only=True):
     capability: Capability | None
     """The current definition of the server, on the consented or the suggested terms."""
     agreed: ToolConsent | None = None
-    problem: str = ""
+    problem: Why = NO_PROBLEM
     """Why it is not offered."""
     diff: tuple[str, ...] = ()
 
@@ -112,7 +113,12 @@ def evaluate_tools(
             state="missing",
             capability=None,
             agreed=consent,
-            problem=f"the server {server.server_id} does not list {name} any more",
+            problem=why(
+                f"the server {server.server_id} does not list {name} any more",
+                "mcp.tool_missing",
+                server=server.server_id,
+                name=name,
+            ),
         )
         for name, consent in agreed.items()
         if name not in listed
@@ -122,13 +128,24 @@ def evaluate_tools(
 
 def _evaluate(server: SavedMcpServer, seen: ToolSeen, agreed: ToolConsent | None) -> ServerTool:
     if seen.problem is not None:
-        return ServerTool(name=seen.name, state="unusable", capability=None, agreed=agreed, problem=seen.problem)
+        problem = Why(seen.problem, seen.details)
+        return ServerTool(name=seen.name, state="unusable", capability=None, agreed=agreed, problem=problem)
     capability = seen_capability(server, seen, suggested(seen) if agreed is None else agreed.terms)
     if not server.allows(seen.name):
-        problem = f"{seen.name} is not in the list of allowed tools of the server {server.server_id}"
+        problem = why(
+            f"{seen.name} is not in the list of allowed tools of the server {server.server_id}",
+            "mcp.tool_refused",
+            server=server.server_id,
+            name=seen.name,
+        )
         return ServerTool(name=seen.name, state="refused", capability=capability, agreed=agreed, problem=problem)
     if agreed is None:
-        problem = f"{seen.name} of the server {server.server_id} has no consent yet"
+        problem = why(
+            f"{seen.name} of the server {server.server_id} has no consent yet",
+            "mcp.tool_new",
+            server=server.server_id,
+            name=seen.name,
+        )
         return ServerTool(name=seen.name, state="new", capability=capability, problem=problem)
     if agreed.definition_sha256 != capability.definition_sha256:
         return ServerTool(
@@ -136,7 +153,7 @@ def _evaluate(server: SavedMcpServer, seen: ToolSeen, agreed: ToolConsent | None
             state="changed",
             capability=capability,
             agreed=agreed,
-            problem=f"the definition of {seen.name} changed since the consent",
+            problem=why(f"the definition of {seen.name} changed since the consent", "mcp.tool_changed", name=seen.name),
             diff=difference(agreed.definition, definition_of(capability)),
         )
     return ServerTool(name=seen.name, state="offered", capability=capability, agreed=agreed)

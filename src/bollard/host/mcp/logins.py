@@ -17,6 +17,7 @@ from bollard.host.log.saved_resources import JointChange
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.limits import LOGIN_CHARACTERS, LOGIN_S, LOGIN_STEP_S
 from bollard.host.mcp.servers import SavedMcpServer
+from bollard.host.reason import Why
 from bollard.host.secrets.references import own_name, referred
 from bollard.protocol import Strict
 from bollard.trust import canonical_sha256
@@ -255,13 +256,13 @@ class McpLogins:
         return True
 
     def _failed(self, workspace: str, server: SavedMcpServer, ended: LoginEnded) -> Conflict:
-        problem = self._hide(workspace, ended.problem)
+        problem = Why(ended.problem, ended.details).without_secrets(lambda text: self._hide(workspace, text))
         return Conflict(
             f"the login for the MCP server {server.server_id} failed: {problem}",
             reason="mcp_login_failed",
             hint=ended.hint or f"try again with `bollard mcp login {server.server_id}`",
             server=server.server_id,
-            problem=problem,
+            **problem.whole,
         )
 
 

@@ -15,7 +15,7 @@ from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, NotFound, ToolFailed, caused_by
 from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.mcp.bridge import McpBridge
-from bollard.host.mcp.connection import CONNECTING, McpConnection, resolve_address
+from bollard.host.mcp.connection import McpConnection, resolve_address
 from bollard.host.mcp.consent import ConsentMcpTools, ServerTool, ToolConsent, definition_of, terms_of, terms_on
 from bollard.host.mcp.limits import RECONNECT_S, REFRESH_S
 from bollard.host.mcp.logins import (
@@ -28,11 +28,14 @@ from bollard.host.mcp.logins import (
     no_login,
 )
 from bollard.host.mcp.server_repository import McpServerRepository, ServerRecord
+from bollard.host.reason import Why, why
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 _PREFIX: Final = "mcp:"
 _LIST: Final = "`bollard mcp list` lists them"
+_GONE: Final = why("the server does not list it", "mcp.tool_gone")
+_CHANGED: Final = why("its definition changed", "mcp.definition_changed")
 
 
 class McpSource:
@@ -107,12 +110,12 @@ class McpSource:
             if tool.state == "offered" and tool.capability is not None
         ]
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
-        absent: dict[str, str] = {}
+    def absent(self, workspace: str) -> Mapping[str, Why]:
+        absent: dict[str, Why] = {}
         for connection in self._of(workspace):
             name = connection.server.server_id
             if not connection.connected:
-                absent[f"{_PREFIX}{name}/"] = _unavailability(connection)
+                absent[f"{_PREFIX}{name}/"] = connection.unavailability
             for tool in connection.tools:
                 if tool.state != "offered":
                     absent[f"{_PREFIX}{name}/{tool.name}"] = tool.problem
@@ -126,15 +129,13 @@ class McpSource:
             raise ToolFailed(f"the MCP server {name} was removed", reason="mcp_server_removed", hint=_LIST, server=name)
         current = next((tool for tool in connection.tools if tool.name == order.capability.name), None)
         if connection.connected and (current is None or not _is_granted(current, order.capability)):
-            problem = "the server does not list it any more" if current is None else current.problem
-            problem = problem or "its definition changed"
+            problem = _GONE if current is None else current.problem or _CHANGED
             raise ToolFailed(
                 f"{order.capability.id} is not the granted tool any more: {problem}",
                 reason="mcp_tool_changed",
                 hint=f"see the change with `bollard mcp show {name}`",
                 tool=order.capability.id,
-                server=name,
-                problem=problem,
+                **{"server": name, **problem.whole},
             )
         answer = await connection.call(order)
         return CallResult(content=tuple(answer.content), structured=answer.structured, is_error=answer.is_error)
@@ -180,14 +181,13 @@ class McpSource:
         for each in request.tools:
             tool = listed.get(each.name)
             if tool is None or tool.capability is None:
-                problem = "the server does not list it" if tool is None else tool.problem
+                problem = _GONE if tool is None else tool.problem
                 raise Conflict(
                     f"the tool {each.name} cannot be used: {problem}",
                     reason="mcp_tool_unusable",
                     hint=f"list the tools with `bollard mcp show {name}`",
                     tool=each.name,
-                    server=name,
-                    problem=problem,
+                    **{"server": name, **problem.whole},
                 )
             if tool.capability.definition_sha256 != each.definition_sha256:
                 raise Conflict(
@@ -320,15 +320,6 @@ def _disabled(name: str) -> Conflict:
     return Conflict(
         f"the MCP server {name} is disabled", reason="mcp_disabled", hint="save it with `enabled: true`", server=name
     )
-
-
-def _unavailability(connection: McpConnection) -> str:
-    name = connection.server.server_id
-    if connection.status == "disabled":
-        return f"the MCP server {name} is disabled"
-    if connection.status == "needs_login":
-        return f"the MCP server {name} needs a login: {connection.problem}; {connection.hint}"
-    return f"the MCP server {name} is not connected: {connection.problem or CONNECTING}"
 
 
 def _is_granted(tool: ServerTool, granted: Capability) -> bool:

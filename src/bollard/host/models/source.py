@@ -16,6 +16,7 @@ from bollard.host.models.calls import ModelGateway
 from bollard.host.models.pricing import WorkspaceLedger
 from bollard.host.models.registry import ModelRegistry, RegisteredModel, models_of_environment
 from bollard.host.models.specs import provider_of
+from bollard.host.reason import Why
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
 from bollard.trust import canonical_sha256
@@ -45,7 +46,7 @@ class ModelSource:
             made = self._made[workspace] = (self._book.revision, offered)
         return made[1]
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         del workspace
         return MappingProxyType({})
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from pydantic import ValidationError
 
+from bollard.host.capabilities.capability import RISKS
 from bollard.host.errors import InvalidRequest, caused_by
 from bollard.host.limits import MIB
 from bollard.host.plugins.tool_definitions import claims_of
@@ -37,6 +38,8 @@ _SOURCE_BYTES: Final = 1 * MIB
 _LOCAL: Final = "local"
 """The author of every single file."""
 _FILE_VERSION: Final = "0"
+_RISK_CHARACTERS: Final = 40
+"""Characters of an unknown risk that an error quotes."""
 _HINT: Final = "`bollard plugin check` names everything that is wrong with a plugin"
 
 
@@ -211,8 +214,13 @@ def _read_decorator(
     if kind == "runner":
         runners.setdefault(str(values.get("name", "default")), _permissions(file, function, values.get("permissions")))
     else:
-        claims = claims_of(str(values.get("risk") or "unknown"), _flow(values.get("flow")))
-        tools.setdefault(str(values.get("name", function)), claims)
+        risk = values.get("risk")
+        if risk is not None and risk not in RISKS:
+            word, known = str(risk)[:_RISK_CHARACTERS], ", ".join(RISKS)
+            named: Mapping[str, Any] = {"function": function, "risk": word, "known": known}
+            problem = f"the risk {word!r} of {function} is none of {known}"
+            raise _invalid(file, problem, problem_type="plugin.risk", **named)
+        tools.setdefault(str(values.get("name", function)), claims_of(risk, _flow(values.get("flow"))))
 
 
 def _literals(file: str, function: str, call: ast.Call) -> dict[str, Any]:

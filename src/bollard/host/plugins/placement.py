@@ -13,6 +13,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.plugins.description import RequestedAccess, permission_names
 from bollard.host.plugins.logs import PluginLog
+from bollard.host.reason import Why
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
 from bollard.protocol import AgentRunnerDiscovery, ToolDefinition
 from bollard.wire import RunnerCatalogue, ToolCatalogue
@@ -42,7 +43,7 @@ class PoolPlacement:
     catalogue: RunnerCatalogue | None = None
     tools: ToolCatalogue | None = None
     usable_tools: tuple[ToolDefinition, ...] = ()
-    refused_tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    refused_tools: Mapping[str, Why] = field(default_factory=dict[str, Why])
     """By name, why a tool cannot be used."""
     offered: frozenset[str] = frozenset()
     """Ids of the runners that can be used."""

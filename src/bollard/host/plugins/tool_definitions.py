@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, get_args
 
 from bollard.host.capabilities.capability import ALL_FLOW, RISKS, Capability, Flow, Risk
+from bollard.host.reason import Why, why
 from bollard.protocol import FlowBits, JsonObject, ToolDefinition
 from bollard.trust import canonical_sha256
 from bollard.wire import ToolCatalogue
@@ -34,25 +35,25 @@ def definition_digests(tools: Iterable[ToolDefinition]) -> dict[str, str]:
 
 def usable_tools(
     catalogue: ToolCatalogue, consented: Mapping[str, str] | None, pins: Mapping[str, str] | None
-) -> tuple[list[ToolDefinition], dict[str, str], list[str]]:
+) -> tuple[list[ToolDefinition], dict[str, Why], list[str]]:
     """The tools within the consent; why each other tool is refused, by name; and the problems of invalid entries.
 
     `consented` has the claims by tool, and is `None` where the operator's settings are the consent; `pins` has the
     consented digests of the definitions."""
     digests = definition_digests(catalogue.tools)
     usable: list[ToolDefinition] = []
-    refused: dict[str, str] = {}
+    refused: dict[str, Why] = {}
     for tool in catalogue.tools:
         if consented is not None and tool.name not in consented:
-            refused[tool.name] = "it has no consent"
+            refused[tool.name] = why("it has no consent", "plugin_tool.no_consent")
         elif pins is not None and pins.get(tool.name) != digests[tool.name]:
-            refused[tool.name] = "its definition changed since the consent"
+            refused[tool.name] = why("its definition changed since the consent", "plugin_tool.changed")
         else:
             usable.append(tool)
     offered = {tool.name for tool in catalogue.tools}
     for name in consented or ():
         if name not in offered:
-            refused[name] = "the worker does not offer it"
+            refused[name] = why("the worker does not offer it", "plugin_tool.not_offered")
     return usable, refused, [f"{each.entry}: {each.field}: {each.problem}" for each in catalogue.problems]
 
 

@@ -9,11 +9,14 @@ from bollard.host.errors import HostError, OutcomeUnknown, ToolFailed, WorkerUna
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.plugins.tool_definitions import capability_of, tool_id
+from bollard.host.reason import Why, why
 from bollard.host.skills.catalogue import PluginSkillFolder
 from bollard.host.workers.boundary import ToolSlot
 from bollard.protocol import ActorContext, ConversationContext, ToolAnswer, ToolCallContext, ToolCallParams
 from bollard.wire import CallTimeout, ChannelClosed, PayloadTooLarge, RemoteError, WireError
 from bollard.wire.envelope import INVALID_PARAMS, METHOD_NOT_FOUND
+
+_REMOVED: Final = why("its plugin was removed", "plugin_tool.removed")
 
 
 class PluginSkillFolders:
@@ -58,8 +61,8 @@ class PluginTools:
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         return list(self._offered(workspace).values())
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
-        absent: dict[str, str] = {}
+    def absent(self, workspace: str) -> Mapping[str, Why]:
+        absent: dict[str, Why] = {}
         for placement in self._fleet.of(workspace):
             if (plugin := placement.plugin_id) is None:
                 continue
@@ -67,7 +70,12 @@ class PluginTools:
             if problem is not None:
                 absent[tool_id(plugin, "")] = problem
             tools = placement.refused_tools if problem is None else {t.name: problem for t in placement.usable_tools}
-            absent |= {tool_id(plugin, name): f"the tool cannot be used: {reason}" for name, reason in tools.items()}
+            absent |= {
+                tool_id(plugin, name): why(
+                    f"the tool cannot be used: {reason}", "plugin_tool.unusable", inner={**reason.whole}
+                )
+                for name, reason in tools.items()
+            }
         return absent
 
     def _offered(self, workspace: str) -> dict[str, Capability]:
@@ -104,13 +112,13 @@ class PluginTools:
     async def _worker(self, order: CallOrder) -> ToolSlot:
         tool, workspace = order.capability, order.context.workspace
         if (current := self._offered(workspace).get(tool.id)) is None:
-            problem = self.absent(workspace).get(tool.id, "its plugin was removed")
+            problem = self.absent(workspace).get(tool.id, _REMOVED)
             raise ToolFailed(
                 f"{tool.id} cannot be called: {problem}",
                 reason="plugin_tool_unavailable",
                 hint="see `bollard capabilities explain`",
                 tool=tool.id,
-                problem=problem,
+                **problem.whole,
             )
         if current.definition_sha256 != tool.definition_sha256:
             raise ToolFailed(
@@ -132,17 +140,19 @@ class PluginTools:
             ) from error
 
 
-def _unavailability(placement: PoolPlacement) -> str | None:
+def _unavailability(placement: PoolPlacement) -> Why | None:
     """Why no tool of the plugin can be called. `None` during a restart, which callers wait for."""
-    status = placement.pool.status
+    status, plugin = placement.pool.status, placement.plugin_id
     if status == "quarantined":
-        return f"the plugin {placement.plugin_id} is in quarantine: {placement.pool.problem}"
+        problem = placement.pool.problem
+        sentence, inner = f"the plugin {plugin} is in quarantine: {problem}", {"problem": problem}
+        return why(sentence, "plugin_tool.quarantined", plugin=plugin, inner=inner)
     if status == "away":
-        return f"no runtime of the plugin {placement.plugin_id} is connected"
+        return why(f"no runtime of the plugin {plugin} is connected", "plugin_tool.away", plugin=plugin)
     if status in ("retired", "stopped"):
-        return f"the plugin {placement.plugin_id} is being stopped"
+        return why(f"the plugin {plugin} is being stopped", "plugin_tool.stopping", plugin=plugin)
     if placement.tools is None:
-        return f"the plugin {placement.plugin_id} is starting"
+        return why(f"the plugin {plugin} is starting", "plugin_tool.starting", plugin=plugin)
     return None
 
 

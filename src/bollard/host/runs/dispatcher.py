@@ -19,6 +19,7 @@ from bollard.host.engine import Engine, Signal
 from bollard.host.errors import HostError, WorkerUnavailable
 from bollard.host.limits import JOURNAL_GIVE_UP_S, WORKER_START_S
 from bollard.host.log.records import RunFacts
+from bollard.host.reason import Why, why, why_error
 from bollard.host.runs.backlog import Backlog, Room, RunLimits
 from bollard.host.runs.creation import QueuedRun, is_repeatable
 from bollard.host.runs.live_run import LiveRun, RunEnvironment
@@ -180,7 +181,7 @@ class Dispatcher:
         try:
             opened = await self._opening.read(queued, trace)
         except HostError as error:
-            live.give_up("no_worker", error.message)
+            live.give_up("no_worker", why_error(error))
             return
         live.request = opened.request
         live.take_in(opened.flow)
@@ -191,7 +192,8 @@ class Dispatcher:
         pool = self._pools.get((live.facts.workspace, plugin))
         slot = pool.pick() if pool is not None else None
         if pool is None:
-            live.give_up("no_worker", f"the plugin {plugin} is not installed")
+            missing = why(f"the plugin {plugin} is not installed", "run.plugin_missing", plugin=plugin)
+            live.give_up("no_worker", missing)
         elif slot is None:
             self._background.begin(self._start_later(live, plugin, pool))
         else:
@@ -202,7 +204,7 @@ class Dispatcher:
             slot = await pool.wait_ready(WORKER_START_S)
         except WorkerUnavailable as error:
             if self._pools.get((live.facts.workspace, plugin), pool) is pool:
-                live.give_up("no_worker", error.message)
+                live.give_up("no_worker", why_error(error))
             else:
                 self._choose_worker(live, plugin)  # another version of the plugin replaced the pool
             return
@@ -219,7 +221,7 @@ class Dispatcher:
         try:
             live.begin(start)
         except WireError as error:
-            live.give_up("lost", str(error))
+            live.give_up("lost", Why(str(error)))
 
     def _reassign(self, live: LiveRun, queued: QueuedRun, unread: Literal["certain", "likely"]) -> bool:
         """Give a run to another worker if its worker ended without reading it. Returns False if the run must end.

@@ -95,7 +95,7 @@ class ExternalRuns:
         appended = self._appended.setdefault(run.facts.run_id, _Appended())
         if not run.ending:
             RunnerOutput(run).result(WorkerResult(run.facts.run_id, kind, data, len(appended.digests) + 1, None, 0))
-            run.give_up("answered", "")
+            run.give_up("answered")
         await run.done
 
     def forget(self, run_id: str) -> None:

@@ -19,6 +19,7 @@ from bollard.host.limits import MIB, RUN_OUTPUT_MIB
 from bollard.host.log.entries import StateExpectation
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import RunFacts
+from bollard.host.reason import NO_PROBLEM, Why
 from bollard.host.runs.api_call import ApiCall, RequestedAction
 from bollard.host.runs.hub import Hub, StreamRecord
 from bollard.host.runs.machine import (
@@ -298,7 +299,7 @@ class LiveRun:
         if action in self._actions:
             self._actions.discard(action)
             if not self._actions and self._waits_for_actions:
-                self.give_up("answered", "")
+                self.give_up("answered")
 
     def _give_up_actions(self) -> None:
         for action in tuple(self._actions):
@@ -431,7 +432,7 @@ class LiveRun:
         self._give_up_actions()
         worker = self.working
         if worker is None:
-            self.give_up("answered", "")  # no worker has the run, so no answer comes
+            self.give_up("answered")  # no worker has the run, so no answer comes
             return
         worker.cancel(reason)
         self._start_grace(limits.CANCEL_GRACE_S + _GRACE_MARGIN_S, self._grace_over)
@@ -441,11 +442,11 @@ class LiveRun:
         if (worker := self.working) is not None:
             worker.cancel("runner.timeout")
             self._owner.overstays(self)
-        self.give_up("answered", "")
+        self.give_up("answered")
 
     def _grace_over(self) -> None:
         self.misbehave()
-        self.give_up("grace", "")
+        self.give_up("grace")
 
     def misbehave(self) -> None:
         """Drain the worker: the runner ignored its cancellation."""
@@ -453,7 +454,7 @@ class LiveRun:
 
     # --- the end ---
 
-    def give_up(self, cause: EndCause, detail: str) -> None:
+    def give_up(self, cause: EndCause, detail: Why = NO_PROBLEM) -> None:
         """Write the last records, once. A run that completed waits for the actions that it requested."""
         if self.ending:
             return

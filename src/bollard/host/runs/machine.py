@@ -5,13 +5,14 @@ reads the clock.
 """
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from bollard.host.limits import DRAFT_CHARACTERS, DRAFTS_CHARACTERS, DRAFTS_OF_RUN
 from bollard.host.log.records import FLOW_RECORDS, flow_in
+from bollard.host.reason import NO_PROBLEM, Why, why
 from bollard.protocol import TERMINAL_STATUSES, JsonObject, JsonValue, RunStatus, status_of_failure
 
 Claim = Literal["queued", "injected"]
@@ -277,10 +278,16 @@ def _ended(state: RunState, fact: Fact) -> tuple[RunState, tuple[Effect, ...]]:
 
 # --- the end of a run ---
 
-_CROWDED: Final = (
+_CROWDED: Final = why(
     f"more than {DRAFTS_OF_RUN} messages, or more than {DRAFTS_CHARACTERS} characters of them, came as deltas and were"
-    " not completed: complete each message with message.completed"
+    " not completed: complete each message with message.completed",
+    "run.crowded",
+    messages=DRAFTS_OF_RUN,
+    characters=DRAFTS_CHARACTERS,
 )
+_BROKEN: Final = why("the worker broke the protocol", "run.protocol")
+_UNFINISHED: Final = why("the worker answered without a terminal result", "run.unfinished")
+_REFUSED: Final = why("the worker refused the run", "run.refused")
 _OUTPUT_TOO_LARGE: Final = (
     "the run recorded more than run_output_mib allows: write less, or put large content into an artifact"
 )
@@ -297,46 +304,50 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Literal["completed", "failed", "cancelled", "timeout"]
     code: str | None = None
     error: str | None = None
+    details: Mapping[str, Any] = {}
+    """The type of the error (`problem_type`) and its values, by which a translation is found. Empty if the sentence is
+    that of a runner."""
 
     def data(self) -> JsonObject:
         return msgspec.to_builtins(self)
 
 
-def ending_of(state: RunState, cause: EndCause, detail: str = "") -> Ending:
+def ending_of(state: RunState, cause: EndCause, detail: Why = NO_PROBLEM) -> Ending:
     """How a run ends. The reason of a cancellation takes precedence over everything that came after it."""
     if state.cancel is not None:
         return _failed(state.cancel, detail or _why_stopped(state))
     if state.terminal == "run.failed" and state.failure is not None:
-        return _failed(*state.failure)
+        code, error = state.failure
+        return _failed(code, Why(error))
     if cause == "broken":
-        return _failed("runner.protocol", detail or "the worker broke the protocol")
+        return _failed("runner.protocol", detail or _BROKEN)
     if state.crowded:
         return _failed("runner.protocol", _CROWDED)
     if state.terminal == "run.completed":
         if state.on_message and not state.spoke:
-            return _failed("runner.no_output", "the run ended without any output")
+            return _failed("runner.no_output", Why("the run ended without any output"))
         return Ending("completed")
     match cause:
         case "answered":
-            return _failed("runner.protocol", "the worker answered without a terminal result")
+            return _failed("runner.protocol", _UNFINISHED)
         case "refused":
-            return _failed("runner.protocol", detail or "the worker refused the run")
+            return _failed("runner.protocol", detail or _REFUSED)
         case "lost":
-            return _failed("runner.crashed", f"{_WORKER_ENDED}: {detail}" if detail else _WORKER_ENDED)
+            return _failed("runner.crashed", Why(f"{_WORKER_ENDED}: {detail}" if detail else _WORKER_ENDED))
         case "no_worker":
-            return _failed("host.overloaded", detail or "no worker was available")
+            return _failed("host.overloaded", detail or Why("no worker was available"))
         case "grace":
-            return _failed("runner.timeout", detail or "the run did not end in time")
+            return _failed("runner.timeout", detail or Why("the run did not end in time"))
 
 
-def _why_stopped(state: RunState) -> str:
+def _why_stopped(state: RunState) -> Why:
     if state.cancel == "runner.output_too_large":
-        return _OUTPUT_TOO_LARGE
-    return _CROWDED if state.crowded and state.cancel == "runner.protocol" else "the run was stopped"
+        return Why(_OUTPUT_TOO_LARGE)
+    return _CROWDED if state.crowded and state.cancel == "runner.protocol" else Why("the run was stopped")
 
 
-def _failed(code: str, error: str) -> Ending:
-    return Ending(status_of_failure(code), code, error)
+def _failed(code: str, error: Why) -> Ending:
+    return Ending(status_of_failure(code), code, error.sentence, error.details)
 
 
 def settled(state: RunState, ending: Ending) -> list[tuple[str, JsonObject]]:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Literal
 
+from bollard.host.reason import Why, why
 from bollard.host.runs.api_call import ApiCall
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.results import judge_result, withheld_content
@@ -75,7 +76,8 @@ class RunnerOutput:
         data: JsonObject = {"reason": strike.fault, "problem": strike.detail, "strike": strike.count}
         self._run.record("result.rejected", data)
         if strike.ends == "run":
-            self._run.give_up("broken", f"the worker broke the protocol {strike.count} times, last: {strike.detail}")
+            sentence = f"the worker broke the protocol {strike.count} times, last: {strike.detail}"
+            self._run.give_up("broken", why(sentence, "run.strikes", count=strike.count, fault=strike.fault))
 
     def ended(self, end: RunEnd) -> None:
         state = self._run.state
@@ -83,7 +85,14 @@ class RunnerOutput:
             self._run.misbehave()
         if end.unread is not None and self._run.reassign is not None and self._run.reassign(end.unread):
             return
-        self._run.give_up(end.how, end.reason or "")
+        self._run.give_up(end.how, _why_ended(end))
+
+
+def _why_ended(end: RunEnd) -> Why:
+    said = end.reason or ""
+    if end.how == "refused" and said:
+        return why(said, "run.refused_because", inner={"problem": said})
+    return Why(said)
 
 
 def drain_if_overdue(run: HostRun, pool: WorkerPool, slot: RunSlot) -> None:

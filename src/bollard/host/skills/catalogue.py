@@ -15,6 +15,7 @@ from bollard.confine.errors import ConfineError
 from bollard.confine.folder import Folder
 from bollard.host.errors import HostError, InvalidRequest, StorageUnavailable, caused_by
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILLS_OF_PLUGIN
+from bollard.host.reason import why_error
 from bollard.host.skills.repository import SkillRepository
 from bollard.host.skills.skill import FileEntry, OfferedSkill, Unusable, read_content
 
@@ -55,7 +56,8 @@ def read_plugin_skills(plugin: PluginSkillFolder) -> FolderSkills:
             try:
                 skills.append(_read_skill(folder, name, plugin.plugin_id))
             except (HostError, ConfineError, OSError) as error:
-                unusable.append(Unusable(skill_id=f"{plugin.plugin_id}/{name}", reason=str(error)))
+                reason = why_error(error)
+                unusable.append(Unusable(skill_id=f"{plugin.plugin_id}/{name}", reason=reason))
     return FolderSkills(skills=tuple(skills), unusable=tuple(unusable))
 
 
@@ -183,7 +185,7 @@ class SkillCatalogue:
         if skills is None:
             skills = self._folders[key] = read_plugin_skills(plugin)
             for each in skills.unusable:
-                _log.warning("a skill of a plugin cannot be used", skill=each.skill_id, problem=each.reason)
+                _log.warning("a skill of a plugin cannot be used", skill=each.skill_id, problem=each.reason.sentence)
             if len(self._folders) > _FOLDERS:
                 self._folders.popitem(last=False)
         return skills

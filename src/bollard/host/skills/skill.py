@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from bollard.host.errors import HostError, InvalidRequest
 from bollard.host.limits import SKILL_BYTES, SKILL_FILES, SKILL_PATH_CHARACTERS, SKILL_TEXT_BYTES
+from bollard.host.reason import Why
 from bollard.manifest.text import YamlError, load_plain_yaml
 from bollard.protocol import Digest, Flag, Int, JsonObject, Strict, first_problem
 from bollard.trust import canonical_sha256
@@ -229,7 +230,7 @@ class Unusable(msgspec.Struct, frozen=True, kw_only=True):
     """A skill that cannot be used, and why."""
 
     skill_id: str
-    reason: str
+    reason: Why
 
 
 class KeptVersion(Strict):

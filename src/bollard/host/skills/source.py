@@ -19,6 +19,7 @@ from bollard.host.errors import HostError, InvalidRequest, NotFound, Revoked, To
 from bollard.host.limits import SKILL_READ_BYTES
 from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import SavedChanges
+from bollard.host.reason import Why, why
 from bollard.host.skills.catalogue import PluginSkills, Revised, SkillCatalogue
 from bollard.host.skills.repository import ContentFiles, SkillRepository
 from bollard.host.skills.skill import (
@@ -96,9 +97,11 @@ class Skills:
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         return [*self._tools, *(_capability(skill) for skill in self._catalogue.all(workspace))]
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         return {
-            f"skill:{each.skill_id}": f"the skill cannot be used: {each.reason}"
+            f"skill:{each.skill_id}": why(
+                f"the skill cannot be used: {each.reason}", "skill.unusable", inner={**each.reason.whole}
+            )
             for each in self._catalogue.unusable(workspace)
         }
 

@@ -81,4 +81,5 @@ def key_unusable(error: KeyFileError) -> StorageUnavailable:
         path=error.path,
         problem=error.problem,
         advice=error.hint,
+        **error.details,
     )

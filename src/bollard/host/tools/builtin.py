@@ -21,6 +21,7 @@ from bollard.host.capabilities.sources import Adapter, CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound, OutcomeUnknown, SandboxUnavailable, ToolFailed, caused_by
 from bollard.host.limits import MIB, PROGRAM_DISK_FREE_BYTES, PROGRAM_OUTPUT_BYTES, PROGRAMS_AT_ONCE
+from bollard.host.reason import Why, why
 from bollard.host.telemetry.counts import RunCounts
 from bollard.host.tools.calculator import CalculationRefused, calculate
 from bollard.host.tools.definitions import DEFINITIONS
@@ -176,8 +177,8 @@ _Tool = Callable[[CallOrder], Awaitable[CallResult]]
 _NOT_PROBED: Final = Confinement(
     demand="any", level=None, problem="the confinement of this machine has not been probed yet", missing="not_probed"
 )
-_NO_ARTIFACTS: Final = "this host stores no artifacts for tools"
-_NO_SCHEDULES: Final = "this host has no schedules"
+_NO_ARTIFACTS: Final = why("this host stores no artifacts for tools", "tool.no_artifacts")
+_NO_SCHEDULES: Final = why("this host has no schedules", "tool.no_schedules")
 
 
 class BuiltinTools:
@@ -214,8 +215,8 @@ class BuiltinTools:
         self._missing = {
             "artifact_read": _NO_ARTIFACTS,
             "artifact_write": _NO_ARTIFACTS,
-            "http_fetch": "this host has no egress",
-            "ask_user": "this host cannot ask questions",
+            "http_fetch": why("this host has no egress", "tool.no_egress"),
+            "ask_user": why("this host cannot ask questions", "tool.no_questions"),
             "schedule_preview": _NO_SCHEDULES,
             "schedule_create": _NO_SCHEDULES,
         }
@@ -249,11 +250,12 @@ class BuiltinTools:
         absent = self.absent("")
         return [each for each in DEFINITIONS.values() if each.id not in absent]
 
-    def absent(self, workspace: str) -> Mapping[str, str]:
+    def absent(self, workspace: str) -> Mapping[str, Why]:
         del workspace
-        absent = {DEFINITIONS[name].id: why for name, why in self._missing.items()}
+        absent = {DEFINITIONS[name].id: reason for name, reason in self._missing.items()}
         if self._confinement.level is None:
-            absent[DEFINITIONS["exec"].id] = f"{self._confinement.problem}; {self._confinement.hint}".removesuffix("; ")
+            sentence = f"{self._confinement.problem}; {self._confinement.hint}".removesuffix("; ")
+            absent[DEFINITIONS["exec"].id] = why(sentence, f"sandbox.{self._confinement.missing}")
         return absent
 
     async def invoke(self, order: CallOrder) -> CallResult:

@@ -29,8 +29,13 @@ _STOPPED: Final[dict[Stop, dict[Language, str]]] = {
 }
 _NOBODY: Final[dict[Language, str]] = {"en": "no model could answer: {why}", "zh": "没有模型能够回答：{why}"}
 _NOT_GRANTED: Final[dict[Language, str]] = {
-    "en": ". The agent has no model: select one in its configuration",
-    "zh": "。此智能体没有模型：请在它的配置中选择一个",
+    "en": ". The agent has no model: select one in its configuration, or add the one that `bollard agents show` names",
+    "zh": "。此智能体没有模型：请在它的配置中选择一个，或添加 `bollard agents show` 所指出的模型",
+}
+_NOT_PERMITTED: Final[dict[Language, str]] = {
+    "en": ". The agent lacks the permission for models: its policy and the manifest of its plugin must both have "
+    "models.invoke and models.stream",
+    "zh": "。此智能体没有调用模型的权限：它的策略和插件的清单都必须有 models.invoke 和 models.stream",
 }
 _BROKEN: Final[dict[Language, str]] = {
     "en": "the answer broke off: {why}. What had come is kept",
@@ -60,8 +65,9 @@ def stop_text(stop: Stop, language: Language, steps: int) -> str:
 
 
 def no_model_text(error: NoModelAnswered, language: Language, *, granted: bool) -> str:
-    """Which models failed, and why. Without a granted model, what to do about it."""
-    return _NOBODY[language].format(why=error) + ("" if granted else _NOT_GRANTED[language])
+    """Which models failed, and why. Without the permission or a granted model, what to do about it."""
+    advice = "" if granted else (_NOT_PERMITTED if error.code == "unauthorized" else _NOT_GRANTED)[language]
+    return _NOBODY[language].format(why=error) + advice
 
 
 def interrupted_text(why: str, language: Language) -> str:

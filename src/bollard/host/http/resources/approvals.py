@@ -14,7 +14,7 @@ from bollard.host.approvals.approvers import Approvers
 from bollard.host.approvals.decisions import Verdict
 from bollard.host.approvals.display import display, lines_of
 from bollard.host.capabilities.capability import RISKS
-from bollard.host.errors import NotFound
+from bollard.host.errors import Forbidden, NotFound
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
@@ -85,7 +85,8 @@ _SHOWN: Final = _LISTED.extended(
                 {"part": "arguments", "place": "arguments.title", "label": "arguments", "text": '"A title"'},
             ],
             "attached": [],
-        }
+        },
+        "decidable": True,
     },
     display=_DISPLAY,
 )
@@ -151,7 +152,7 @@ class ApprovalRoutes(DeclaredResource):
         name="getApproval",
         summary="Show one approval with the whole call, as the host renders it.",
         description="Every `text` is one line of plain text without hidden characters; it is never markup. Long values "
-        "are attached, with their length and digest.",
+        "are attached, with their length and digest. `decidable` says whether the caller may decide it.",
         right="approvals.read",
         query=(_LOCALE,),
         editable=True,
@@ -164,7 +165,8 @@ class ApprovalRoutes(DeclaredResource):
         row, approval = await self._one(request)
         locale = cast("Locale", request.query_params.get("locale", "en_US"))
         shown = await asyncio.to_thread(display, approval, locale)
-        body: JsonObject = {**_summary(row, approval), "display": shown.to_wire()}
+        decidable = await self._may_decide(caller_of(request), approval, row)
+        body: JsonObject = {**_summary(row, approval), "display": shown.to_wire(), "decidable": decidable}
         return revised(request, body, _REVISIONS[row.status])
 
     @operation(
@@ -273,6 +275,15 @@ class ApprovalRoutes(DeclaredResource):
         if run is None:
             raise no_approval()
         return run
+
+    async def _may_decide(self, caller: Caller, approval: Approval, row: ApprovalRow) -> bool:
+        if not caller.may("approvals.decide"):
+            return False
+        try:
+            await self._approvers.check(caller, approval, await self._run_of(row))
+        except Forbidden:
+            return False
+        return True
 
 
 def _summary(row: ApprovalRow, approval: Approval) -> JsonObject:

@@ -15,7 +15,7 @@ from bollard.host.grants.session import RunSession
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import ANY, FLAG, TEXT, array_of, choice, fields, maybe, named
+from bollard.host.http.openapi.schemas import ANY, FLAG, TEXT, array_of, choice, fields, map_of, maybe, named
 from bollard.host.http.operations import PAGE, Answer, QueryField, page_of
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import DeclaredResource, operation
@@ -39,7 +39,9 @@ _DEFINED: Final[JsonObject] = {
     "effects": choice("none", "idempotent", "at_most_once"),
     "approval": choice("never", "on_risk", "always"),
 }
-_OFFERED: Final = named("Capability", fields({**_DEFINED, "reason": TEXT}, id=TEXT, available=FLAG))
+_OFFERED: Final = named(
+    "Capability", fields({**_DEFINED, "reason": TEXT, "reason_details": map_of(ANY)}, id=TEXT, available=FLAG)
+)
 _GRANTED: Final = named(
     "AgentCapability",
     fields(
@@ -103,7 +105,9 @@ class Capabilities(DeclaredResource):
     async def list(self, request: Request) -> Response:
         offer = self._offers.of(caller_of(request).workspace)
         shown = {each.id: {**_defined(each), "available": True} for each in offer.capabilities.values()}
-        shown |= {name: {"id": name, "available": False, "reason": why} for name, why in offer.absent.items()}
+        for name, why in offer.absent.items():
+            about = {"reason": why.sentence, "reason_details": {**why.details}}
+            shown[name] = {"id": name, "available": False, **about}
         items = [shown[name] for name in sorted(shown)]
         return self._pages.of_all(request, _LIST, items, lambda item: str(item["id"]), lambda item: item)
 

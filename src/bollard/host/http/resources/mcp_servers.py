@@ -41,6 +41,7 @@ _TOOL: Final = named(
         name=TEXT,
         state=choice("offered", "new", "changed", "missing", "refused", "unusable"),
         problem=TEXT,
+        problem_details=map_of(ANY),
         agreed=maybe(fields(definition_sha256=TEXT, by=TEXT, at=TIME)),
         diff=array_of(TEXT),
     ),
@@ -68,6 +69,7 @@ _LISTED: Final = answer_body(
         "allow": ["*"],
         "status": "connected",
         "problem": "",
+        "problem_details": {},
         "hint": "",
         "protocol_version": "2026-07-28",
         "server_name": "github",
@@ -79,6 +81,7 @@ _LISTED: Final = answer_body(
     _TRANSPORT,
     protocol=choice("auto", "legacy"),
     status=choice("disabled", "connecting", "connected", "waiting", "needs_login"),
+    problem_details=map_of(ANY),
     protocol_version=maybe(TEXT),
     server_name=maybe(TEXT),
     server_version=maybe(TEXT),
@@ -91,6 +94,7 @@ _SHOWN: Final = _LISTED.extended(
                 "name": "create_issue",
                 "state": "new",
                 "problem": "create_issue of the server github has no consent yet",
+                "problem_details": {"problem_type": "mcp.tool_new", "server": "github", "name": "create_issue"},
                 "agreed": None,
                 "diff": [],
                 "id": "mcp:github/create_issue",
@@ -117,7 +121,8 @@ def tool_shown(tool: ServerTool) -> JsonObject:
     shown: JsonObject = {
         "name": tool.name,
         "state": tool.state,
-        "problem": tool.problem,
+        "problem": tool.problem.sentence,
+        "problem_details": {**tool.problem.details},
         "agreed": None
         if agreed is None
         else {"definition_sha256": agreed.definition_sha256, "by": agreed.by, "at": agreed.at},
@@ -283,7 +288,8 @@ class McpServers(SavedRoutes[ServerRecord]):
         return {
             **saved.value.server.to_wire(),
             "status": "disabled" if connection is None else connection.status,
-            "problem": "" if connection is None else connection.problem,
+            "problem": "" if connection is None else connection.problem.sentence,
+            "problem_details": {} if connection is None else {**connection.problem.details},
             "hint": "" if connection is None else connection.hint,
             "protocol_version": None if info is None else info.protocol,
             "server_name": None if info is None else info.server_name,

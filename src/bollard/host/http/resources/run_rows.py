@@ -24,6 +24,7 @@ from bollard.protocol import AgentRun, AgentRunRecord, JsonObject
 
 _RUN_ID_CHARACTERS: Final = 64
 _STEERING: Final = "steering."
+_FAILED: Final = ("failed", "timeout")
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -107,6 +108,17 @@ class RunRows:
             after = rows[-1].seq or 0
         return list(found.values())
 
+    async def error_of(self, row: RunRow) -> JsonObject | None:
+        """The error of a run that failed, from its last record. `None` if retention dropped it."""
+        return await asyncio.to_thread(self._error, row.run_id) if row.status in _FAILED else None
+
+    def _error(self, run_id: str) -> JsonObject | None:
+        last = self._store.records_of_run(run_id, self._store.last_seq(run_id) - 1, 1)
+        if not last or last[0].type != "run.ended" or last[0].data is None:
+            return None
+        data = data_of(last[0])
+        return {"code": data.get("code"), "message": data.get("error"), "details": data.get("details", {})}
+
 
 def accepted_body(accepted: Accepted) -> JsonObject:
     """The answer to the sender of an event."""
@@ -118,7 +130,7 @@ def accepted_body(accepted: Accepted) -> JsonObject:
     return body
 
 
-def run_of(row: RunRow, steering: list[JsonObject] | None = None) -> AgentRun:
+def run_of(row: RunRow, steering: list[JsonObject] | None = None, error: JsonObject | None = None) -> AgentRun:
     """A run as programs read it."""
 
     def seconds(ms: int | None) -> float | None:
@@ -137,6 +149,7 @@ def run_of(row: RunRow, steering: list[JsonObject] | None = None) -> AgentRun:
         parent_run_id=row.parent_run_id,
         status=row.status,
         status_reason=row.reason,
+        error=error,
         epoch=row.epoch,
         grant_sha256=row.grant_sha256,
         created_at=row.created_ms / 1000,

@@ -217,14 +217,16 @@ class Runs(DeclaredResource):
         f"GET {_RUN}",
         name="getRun",
         summary="One run.",
-        description="Messages that were given to the run while it was active are in `metadata.steering`.",
+        description="Messages that were given to the run while it was active are in `metadata.steering`. A run that "
+        "failed has `error`.",
         right="runs.read",
         answers={200: Answer(summary="The run.", schema=AgentRun, example=RUN_EXAMPLE)},
         errors=("not_found",),
     )
     async def get(self, request: Request) -> Response:
         row = await self._rows.of(request)
-        return JsonAnswer(run_of(row, await self._rows.steering_of(row)).to_wire())
+        steering, error = await self._rows.steering_of(row), await self._rows.error_of(row)
+        return JsonAnswer(run_of(row, steering, error).to_wire())
 
     @operation(
         f"GET {_RUN}/records",

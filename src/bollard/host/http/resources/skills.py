@@ -11,7 +11,7 @@ from starlette.responses import Response
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, fields, maybe
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, fields, map_of, maybe
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer_body
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
@@ -34,9 +34,11 @@ _LISTED: Final = answer_body(
         "version": _DIGEST,
         "usable": True,
         "problem": None,
+        "problem_details": {},
     },
     version=maybe(TEXT),
     problem=maybe(TEXT),
+    problem_details=map_of(ANY),
 )
 _VERSION: Final = fields(version=TEXT, by=TEXT, created_at=TIME, authored=FLAG)
 _SKILL: Final = answer_body(
@@ -182,9 +184,10 @@ def _id(each: OfferedSkill | Unusable) -> str:
 
 def _listed(each: OfferedSkill | Unusable) -> JsonObject:
     if isinstance(each, OfferedSkill):
-        return _LISTED.of(each, version=each.digest, usable=True, problem=None)
-    source = f"plugin:{each.skill_id.rpartition('/')[0]}"
-    return _LISTED.of(each, description="", source=source, version=None, usable=False, problem=each.reason)
+        return _LISTED.of(each, version=each.digest, usable=True, problem=None, problem_details={})
+    source, why = f"plugin:{each.skill_id.rpartition('/')[0]}", each.reason
+    found: JsonObject = {"problem": why.sentence, "problem_details": {**why.details}}
+    return _LISTED.of(each, description="", source=source, version=None, usable=False, **found)
 
 
 def _version(version: KeptVersion) -> JsonObject:

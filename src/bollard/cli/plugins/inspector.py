@@ -1,0 +1,75 @@
+"""Loads a plugin in a process of its own, `inspection.py`, and reads its report. The process and its children end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from bollard.cli.limits import LINE_CHARACTERS
+from bollard.cli.terminal.columns import printable, shorten
+from bollard.runtime import Problem
+from bollard.wire import worker_environment
+
+_ISOLATED: Final = ("-B", "-P")
+"""Write no bytecode into the plugin's folder, and import nothing from the current one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """The report of the process; without one, the rule that was broken."""
+
+    timeout_s: float
+    answer: dict[str, Any] = field(default_factory=dict[str, Any])
+    rule: Literal["", "PC08", "PC09"] = ""
+    code: int = 0
+    last_line: str = ""
+    """The last line that the process printed, if there is no report."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems of the loader."""
+        found = [self.answer["fatal"]] if "fatal" in self.answer else self.answer.get("problems", [])
+        return [Problem(**problem) for problem in found]
+
+
+def inspect_plugin(path: Path, environment: tuple[str, ...], *, timeout_s: float) -> Inspection:
+    """Load the plugin with the variables that its manifest names, and return its report."""
+    # Files, not pipes: a process that the plugin left behind may hold them open, and would delay the end.
+    with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as printed:
+        argv = [sys.executable, *_ISOLATED, "-m", "bollard.cli.plugins.inspection"]
+        # The child leads a session of its own, so that whatever it started ends with it.
+        with subprocess.Popen(  # noqa: S603 -- our own interpreter, with a path the person gave
+            [*argv, str(answers.fileno()), str(path.resolve())],
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            env=worker_environment(os.environ, environment),
+            pass_fds=(answers.fileno(),),
+            start_new_session=True,
+        ) as child:
+            try:
+                code = child.wait(timeout=timeout_s)
+            except subprocess.TimeoutExpired:
+                return Inspection(timeout_s=timeout_s, rule="PC08")
+            finally:
+                _end_group(child)
+        answers.seek(0)
+        output = answers.read()
+        if code == 0 and output:
+            return Inspection(timeout_s=timeout_s, answer=json.loads(output))
+        printed.seek(0)
+        lines = printable(printed.read().decode("utf-8", "replace")).split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "")
+    return Inspection(timeout_s=timeout_s, rule="PC09", code=code, last_line=shorten(last, LINE_CHARACTERS))
+
+
+def _end_group(child: "subprocess.Popen[bytes]") -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
