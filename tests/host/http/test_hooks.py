@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 import urllib.parse
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,20 @@ def test_a_stranger_does_not_learn_whether_a_route_exists(api: Any) -> None:
     assert told(post(stranger, "real", b"x" * (2 << 20))) == told(post(stranger, "absent", b"x" * (2 << 20)))
     assert {each["reason"] for each in deliveries(api, "real")} == {"forged", "missing", "malformed", "too_large"}
     assert [each["reason"] for each in deliveries(api, "small")] == ["too_large"]
+
+
+def test_a_large_body_without_a_proof_is_not_read_to_its_end(api: Any) -> None:
+    save(api, "roomy", max_bytes=8 << 20)
+    stranger, body = api.elsewhere("roomy"), b"x" * (4 << 20)
+    assert post(stranger, "roomy", body, secret="another secret of 24").status == 401
+    unsigned = http.client.HTTPConnection("127.0.0.1", api.port, timeout=30)
+    with closing(unsigned), suppress(ConnectionError):  # the host answers before it has read everything
+        unsigned.request("POST", "/hooks/roomy", body)
+        assert unsigned.getresponse().status == 401
+    missing, forged = deliveries(api, "roomy")
+    assert (forged["reason"], forged["size_bytes"]) == ("forged", len(body))
+    assert missing["reason"] == "missing"
+    assert missing["size_bytes"] < len(body)
 
 
 def test_a_repeated_signature_header_is_no_signature(api: Any) -> None:

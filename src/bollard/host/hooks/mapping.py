@@ -58,7 +58,7 @@ def map_event(hook: Hook, values: Values) -> MappedEvent:
     return MappedEvent(
         type=render_name(event.type, values) or "webhook.received",
         topic=topic_of(hook, values),
-        message_id=render_name(hook.dedupe or _IDS.get(hook.verifier.kind), values),
+        message_id=render_name(hook.dedupe or _id_template(hook), values),
         conversation=render_name(event.conversation, values),
         thread=render_name(event.thread, values),
         actor=render_name(event.actor, values),
@@ -66,6 +66,12 @@ def map_event(hook: Hook, values: Values) -> MappedEvent:
         text=None if event.text is None else render_text(event.text, values, INPUT_TEXT_BYTES) or None,
         data=data,
     )
+
+
+def _id_template(hook: Hook) -> str | None:
+    """Where senders of this kind have the id of a request. A signed id is preferred to one that is not."""
+    is_standard = hook.verifier.is_standard(hook.secret or "")
+    return _IDS.get("standard" if is_standard else hook.verifier.kind)
 
 
 def handshake(kind: Kind, headers: Mapping[str, str], body: JsonValue) -> str | None:

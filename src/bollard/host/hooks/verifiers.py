@@ -54,12 +54,18 @@ class Verification:
         if self._digest is not None:
             self._digest.update(piece)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the request may still be verified: its headers have a valid proof, or a signature to compare."""
+        return self._claim is not None or self._verdict == "verified"
+
     def verdict(self) -> Verdict:
-        """Whether the request is verified. Call it once, after the last piece."""
+        """Whether the request is verified, after the last piece."""
         if self._claim is None or self._digest is None:
             return self._verdict
-        self._digest.update(self._claim.after)
-        expected, fits = self._digest.digest(), False
+        whole = self._digest.copy()
+        whole.update(self._claim.after)
+        expected, fits = whole.digest(), False
         for signature in self._claim.signatures:  # all of them, to keep the time constant
             fits |= hmac.compare_digest(expected, signature)
         return "verified" if fits else "forged"

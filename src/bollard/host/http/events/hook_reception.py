@@ -5,7 +5,7 @@ reason in its deliveries.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from bollard.host.hooks.hook import Hook
 from bollard.host.hooks.limits import HOOK_BYTES
 from bollard.host.hooks.mapping import MappedEvent
 from bollard.host.hooks.registry import HookRepository, HookTraffic
-from bollard.host.hooks.verifiers import Verification, sole_headers
+from bollard.host.hooks.verifiers import Verdict, Verification, sole_headers
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.edge import PROXIED
 from bollard.host.http.events.hook_answers import HookAnswers
@@ -39,6 +39,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     saved: Saved[Hook]
     traffic: HookTraffic
     proof: Verification
+
+    def verdict(self, size: int) -> Verdict | Literal["too_large"]:
+        """Of a body of this size."""
+        return "too_large" if size > self.saved.value.max_bytes else self.proof.verdict()
 
 
 class HookReception:
@@ -74,23 +78,24 @@ class HookReception:
             )
             for saved in self._repository.named(route)
         ]
-        # An unknown route reads the body too, so that an early answer does not tell that it is unknown.
-        limit = max((each.saved.value.max_bytes for each in attempts), default=HOOK_BYTES)
+        # An unknown route reads the body too, so that an early answer does not tell that it is unknown. More than that
+        # is read only for headers that may turn out to be a proof.
+        limit = max(HOOK_BYTES, *(each.saved.value.max_bytes for each in attempts if each.proof.is_open), 0)
         size = 0
 
         def seen(piece: bytes) -> None:
             nonlocal size
             size += len(piece)
             if size > limit:
-                for each in attempts:
-                    self._note(each.traffic, "refused", size, reason="too_large")
+                self._refuse(attempts, size)
                 raise self._stranger(request)
             for each in attempts:
                 each.proof.update(piece)
 
         async with self._payloads.received(request, seen, f"hook:{route}", again=True) as payload:
-            verified = self._verified(attempts, size)
+            verified = next((each for each in attempts if each.verdict(size) == "verified"), None)
             if verified is None:
+                self._refuse(attempts, size)
                 raise self._stranger(request)
             query = dict(request.query_params)
             sent = HookRequest(headers=headers, query=query, traceparent=traceparent_of(request))
@@ -98,16 +103,9 @@ class HookReception:
         # Outside of the block: an answer may wait for a run, and a large body must not stay meanwhile.
         return await self._answer(verified.saved.value, verified.traffic, outcome)
 
-    def _verified(self, attempts: Sequence[Attempt], size: int) -> Attempt | None:
-        refused: list[tuple[Attempt, str]] = []
+    def _refuse(self, attempts: Sequence[Attempt], size: int) -> None:
         for each in attempts:
-            verdict = "too_large" if size > each.saved.value.max_bytes else each.proof.verdict()
-            if verdict == "verified":
-                return each
-            refused.append((each, verdict))
-        for each, verdict in refused:
-            self._note(each.traffic, "refused", size, reason=verdict)
-        return None
+            self._note(each.traffic, "refused", size, reason=each.verdict(size))
 
     async def read(self, hook: Hook, sent: HookRequest, payload: Payload) -> HookEvent:
         """The event of a request. Raises `InvalidRequest`."""
