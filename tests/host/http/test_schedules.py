@@ -121,14 +121,32 @@ def test_a_schedule_of_a_missing_agent_shows_its_problem(api: Any) -> None:
     api.delete("/api/v1/schedules/lost")
 
 
+def test_a_binding_chooses_the_agent_and_the_answer_goes_to_the_reply_target(api: Any) -> None:
+    binding = {"agent_id": "parrot", "filters": [{"field": "event_type", "values": ["report.due"]}]}
+    assert api.put("/api/v1/bindings/reports", binding).status == 201
+    answer = api.put(
+        "/api/v1/schedules/report",
+        {"every_s": 3600, "event_type": "report.due", "text": "hello you", "reply_target": "nowhere:ops:1"},
+    )
+    assert answer.status == 201, answer.body
+    run = api.post("/api/v1/schedules/report/fire").json["run_id"]
+    assert api.ended(run)["status"] == "completed"
+    sent = api.until("/api/v1/deliveries?channel=nowhere", lambda page: page["items"])["items"]
+    assert [(item["run_id"], item["target"]) for item in sent] == [(run, "ops:1")]
+    for path in ("schedules/report", "bindings/reports"):
+        api.delete(f"/api/v1/{path}")
+
+
 def test_an_event_from_outside_cannot_take_the_id_of_a_tick(api: Any) -> None:
     event = {"source": "bollard:schedules/once", "id": "2030-01-01T00:00:00.000Z", "type": "schedule.triggered"}
     answer = api.post("/api/v1/events", event)
     assert (answer.status, answer.error["details"]["reason"]) == (400, "reserved_source")
 
 
-def test_schedules_and_their_last_ticks_outlive_a_restart(start_host: Any, settings: Any, client_of: Any) -> None:
-    own = replace(settings, data=settings.data.parent / "restarted", database="")
+def test_schedules_and_their_last_ticks_outlive_a_restart(
+    start_host: Any, settings: Any, client_of: Any, tmp_path: Path
+) -> None:
+    own = replace(settings, data=tmp_path / "restarted", database="")
     host = start_host(own)
     api = client_of(host.port, host.token)
     api.until_health(lambda health: health["plugins"]["parrot"]["status"] == "ready")

@@ -117,6 +117,30 @@ def test_an_interval_counts_from_its_start_and_ends_with_until() -> None:
     assert [each[11:16] for each in found] == ["03:35", "03:45", "03:55"]
 
 
+CRON_TEXT = st.text("0123456789*/,-#LWMONFEB ²١", max_size=20)
+
+
+@given(
+    body=st.fixed_dictionaries(
+        {"zone": st.one_of(st.sampled_from(["UTC", "Asia/Shanghai", "America", "zone.tab"]), st.text(max_size=8))},
+        optional={
+            "cron": st.one_of(CRON_TEXT, st.tuples(CRON_TEXT, CRON_TEXT).map(lambda two: f"{two[0]} {two[1]} * * *")),
+            "every_s": st.integers(),
+            "at": st.text("0123456789-:TZ+W", max_size=25),
+            "start": st.text("0123456789-:TZ+W", max_size=25),
+            "until": st.sampled_from(["2027-01-01", "0001-01-01", "9999-12-31T23:59:59-12:00"]),
+        },
+    )
+)
+def test_a_rule_of_any_content_is_either_refused_or_has_instants(body: dict[str, Any]) -> None:
+    try:
+        timing = ScheduleTiming.read(body)
+        timing.check_times(NOW_MS)
+    except InvalidRequest:
+        return
+    assert timing.upcoming(NOW_MS)
+
+
 # --- every cron expression, against a search that looks at every minute ---
 
 

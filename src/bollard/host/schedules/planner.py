@@ -20,7 +20,8 @@ from bollard.host.schedules.limits import COUNTED_TICKS, TICKS_OF_ROUND
 SECOND_MS: Final = 1000
 _WINDOW_MS: Final = 3600 * SECOND_MS
 """The first window in which missed ticks are searched, backwards from now. Each further one is twice as long."""
-_YEAR_MAX: Final = 9900
+LAST_MS: Final = 7_258_118_400_000
+"""The year 2200: no instant is later."""
 
 Missed = Literal["skip", "last", "all"]
 
@@ -64,12 +65,12 @@ class CronTiming(msgspec.Struct, frozen=True):
         return timing
 
     def instants(self, after_ms: int) -> Iterator[int]:
-        start = datetime.fromtimestamp(after_ms // SECOND_MS, self.zone)
+        start = datetime.fromtimestamp(min(after_ms, LAST_MS) // SECOND_MS, self.zone)
         last_ms = after_ms
         for moment in CronSim(self.expression, start):
-            if moment.year > _YEAR_MAX:
-                return
             found_ms = round(moment.timestamp()) * SECOND_MS
+            if found_ms > LAST_MS:
+                return
             if found_ms > last_ms:  # in the second pass of an overlap, the first pass comes up again
                 last_ms = found_ms
                 yield found_ms

@@ -53,9 +53,9 @@ class ScheduleProposals:
         now_ms = self._clock.now_ms()
         try:
             approved = [read_utc(each) for each in instants]
-        except ValueError:
+        except (ValueError, OverflowError, OSError):
             approved = []
-        if not approved or not _fires_at(timing.plan(approved[0] - SECOND_MS), approved, now_ms):
+        if not approved or not _fires_at(timing.plan(min(now_ms, approved[0] - SECOND_MS)), approved, now_ms):
             raise InvalidRequest(
                 "next: the schedule has other instants",
                 reason="schedule_next",

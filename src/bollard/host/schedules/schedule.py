@@ -13,6 +13,7 @@ from bollard.host.limits import INPUT_TEXT_BYTES
 from bollard.host.runs.event import OWN_EVENTS
 from bollard.host.schedules import limits
 from bollard.host.schedules.planner import (
+    LAST_MS,
     SECOND_MS,
     CronFault,
     CronTiming,
@@ -29,8 +30,6 @@ from bollard.protocol import Flag, Int, JsonObject
 TICK_EVENT: Final = "schedule.triggered"
 OWN_DATA: Final = ("schedule_id", "planned_at", "manual")
 """Keys of the data of a tick that the host sets."""
-_LAST_MS: Final = 7_258_118_400_000
-"""The year 2200: later instants are refused."""
 _Instant = Annotated[str, Field(min_length=1, max_length=limits.INSTANT_CHARACTERS)]
 
 
@@ -128,7 +127,7 @@ class ScheduleTiming(SavedBody):
         except (ValueError, OverflowError) as error:
             hint = "write it like 2027-03-01T09:00:00+08:00"
             raise self.invalid("schedule_instant", field, "is no instant", hint, name=field) from error
-        if not 0 < instant < _LAST_MS:
+        if not 0 < instant < LAST_MS:
             hint = "choose an instant before the year 2200"
             raise self.invalid("schedule_instant_range", field, "is too early or too late", hint, name=field)
         return instant
