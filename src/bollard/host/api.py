@@ -21,6 +21,7 @@ from bollard.host.http.resources.agents import Agents, Bindings
 from bollard.host.http.resources.approvals import ApprovalRoutes
 from bollard.host.http.resources.artifacts import Artifacts
 from bollard.host.http.resources.audit import Audit
+from bollard.host.http.resources.bots import Bots
 from bollard.host.http.resources.capabilities import Capabilities
 from bollard.host.http.resources.channels import Channels
 from bollard.host.http.resources.conversations import Conversations
@@ -68,6 +69,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Agents,
     Capabilities,
     Bindings,
+    Bots,
     Conversations,
     Artifacts,
     StateControl,
@@ -188,6 +190,7 @@ def _run_resources(
         Agents(agents, parts.saved.agents, directory.runners, parts.core.offers, pages),
         Capabilities(core=core, agents=agents, pages=pages),
         Bindings(parts.saved.agents.bindings, pages),
+        Bots(parts.bots, channels, pages),
         Conversations(store, pages, audience),
         Artifacts(store, blobs, clock, audience, journal),
         StateControl(StatePurger(store, journal, clock)),

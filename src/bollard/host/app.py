@@ -12,6 +12,7 @@ from bollard import __version__
 from bollard.confine.probe import Confinement
 from bollard.host.actions.budgets import SavedBudgets, day_budgets
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
+from bollard.host.agents.bot import BotRepository
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.api import Api
 from bollard.host.audit.trail import AuditTrail
@@ -165,7 +166,9 @@ class Host:
         )
         budgets = await self._open_budgets(storage)
         library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
-        core = self._build_core(storage, identity, vault, delivery, models, library, budgets)
+        bots = BotRepository(SavedChanges(storage.journal, self._clock), self._directory.agents)
+        await bots.load(self._store)
+        core = self._build_core(storage, identity, vault, delivery, models, library, budgets, bots)
         tools = self._open_tools(storage, core, Workspaces(root), await confinement)
         for source in (tools, models.source, ChannelActions(channels)):
             core.sources.add(source)
@@ -197,6 +200,7 @@ class Host:
             core=core,
             saved=saved,
             channels=channels,
+            bots=bots,
             delivery=delivery,
             budgets=budgets,
             trail=trail,
@@ -289,10 +293,11 @@ class Host:
         models: ModelParts,
         library: Library,
         budgets: SavedBudgets,
+        bots: BotRepository,
     ) -> Core:
         return build_core(
             storage,
-            replace(self._directory, names=identity.links.names),
+            replace(self._directory, names=identity.links.names, bot_agent=bots.agent_of),
             pools=self.fleet.pools,
             engine=LocalEngine(storage.journal, self._store, self._clock, self._incarnation),
             identity=HostIdentity(version=__version__, cursor_secret=self._keys.cursor_secret),

@@ -8,6 +8,7 @@ import msgspec
 import structlog
 
 from bollard.host.actions.budgets import SavedBudgets
+from bollard.host.agents.bot import BotRepository
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.registry import ChannelRepository
@@ -58,6 +59,7 @@ class HostParts(msgspec.Struct, frozen=True, kw_only=True):
     core: Core
     saved: SavedParts
     channels: ChannelRepository
+    bots: BotRepository
     delivery: Delivery
     budgets: SavedBudgets
     trail: AuditTrail

@@ -313,6 +313,7 @@ def world(api: Any) -> World:
     api.until_health(lambda health: {plugin["status"] for plugin in health["plugins"].values()} == {"ready"})
     _saved(api, "saveAgent", "/api/v1/agents/polly")
     _saved(api, "saveBinding", "/api/v1/bindings/builds")
+    _saved(api, "saveBot", "/api/v1/bots/polly")
     secret = _saved(api, "saveChannel", "/api/v1/channels/room")["secret"]
     _saved(api, "saveUser", "/api/v1/users/ann")
     _saved(api, "saveWorkspace", "/api/v1/workspaces/north")

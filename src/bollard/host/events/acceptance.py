@@ -7,7 +7,7 @@ import msgspec
 from bollard.host.agents.admission import Admission
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.gates import Refused
-from bollard.host.agents.routing import AgentDirectory, Resolution
+from bollard.host.agents.routing import BOT_DEFAULT, AgentDirectory, Resolution
 from bollard.host.clock import Clock
 from bollard.host.errors import (
     BudgetExceeded,
@@ -177,17 +177,22 @@ class AgentResolver:
         self._agents = directory.agents
         self._bindings = directory.bindings
         self._starting = directory.starting
+        self._bot_agent = directory.bot_agent
         self._deduplication = deduplication
 
     async def find(self, event: NewEvent, agent_id: str | None) -> tuple[Agent, str] | NoRoute:
         """The agent, and the id of the binding."""
         workspace = event.scope.workspace
         if agent_id is None:
-            binding = self._bindings.table(workspace).find(event)
-            if binding is None:
+            binding, bot = self._bindings.table(workspace).find(event), event.scope.bot
+            default = self._bot_agent(workspace, bot)
+            if binding is not None:
+                binding_id, agent_id = binding.binding_id, binding.agent_id
+            elif default is not None:
+                binding_id, agent_id = f"{BOT_DEFAULT}{bot}", default
+            else:
                 hint = "`bollard resolve` says why, binding by binding"
                 return NoRoute("no_binding", NotFound("no binding matches this event", reason="no_binding", hint=hint))
-            binding_id, agent_id = binding.binding_id, binding.agent_id
         else:
             binding_id = f"direct:{agent_id}"
         agent = self._agents.get(agent_id, workspace)

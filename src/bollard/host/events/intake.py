@@ -76,6 +76,7 @@ class Intake:
         self._clock = clock
         self._agents = directory.agents
         self._bindings = directory.bindings
+        self._bot_agent = directory.bot_agent
         self._maker = maker
         self._dispatcher = dispatcher
         self._gates = gates
@@ -180,7 +181,8 @@ class Intake:
         """How this event would be routed now, and why. Writes and counts nothing."""
         workspace = event.scope.workspace
         agents = {agent.agent_id: agent for agent in self._agents.of(workspace)}
-        resolution = resolve(event, self._bindings.all(workspace), agents, agent=agent_id)
+        bot_agent = self._bot_agent(workspace, event.scope.bot)
+        resolution = resolve(event, self._bindings.all(workspace), agents, agent=agent_id, bot_agent=bot_agent)
         return self._placement.preview(event, resolution)
 
     # --- new runs ---
