@@ -173,10 +173,18 @@ def _run_resources(
         control,
         RunSocket(reader=core.reader, rows=rows, control=control, rates=rates, presence=presence),
         external,
-        Events(intake=core.intake, taking=reception, payloads=payloads, channels=channels, rows=rows),
+        Events(
+            intake=core.intake,
+            channel_intake=parts.channel_intake,
+            taking=reception,
+            payloads=payloads,
+            channels=channels,
+            rows=rows,
+        ),
         # Payloads of their own: clients without a token must not use up the capacity of callers.
         Channels(
             repository=channels,
+            intake=parts.channel_intake,
             taking=reception,
             payloads=Payloads(blobs, traffic.event_bytes),
             store=store,

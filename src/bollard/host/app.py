@@ -17,6 +17,7 @@ from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.api import Api
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
+from bollard.host.channels.gate import ChannelGate
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
@@ -24,6 +25,7 @@ from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.proxy import ProxyRules
 from bollard.host.engine import LocalEngine
+from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.edge import Edge
 from bollard.host.http.operations import Resource
@@ -201,6 +203,7 @@ class Host:
             saved=saved,
             channels=channels,
             bots=bots,
+            channel_intake=ChannelIntake(ChannelGate(self._clock, identity.links.names), core.intake.deduplication),
             delivery=delivery,
             budgets=budgets,
             trail=trail,

@@ -213,6 +213,7 @@ SECRET_GAP_CHARACTERS: Final = 16  # between two digits of a secret in hex or ba
 # --- channels ---
 
 WEBHOOK_SKEW_S: Final = 300.0  # between the time of a signed request and the host's own
+MENTIONS: Final = 100  # bots and actors that one message mentions
 CHANNELS_OF_WORKSPACE: Final = 100  # channels of one workspace
 BOTS_OF_WORKSPACE: Final = 100  # bots of one workspace
 CHANNEL_ANSWER_S: Final = 15.0  # to connect to the program behind a channel and read its response

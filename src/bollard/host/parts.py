@@ -15,6 +15,7 @@ from bollard.host.channels.registry import ChannelRepository
 from bollard.host.core import Core, Storage
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.errors import HostError
+from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.resources.health import OperationParts
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
@@ -60,6 +61,7 @@ class HostParts(msgspec.Struct, frozen=True, kw_only=True):
     saved: SavedParts
     channels: ChannelRepository
     bots: BotRepository
+    channel_intake: ChannelIntake
     delivery: Delivery
     budgets: SavedBudgets
     trail: AuditTrail

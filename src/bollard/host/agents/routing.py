@@ -265,6 +265,14 @@ class BindingRegistry:
         return table
 
 
+BotAgent = Callable[[str, str | None], str | None]
+
+
+def no_bot_agent(workspace: str, bot_id: str | None) -> None:
+    """No bot has a default agent."""
+    del workspace, bot_id
+
+
 Runners = dict[RunnerKey, AgentRunnerDiscovery]
 
 
@@ -278,5 +286,5 @@ class AgentDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """Whether plugins are still starting, so that agents may be missing."""
     names: Names = own_names
     """Returns the names of an actor."""
-    bot_agent: Callable[[str, str | None], str | None] = lambda *_: None
+    bot_agent: BotAgent = no_bot_agent
     """Returns the default agent of a bot of a workspace."""

@@ -11,8 +11,11 @@ from pydantic import Field
 from bollard.host.agents.config_form import KEPT
 from bollard.host.agents.names import ChosenName, ForeignId
 from bollard.host.agents.saved_proxy import ProxiedBody
+from bollard.host.channels.gate import check_patterns
+from bollard.host.channels.rules import ChannelRules
 from bollard.host.channels.signing import new_secret, secret_bytes
 from bollard.host.egress.destination import Destination
+from bollard.host.texts import Locale
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
 from bollard.wire.addresses import is_loopback
 
@@ -56,6 +59,8 @@ class SavedChannel(ProxiedBody):
     )
     bot: ForeignId | None = Field(default=None, description="The bot of events that name none.")
     abilities: Abilities = Field(default_factory=Abilities)
+    rules: ChannelRules = Field(default_factory=ChannelRules)
+    locale: Locale = Field(default="en_US", description="The language of the host's own messages in this channel.")
 
     def to_wire(self) -> JsonObject:
         """The channel in an answer: `KEPT` stands for the secret, which is never shown."""
@@ -90,6 +95,7 @@ class SavedChannel(ProxiedBody):
                 "needs supports_edit",
                 "the host shows an unfinished message by edits",
             )
+        check_patterns(self.rules)
         return self.with_secret(secret)
 
     def with_secret(self, secret: str | None) -> "SavedChannel":

@@ -100,6 +100,20 @@ class RawPayload(msgspec.Struct, frozen=True, kw_only=True):
     expires_ms: int | None = None
 
 
+class MessageFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a chat platform says about a message. Rules of channels ask for it."""
+
+    is_private: bool | None = None
+    mentions: tuple[str, ...] = ()
+    """Ids of the bots and actors that the message mentions."""
+    reply_to: str | None = None
+    """The platform's id of the message that this one answers."""
+    actor_is_bot: bool = False
+
+
+_NO_FACTS: Final = MessageFacts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
     """`source` and `source_id` are the idempotency key: a repeated event gets its first outcome."""
@@ -122,6 +136,7 @@ class NewEvent:
     raw: RawPayload | None = None
     reply: ReplyRoute | None = None
     """The channel that the event came through."""
+    facts: MessageFacts = _NO_FACTS
     extra: JsonObject | None = None
     """Transport metadata for the runner. Never history, tools or grants."""
     caller: str | None = None
@@ -199,6 +214,11 @@ class NewEvent:
         return self.scope.workspace, self.source, self.source_id
 
     @property
+    def room(self) -> str | None:
+        """The conversation as the channel names it."""
+        return self.scope.conversation
+
+    @property
     def is_message(self) -> bool:
         return self.event_type == "message.received"
 
@@ -228,7 +248,7 @@ class NewEvent:
             body["flow"] = self.flow
         for name in _RECORDED:
             value = getattr(self.scope if name in _IN_SCOPE else self, name)
-            if value:
+            if value and value != _NO_FACTS:
                 body[name] = value
         return msgspec.json.encode(body)
 
@@ -246,13 +266,27 @@ class NewEvent:
             body["raw"] = RawPayload(**body["raw"])
         if "reply" in body:
             body["reply"] = ReplyRoute(**body["reply"])
+        if "facts" in body:
+            body["facts"] = msgspec.convert(body["facts"], MessageFacts)
         return event_id, NewEvent(**body, scope=Scope(**scope, workspace=workspace), known=True)
 
 
 _RECORDED: Final = (
     *("source", "source_id", "event_type", "trigger", "text", "contents", "attachments"),
     *("conversation", "thread", "bot", "actor_type", "actor_id", "actor_name", "subject_type", "subject_id"),
-    *("surface", "event_ms", "data", "source_event_type", "raw", "reply", "extra", "caller", "traceparent", "carries"),
+    *(
+        "surface",
+        "event_ms",
+        "data",
+        "source_event_type",
+        "raw",
+        "reply",
+        "facts",
+        "extra",
+        "caller",
+        "traceparent",
+        "carries",
+    ),
 )
 """The fields of the record, in its order. The workspace is a column of the record."""
 

@@ -15,6 +15,8 @@ from bollard.host.channels.registry import CHANNEL, ChannelRepository
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Unauthenticated
+from bollard.host.events.acceptance import Accepted
+from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.events.cloudevents import CLOUD_EVENT
 from bollard.host.http.events.incoming import ChannelEvent, Sender, caller_name, check_signed, format_of, read_one
@@ -94,6 +96,7 @@ class Channels(SavedRoutes[SavedChannel]):
         self,
         *,
         repository: ChannelRepository,
+        intake: ChannelIntake,
         taking: EventReception,
         payloads: Payloads,
         store: Store,
@@ -109,6 +112,7 @@ class Channels(SavedRoutes[SavedChannel]):
         self._audience = audience
         super().__init__(repository, pages)
         self._repository: ChannelRepository = repository
+        self._intake = intake
         self._taking = taking
         self._payloads = payloads
         self._store = store
@@ -173,7 +177,10 @@ class Channels(SavedRoutes[SavedChannel]):
                 channel=saved.value,
             )
             incoming = await read_one(form, request.headers, payload, self._payloads, sender)
-            return single_answer(await self._taking.take(incoming, payload))
+            admitted = await self._intake.admit(saved.value, incoming.event)
+            if isinstance(admitted, Accepted):
+                return single_answer(admitted)
+            return single_answer(await self._taking.take(msgspec.structs.replace(incoming, event=admitted), payload))
 
     def _stranger(self, request: Request, fault: str) -> HostError:
         """The error of a request without a valid signature; after many of them, a rate limit."""
