@@ -56,6 +56,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "import": "operate.archives:import_archive",
         "migrate": "operate.maintenance:migrate",
         "users": "identity.users:app",
+        "actors": "identity.actors:app",
         "keys": "identity.keys:app",
         "secrets": "agents.secrets:app",
         "workspaces": "identity.workspaces:app",

@@ -19,6 +19,7 @@ from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
 from bollard.host.channels.gate import ChannelGate
 from bollard.host.channels.registry import ChannelRepository
+from bollard.host.channels.rooms import Rooms
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
 from bollard.host.delivery.outbox import Delivery
@@ -26,6 +27,7 @@ from bollard.host.egress.client import EgressClient
 from bollard.host.egress.proxy import ProxyRules
 from bollard.host.engine import LocalEngine
 from bollard.host.events.channel_intake import ChannelIntake
+from bollard.host.events.chat_commands import ChatCommands
 from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.edge import Edge
 from bollard.host.http.operations import Resource
@@ -203,7 +205,7 @@ class Host:
             saved=saved,
             channels=channels,
             bots=bots,
-            channel_intake=ChannelIntake(ChannelGate(self._clock, identity.links.names), core.intake.deduplication),
+            channel_intake=self._open_channel_intake(storage, identity, core, delivery),
             delivery=delivery,
             budgets=budgets,
             trail=trail,
@@ -279,6 +281,26 @@ class Host:
         )
         await channels.load(storage.store)
         return channels
+
+    def _open_channel_intake(
+        self, storage: Storage, identity: IdentityDirectory, core: Core, delivery: Delivery
+    ) -> ChannelIntake:
+        rooms = Rooms(storage.journal, self._store, self._clock)
+        commands = ChatCommands(
+            intake=core.intake,
+            rooms=rooms,
+            agents=self._directory.agents,
+            links=identity.links,
+            codes=identity.codes,
+            stop=core.dispatcher.stop,
+        )
+        return ChannelIntake(
+            gate=ChannelGate(self._clock, identity.links.names),
+            rooms=rooms,
+            commands=commands,
+            deduplication=core.intake.deduplication,
+            replied=delivery.wake,
+        )
 
     async def _open_budgets(self, storage: Storage) -> SavedBudgets:
         settings = self.settings

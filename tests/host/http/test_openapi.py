@@ -204,6 +204,7 @@ REFUSED = {
     "rollbackPlugin": "not_found",  # there is no earlier version
     "consentRuntime": "conflict",  # the runtime is not connected
     "enrolRuntime": "unauthenticated",  # the code of the example was never told to anybody; a true one is used below
+    "redeemLinkCode": "invalid_argument",  # the code of the example was never made; test_chat_commands has true ones
     "consentMcpTools": "conflict",  # the server of the example is switched off, and lists nothing
     "refreshMcpServer": "conflict",
     "beginMcpLogin": "conflict",  # and nobody logs in for it; test_logins does

@@ -3,7 +3,7 @@
 A `Channel` sends one message once. The outbox stores messages, orders them and retries them.
 """
 
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol, get_args
 
 import msgspec
 from pydantic import Field
@@ -23,6 +23,13 @@ _URL_CHARACTERS: Final = 2048
 _EDITS_PER_S_MAX: Final = 20.0
 _RESERVED: Final = frozenset({"api", "key", "role", "run", "user"})
 """Names that are no channel: an actor of a channel is `channel:id`, and must not imitate a caller of the workspace."""
+
+
+_AGENTS: Final = 32
+"""Agents that people may choose in one channel."""
+_IDLE_MAX_S: Final = 366.0 * 24 * 3600
+ChatCommand = Literal["new", "stop", "status", "help", "agent", "link"]
+COMMANDS: Final[tuple[ChatCommand, ...]] = get_args(ChatCommand)
 
 
 class Abilities(Strict):
@@ -60,6 +67,13 @@ class SavedChannel(ProxiedBody):
     bot: ForeignId | None = Field(default=None, description="The bot of events that name none.")
     abilities: Abilities = Field(default_factory=Abilities)
     rules: ChannelRules = Field(default_factory=ChannelRules)
+    commands: tuple[ChatCommand, ...] = Field(default=COMMANDS, description="Chat commands that the host answers.")
+    agents: tuple[ChosenName, ...] = Field(
+        default=(), max_length=_AGENTS, description="Agents that people may choose with `/agent`."
+    )
+    idle_s: Annotated[Number, Field(ge=1, le=_IDLE_MAX_S)] | None = Field(
+        default=None, description="A message after this time begins a new conversation."
+    )
     locale: Locale = Field(default="en_US", description="The language of the host's own messages in this channel.")
 
     def to_wire(self) -> JsonObject:

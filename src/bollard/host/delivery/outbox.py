@@ -197,6 +197,10 @@ class Delivery:
                 self._previews.whole(facts.run_id, _decode(record.json).data.message_id or "")
             self._woken.set()
 
+    def wake(self) -> None:
+        """Look for new messages now: the host has queued one of its own."""
+        self._woken.set()
+
     # --- pending messages ---
 
     async def run(self, recovered: asyncio.Event) -> None:

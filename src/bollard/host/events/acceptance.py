@@ -24,7 +24,7 @@ from bollard.host.log.entries import Duplicate, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.runs.creation import RunMaker
-from bollard.host.runs.event import NewEvent
+from bollard.host.runs.event import NewEvent, ReplyRoute
 from bollard.host.runs.hub import Subscription
 from bollard.host.store.rows import EventRow
 from bollard.host.store.store import Store
@@ -140,8 +140,9 @@ class EventDeduplication:
         steered = row.dispatch == "steering"
         return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=steered, reason=reason)
 
-    async def drop(self, event: NewEvent, reason: EventRejection) -> Accepted:
-        """Store an event that never gets a run, with the reason."""
+    async def drop(self, event: NewEvent, reason: EventRejection, *, reply: str | None = None) -> Accepted:
+        """Store an event that never gets a run, with the reason. `reply` is the host's own answer, which enters the
+        outbox in the same commit."""
         if self._journal.full:
             if (known := await self.find(event)) is not None:
                 return known
@@ -149,8 +150,12 @@ class EventDeduplication:
         event_id = f"evt_{self._maker.new_id()}"
         data = event.record(event_id, None, dropped=reason.to_wire())
         workspace = event.scope.workspace
-        record = NewRecord(workspace=workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
-        entry = Entry(records=[record], dedupe=event.key, size=len(data))
+        now_ms = self._clock.now_ms()
+        records = [NewRecord(workspace=workspace, type="event.received", data=data, created_ms=now_ms)]
+        if reply is not None and event.reply is not None:
+            queued = _queued(event_id, event.reply, reply)
+            records.append(NewRecord(workspace=workspace, type="delivery.queued", data=queued, created_ms=now_ms))
+        entry = Entry(records=records, dedupe=event.key, size=sum(len(record.data) for record in records))
         outcome = await self._journal.commit(entry)
         if isinstance(outcome, Duplicate):
             return await self.first_outcome(outcome.first)
@@ -161,6 +166,20 @@ class EventDeduplication:
         data = encode_data({"event_id": event_id, "reason": "no_agent", "agent_id": agent_id})
         record = NewRecord(workspace=workspace, type="event.dropped", data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], adopt=(workspace, event_id), size=len(data)))
+
+
+def _queued(event_id: str, route: ReplyRoute, text: str) -> bytes:
+    """The data of a message of the host itself to a channel."""
+    return encode_data(
+        {
+            "delivery_id": f"{event_id}.reply",
+            "event_id": event_id,
+            "channel": route.channel,
+            "target": route.target,
+            "max_message_size": route.max_message_size,
+            "text": text,
+        }
+    )
 
 
 class NoRoute(msgspec.Struct, frozen=True):

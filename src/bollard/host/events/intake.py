@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
+from bollard.host.agents.admission import Admission, Interrupt, LaneView, Queue, Reject, Start, Steer
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.gates import FrontGates
 from bollard.host.agents.lanes import LaneKey, lane_of
@@ -34,6 +34,7 @@ from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import Hub, stream_records
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.machine import RunState
+from bollard.host.scope import Place
 from bollard.host.store.store import Store
 
 _log = structlog.get_logger("bollard.intake")
@@ -184,6 +185,10 @@ class Intake:
         bot_agent = self._bot_agent(workspace, event.scope.bot)
         resolution = resolve(event, self._bindings.all(workspace), agents, agent=agent_id, bot_agent=bot_agent)
         return self._placement.preview(event, resolution)
+
+    def runs_in(self, agent_id: str, place: Place) -> LaneView | None:
+        """The active and queued runs of an agent in a conversation."""
+        return self._conversations.view(lane_of(agent_id, place))
 
     # --- new runs ---
 

@@ -114,6 +114,7 @@ class ChatFields(EventFields):
     """The fields of an event of a channel: also what the chat platform says about a message."""
 
     actor_is_bot: Flag = False
+    actor_locale: Locale | None = Field(default=None, description="The language of the actor.")
     is_private: Flag | None = Field(default=None, description="Whether only the actor and the bot are in the chat.")
     mentions: tuple[Id, ...] = Field(default=(), max_length=MENTIONS, description="Ids of mentioned bots and actors.")
     reply_to: Id | None = Field(default=None, description="The id of the message that this one answers.")
@@ -125,6 +126,7 @@ class ChatFields(EventFields):
             mentions=self.mentions,
             reply_to=self.reply_to,
             actor_is_bot=self.actor_is_bot,
+            locale=self.actor_locale,
         )
 
 

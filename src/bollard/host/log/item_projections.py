@@ -242,6 +242,34 @@ def _queued(row: RecordRow, facts: RunFacts, target: DeliverTo, message_key: str
     )
 
 
+def _delivery_queued(row: RecordRow, data: JsonObject) -> list[Change]:
+    """Queue a message of the host itself, which belongs to no run."""
+    size = data.get("max_message_size")
+    return [
+        PutOutbox(
+            OutboxRow(
+                delivery_id=str(data["delivery_id"]),
+                workspace=row.workspace,
+                channel=str(data["channel"]),
+                target=str(data["target"]),
+                run_id="",
+                event_id=str(data["event_id"]),
+                message_key="",
+                preview=False,
+                record_id=row.id,
+                max_message_size=size if isinstance(size, int) else None,
+                status="queued",
+                attempts=0,
+                due_ms=row.created_ms,
+                messages=b"[]",
+                reason=None,
+                created_ms=row.created_ms,
+                updated_ms=row.created_ms,
+            )
+        )
+    ]
+
+
 def _delivery_started(row: RecordRow, data: JsonObject) -> list[Change]:
     """From this record on the message may leave the host. The first record of a preview creates its row."""
     preview = data.get("preview")
@@ -306,6 +334,7 @@ def _patch(row: RecordRow, data: JsonObject, **fields: object) -> PatchOutbox:
 
 
 DELIVERIES: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
+    "delivery.queued": _delivery_queued,
     "delivery.started": _delivery_started,
     "delivery.shown": _shown,
     "delivery.deferred": _deferred,

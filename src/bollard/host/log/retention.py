@@ -39,6 +39,7 @@ KINDS: Final = frozenset(
         "audit.gap",
         "delivery.deferred",
         "delivery.failed",
+        "delivery.queued",
         "delivery.sent",
         "delivery.shown",
         "delivery.started",

@@ -18,6 +18,7 @@ from bollard.host.log.records import NO_BITS, UNTRUSTED_BIT, DeliverTo
 from bollard.host.scope import Scope
 from bollard.host.store.keys import key_problem
 from bollard.host.telemetry.tracer import parse_traceparent
+from bollard.host.texts import Locale
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
 _STREAM_READERS: Final[frozenset[TriggerSource]] = frozenset({"api", "webui"})
@@ -109,6 +110,10 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reply_to: str | None = None
     """The platform's id of the message that this one answers."""
     actor_is_bot: bool = False
+    locale: Locale | None = None
+    """The language of the actor."""
+    room: str | None = None
+    """The conversation as the channel names it, if the host has begun a new one since."""
 
 
 _NO_FACTS: Final = MessageFacts()
@@ -216,7 +221,7 @@ class NewEvent:
     @property
     def room(self) -> str | None:
         """The conversation as the channel names it."""
-        return self.scope.conversation
+        return self.facts.room or self.scope.conversation
 
     @property
     def is_message(self) -> bool:

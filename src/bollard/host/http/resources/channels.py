@@ -180,7 +180,8 @@ class Channels(SavedRoutes[SavedChannel]):
             admitted = await self._intake.admit(saved.value, incoming.event)
             if isinstance(admitted, Accepted):
                 return single_answer(admitted)
-            return single_answer(await self._taking.take(msgspec.structs.replace(incoming, event=admitted), payload))
+            placed = msgspec.structs.replace(incoming, event=admitted.event, agent=admitted.agent)
+            return single_answer(await self._taking.take(placed, payload))
 
     def _stranger(self, request: Request, fault: str) -> HostError:
         """The error of a request without a valid signature; after many of them, a rate limit."""
@@ -201,8 +202,8 @@ class Channels(SavedRoutes[SavedChannel]):
         before, workspace = self._pages.numbered(request, _DELIVERIES), caller_of(request).workspace
         channel, limit = request.query_params.get("channel"), page_limit(request)
         rows = await asyncio.to_thread(self._store.outbox, workspace, channel, before, limit + 1)
-        caller, seen = caller_of(request), set[str]()
-        for run_id in {row.run_id for row in rows}:
+        caller, seen = caller_of(request), {""}  # messages of the host itself belong to no run
+        for run_id in {row.run_id for row in rows if row.run_id}:
             if await self._audience.sees_run(caller, run_id):
                 seen.add(run_id)
         return self._pages.of_rows(
