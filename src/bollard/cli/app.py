@@ -57,6 +57,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "migrate": "operate.maintenance:migrate",
         "users": "identity.users:app",
         "actors": "identity.actors:app",
+        "people": "identity.people:app",
         "keys": "identity.keys:app",
         "secrets": "agents.secrets:app",
         "workspaces": "identity.workspaces:app",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bollard.host.audit.erasure import Eraser
 from bollard.host.http.auth.callers import Authenticator, IdentityAuthenticator
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
@@ -34,6 +35,7 @@ from bollard.host.http.resources.knowledge_documents import KNOWLEDGE_RESOURCES,
 from bollard.host.http.resources.mcp_servers import McpServers
 from bollard.host.http.resources.metrics import Metrics, PoolVitals
 from bollard.host.http.resources.models import Models
+from bollard.host.http.resources.people import People
 from bollard.host.http.resources.plugin_development import PluginDev, PluginLogs
 from bollard.host.http.resources.plugins import Plugins
 from bollard.host.http.resources.questions import Questions
@@ -71,6 +73,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Bindings,
     Bots,
     Conversations,
+    People,
     Artifacts,
     StateControl,
     ApprovalRoutes,
@@ -199,7 +202,7 @@ def _run_resources(
         Capabilities(core=core, agents=agents, pages=pages),
         Bindings(parts.saved.agents.bindings, pages),
         Bots(parts.bots, channels, pages),
-        Conversations(store, pages, audience),
+        Conversations(store, pages, audience, eraser_of(parts)),
         Artifacts(store, blobs, clock, audience, journal),
         StateControl(StatePurger(store, journal, clock)),
         ApprovalRoutes(approvals=core.approvals, store=store, agents=agents, audience=audience, pages=pages),
@@ -229,7 +232,21 @@ def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
         Models(parts.models, pages, storage.clock),
         *runtime_resources(saved.runtimes, secret, storage.clock),
         *identity_resources(parts.identity, secret),
+        People(
+            identity=parts.identity,
+            eraser=eraser_of(parts),
+            files=parts.core.files,
+            library=saved.library,
+            journal=storage.journal,
+            clock=storage.clock,
+            data=parts.settings.data,
+        ),
     )
+
+
+def eraser_of(parts: HostParts) -> Eraser:
+    archive = parts.settings.data / "archive"
+    return Eraser(parts.storage.store, parts.storage.journal, parts.storage.clock, archive)
 
 
 def _operator_resources(

@@ -153,7 +153,7 @@ class EventDeduplication:
         now_ms = self._clock.now_ms()
         records = [NewRecord(workspace=workspace, type="event.received", data=data, created_ms=now_ms)]
         if reply is not None and event.reply is not None:
-            queued = _queued(event_id, event.reply, reply)
+            queued = _queued(workspace, event_id, event.reply, reply)
             records.append(NewRecord(workspace=workspace, type="delivery.queued", data=queued, created_ms=now_ms))
         entry = Entry(records=records, dedupe=event.key, size=sum(len(record.data) for record in records))
         outcome = await self._journal.commit(entry)
@@ -168,11 +168,12 @@ class EventDeduplication:
         await self._journal.commit(Entry(records=[record], adopt=(workspace, event_id), size=len(data)))
 
 
-def _queued(event_id: str, route: ReplyRoute, text: str) -> bytes:
-    """The data of a message of the host itself to a channel."""
+def _queued(workspace: str, event_id: str, route: ReplyRoute, text: str) -> bytes:
+    """The data of a message of the host itself to a channel. The workspace in its id keeps it apart from deliveries of
+    other workspaces, also after an import."""
     return encode_data(
         {
-            "delivery_id": f"{event_id}.reply",
+            "delivery_id": f"{workspace}/{event_id}.reply",
             "event_id": event_id,
             "channel": route.channel,
             "target": route.target,
