@@ -42,6 +42,7 @@ DYNAMIC = (
     "capabilities.flow.",
     "capabilities.risk.",
     "channels.dedupe.",
+    "channels.rule.",
     "chat.command.",
     "channels.status.",
     "hooks.outcome.",

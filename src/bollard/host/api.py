@@ -4,14 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bollard.host.approvals.approvers import Approvers
+from bollard.host.audit.erasure import Eraser
 from bollard.host.channels.clicks import Clicks, StopRequests
 from bollard.host.http.auth.callers import Authenticator, IdentityAuthenticator
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.events.channel_controls import ChannelControls
 from bollard.host.http.events.hook_answers import HookAnswers
 from bollard.host.http.events.hook_reception import HookReception
-from bollard.host.http.events.channel_controls import ChannelControls
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception
 from bollard.host.http.guard import Guard, Traffic
@@ -26,6 +27,7 @@ from bollard.host.http.resources.agents import Agents, Bindings
 from bollard.host.http.resources.approvals import ApprovalRoutes
 from bollard.host.http.resources.artifacts import Artifacts
 from bollard.host.http.resources.audit import Audit
+from bollard.host.http.resources.bots import Bots
 from bollard.host.http.resources.capabilities import Capabilities
 from bollard.host.http.resources.channels import Channels
 from bollard.host.http.resources.conversations import Conversations
@@ -39,6 +41,7 @@ from bollard.host.http.resources.knowledge_documents import KNOWLEDGE_RESOURCES,
 from bollard.host.http.resources.mcp_servers import McpServers
 from bollard.host.http.resources.metrics import Metrics, PoolVitals
 from bollard.host.http.resources.models import Models
+from bollard.host.http.resources.people import People
 from bollard.host.http.resources.plugin_development import PluginDev, PluginLogs
 from bollard.host.http.resources.plugins import Plugins
 from bollard.host.http.resources.questions import Questions
@@ -77,7 +80,9 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Agents,
     Capabilities,
     Bindings,
+    Bots,
     Conversations,
+    People,
     Artifacts,
     StateControl,
     ApprovalRoutes,
@@ -193,14 +198,17 @@ def _run_resources(
         external,
         Events(
             intake=core.intake,
+            channel_intake=parts.channel_intake,
             taking=reception,
             payloads=payloads,
             channels=channels,
             hooks=parts.saved.hooks,
             rows=rows,
         ),
+        # Payloads of their own: clients without a token must not use up the capacity of callers.
         Channels(
             repository=channels,
+            intake=parts.channel_intake,
             taking=reception,
             payloads=strange_payloads,
             store=store,
@@ -216,7 +224,8 @@ def _run_resources(
         Agents(agents, parts.saved.agents, directory.runners, parts.core.offers, pages),
         Capabilities(core=core, agents=agents, pages=pages),
         Bindings(parts.saved.agents.bindings, pages),
-        Conversations(store, pages, audience),
+        Bots(parts.bots, channels, pages),
+        Conversations(store, pages, audience, eraser_of(parts)),
         Artifacts(store, blobs, clock, audience, journal),
         StateControl(StatePurger(store, journal, clock)),
         ApprovalRoutes(approvals=core.approvals, store=store, approvers=approvers, audience=audience, pages=pages),
@@ -264,7 +273,21 @@ def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
         Models(parts.models, pages, storage.clock),
         *runtime_resources(saved.runtimes, secret, storage.clock),
         *identity_resources(parts.identity, secret),
+        People(
+            identity=parts.identity,
+            eraser=eraser_of(parts),
+            files=parts.core.files,
+            library=saved.library,
+            journal=storage.journal,
+            clock=storage.clock,
+            data=parts.settings.data,
+        ),
     )
+
+
+def eraser_of(parts: HostParts) -> Eraser:
+    archive = parts.settings.data / "archive"
+    return Eraser(parts.storage.store, parts.storage.journal, parts.storage.clock, archive)
 
 
 def _operator_resources(

@@ -12,17 +12,22 @@ from bollard import __version__
 from bollard.confine.probe import Confinement
 from bollard.host.actions.budgets import SavedBudgets, day_budgets
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
+from bollard.host.agents.bot import BotRepository
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.api import Api
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
+from bollard.host.channels.gate import ChannelGate
 from bollard.host.channels.registry import ChannelRepository
+from bollard.host.channels.rooms import Rooms
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.proxy import ProxyRules
 from bollard.host.engine import LocalEngine
+from bollard.host.events.channel_intake import ChannelIntake
+from bollard.host.events.chat_commands import ChatCommands
 from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.edge import Edge
 from bollard.host.http.operations import Resource
@@ -171,7 +176,9 @@ class Host:
         )
         budgets = await self._open_budgets(storage)
         library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
-        core = self._build_core(storage, identity, vault, delivery, models, library, budgets)
+        bots = BotRepository(SavedChanges(storage.journal, self._clock), self._directory.agents)
+        await bots.load(self._store)
+        core = self._build_core(storage, identity, vault, delivery, models, library, budgets, bots)
         schedules = self._open_schedules(storage, core, identity, channels)
         tools = self._open_tools(storage, core, schedules, Workspaces(root), await confinement)
         for source in (tools, models.source, ChannelActions(channels)):
@@ -206,6 +213,8 @@ class Host:
             core=core,
             saved=saved,
             channels=channels,
+            bots=bots,
+            channel_intake=self._open_channel_intake(storage, identity, core, delivery),
             delivery=delivery,
             budgets=budgets,
             trail=trail,
@@ -282,6 +291,26 @@ class Host:
         await channels.load(storage.store)
         return channels
 
+    def _open_channel_intake(
+        self, storage: Storage, identity: IdentityDirectory, core: Core, delivery: Delivery
+    ) -> ChannelIntake:
+        rooms = Rooms(storage.journal, self._store, self._clock)
+        commands = ChatCommands(
+            intake=core.intake,
+            rooms=rooms,
+            agents=self._directory.agents,
+            links=identity.links,
+            codes=identity.codes,
+            stop=core.dispatcher.stop,
+        )
+        return ChannelIntake(
+            gate=ChannelGate(self._clock, identity.links.names),
+            rooms=rooms,
+            commands=commands,
+            deduplication=core.intake.deduplication,
+            replied=delivery.wake,
+        )
+
     async def _open_budgets(self, storage: Storage) -> SavedBudgets:
         settings = self.settings
         spent = day_budgets(self._clock, settings.calls_per_day, settings.tokens_per_day, settings.cost_per_day)
@@ -298,10 +327,11 @@ class Host:
         models: ModelParts,
         library: Library,
         budgets: SavedBudgets,
+        bots: BotRepository,
     ) -> Core:
         return build_core(
             storage,
-            replace(self._directory, names=identity.links.names),
+            replace(self._directory, names=identity.links.names, bot_agent=bots.agent_of),
             pools=self.fleet.pools,
             engine=LocalEngine(storage.journal, self._store, self._clock, self._incarnation),
             identity=HostIdentity(version=__version__, cursor_secret=self._keys.cursor_secret),

@@ -214,7 +214,12 @@ SECRET_GAP_CHARACTERS: Final = 16  # between two digits of a secret in hex or ba
 # --- channels ---
 
 WEBHOOK_SKEW_S: Final = 300.0  # between the time of a signed request and the host's own
+LINK_CODE_S: Final = 600  # life of a code that links an actor to a user
+LINK_CODES_PER_MINUTE: Final = 5  # codes that one sender makes or redeems
+ROOMS_IN_MEMORY: Final = 10_000  # conversations of channels whose present is in memory
+MENTIONS: Final = 100  # bots and actors that one message mentions
 CHANNELS_OF_WORKSPACE: Final = 100  # channels of one workspace
+BOTS_OF_WORKSPACE: Final = 100  # bots of one workspace
 CHANNEL_ANSWER_S: Final = 15.0  # to connect to the program behind a channel and read its response
 CHANNEL_ANSWER_BYTES: Final = 64 * KIB  # body of its response that is read
 DELIVERIES_OF_CHANNEL: Final = 500  # messages for one channel in memory; the others wait on disk

@@ -8,12 +8,14 @@ import msgspec
 import structlog
 
 from bollard.host.actions.budgets import SavedBudgets
+from bollard.host.agents.bot import BotRepository
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.core import Core, Storage
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.errors import HostError
+from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.resources.health import OperationParts
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
@@ -58,6 +60,8 @@ class HostParts(msgspec.Struct, frozen=True, kw_only=True):
     core: Core
     saved: SavedParts
     channels: ChannelRepository
+    bots: BotRepository
+    channel_intake: ChannelIntake
     delivery: Delivery
     budgets: SavedBudgets
     trail: AuditTrail

@@ -44,6 +44,7 @@ ABSENT = {
     "event_id": "evt_absent",
     "agent_id": "absent-agent",
     "binding_id": "absent-binding",
+    "bot_id": "absent-bot",
     "conversation_id": "absent-conversation",
     "artifact_id": "absent-artifact",
     "file_id": "absent-file",
@@ -161,6 +162,8 @@ def theirs(api: Any) -> Theirs:
     ids["binding_id"] = "their-binding"
     answer = api.put("/api/v1/bindings/their-binding", binding)
     assert answer.status == 201, answer.body
+    assert api.put("/api/v1/bots/their-bot", {"agent_id": "their-agent"}).status == 201
+    ids["bot_id"] = "their-bot"
     assert api.put("/api/v1/users/their-user", {"role": "admin"}).status == 201
     ids["user_id"] = "their-user"
     ids["link_id"] = api.post("/api/v1/actors", {"actor": "chat:1", "user_id": "their-user"}).json["link_id"]

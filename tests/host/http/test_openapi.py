@@ -205,6 +205,7 @@ REFUSED = {
     "rollbackPlugin": "not_found",  # there is no earlier version
     "consentRuntime": "conflict",  # the runtime is not connected
     "enrolRuntime": "unauthenticated",  # the code of the example was never issued; a valid one is used below
+    "redeemLinkCode": "invalid_argument",  # the code of the example was never issued; test_chat_commands has valid ones
     "consentMcpTools": "conflict",  # the server of the example is switched off, and lists nothing
     "refreshMcpServer": "conflict",
     "beginMcpLogin": "conflict",  # and there is no login for it; test_logins has one
@@ -316,6 +317,7 @@ def world(api: Any) -> World:
     api.until_health(lambda health: {plugin["status"] for plugin in health["plugins"].values()} == {"ready"})
     _saved(api, "saveAgent", "/api/v1/agents/polly")
     _saved(api, "saveBinding", "/api/v1/bindings/builds")
+    _saved(api, "saveBot", "/api/v1/bots/polly")
     secret = _saved(api, "saveChannel", "/api/v1/channels/room")["secret"]
     hook_secret = _saved(api, "saveHook", "/api/v1/hooks/github")["secret"]
     _saved(api, "saveUser", "/api/v1/users/ann")

@@ -33,7 +33,9 @@ def _label(agent: dict[str, Any], text: Text) -> str:
 
 def _shown_label(agent: dict[str, Any], text: Text) -> str:
     label = _label(agent, text)
-    return label if agent["available"] else text("agents.absent", label=label)
+    if not agent["available"]:
+        return text("agents.absent", label=label)
+    return label if agent.get("enabled", True) else text("agents.off", label=label)
 
 
 def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
@@ -41,6 +43,7 @@ def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
     policy: dict[str, Any] = agent["policy"]
     yield text("agents.head", agent=agent["agent_id"], label=printable(_label(agent, text)), runner=agent["runner_id"])
     yield text("agents.revision", revision=agent["revision"])
+    yield text("agents.enabled", answer=text.yes_or_no(agent["enabled"]))
     yield text("agents.access", what=_listed(policy["access"]["permissions"], text))
     state: dict[str, Any] = policy["state"]
     yield text("agents.state", what=", ".join(state["scopes"]) if state["enabled"] else text("rights.none"))
@@ -117,6 +120,22 @@ def set_fields(
         for each in assignments
     )
     return shell.show(saved, [*changes, *saved_lines(saved, shell.text)])
+
+
+@app.command("disable")
+def disable(shell: HostShell, agent: AgentId) -> int:
+    return _switch(shell, agent, enabled=False)
+
+
+@app.command("enable")
+def enable(shell: HostShell, agent: AgentId) -> int:
+    return _switch(shell, agent, enabled=True)
+
+
+def _switch(shell: HostShell, agent: str, *, enabled: bool) -> int:
+    saved = shell.put(AGENTS.one(agent), {**_document(shell, agent), "enabled": enabled})
+    key = "agents.now_enabled" if enabled else "agents.now_disabled"
+    return shell.show(saved, [shell.text(key, agent=agent), *_warning_lines(saved, shell.text)])
 
 
 @app.command("edit")

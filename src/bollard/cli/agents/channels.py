@@ -33,10 +33,23 @@ def channel_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:
     if "proxy" in channel:
         yield text("channels.through", proxy=printable(channel["proxy"]))
     yield text("channels.enabled", answer=text.yes_or_no(channel["enabled"]))
+    yield from _rule_lines(channel["rules"], text)
     yield text(f"channels.dedupe.{able['dedupe']}")
     can = [name for name in ("streaming", "edit", "reaction", "buttons", "forms") if able[f"supports_{name}"]]
     yield text("channels.abilities", what=", ".join(can) or text("rights.none"))
     yield text("channels.size", size=able.get("max_message_size") or text("rights.none"))
+
+
+def _rule_lines(rules: dict[str, Any], text: Text) -> Iterator[str]:
+    """Who gets an answer. Lists and words are in the JSON output."""
+    yield text("channels.private", answer=text.yes_or_no(rules["private"]))
+    yield text(f"channels.rule.groups.{rules['groups']}")
+    for name in ("actor_rate", "conversation_rate"):
+        if name in rules:
+            yield text(f"channels.rule.{name}", limit=rules[name]["per_minute"])
+    for name in ("filter_in", "filter_out"):
+        if name in rules:
+            yield text(f"channels.rule.{name}", count=len(rules[name]["words"]), outcome=rules[name]["outcome"])
 
 
 def _saved_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:

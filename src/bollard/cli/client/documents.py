@@ -93,6 +93,7 @@ class Resource:
 AGENTS = Resource(path="/api/v1/agents", key="agent_id")
 RUNNERS = Resource(path="/api/v1/runners", key="runner_id")
 BINDINGS = Resource(path="/api/v1/bindings", key="binding_id")
+BOTS = Resource(path="/api/v1/bots", key="bot_id")
 CHANNELS = Resource(path="/api/v1/channels", key="channel_id")
 SCHEDULES = Resource(path="/api/v1/schedules", key="schedule_id")
 HOOKS = Resource(path="/api/v1/hooks", key="hook_id")

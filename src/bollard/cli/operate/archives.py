@@ -26,11 +26,13 @@ from bollard.cli.terminal.progress_bar import stage_bar
 if TYPE_CHECKING:
     from bollard.host.archive.manifest import ArchiveKind
     from bollard.host.archive.reader import ArchiveReader
+    from bollard.host.audit.erasure_list import Erasure
     from bollard.host.backup.archive_verification import ArchiveTrust, Distrust
     from bollard.host.backup.settlement import Settlement
     from bollard.host.backup.workspace_export import OpenFields
 
 NewArchive = Annotated[Path, typer.Argument(metavar="FILE", help="backup.file")]
+ErasuresOption = Annotated[Path | None, typer.Option("--erasures", metavar="FILE", help="archive.erasures")]
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{64}")
 _VERSION_CHARACTERS: Final = 40
 _YES: Final = ("y", "yes")
@@ -54,6 +56,7 @@ def backup(
     incomplete: IncompleteOption = False,
 ) -> int:
     """Back up a store into one archive; the host may be running."""
+    from bollard.host.audit.backup_list import note_backup
     from bollard.host.backup.backup import BackupSource, back_up
     from bollard.host.clock import SystemClock
 
@@ -68,6 +71,7 @@ def backup(
             incomplete=incomplete,
             progress=stage_bar(shell, stack),
         )
+    note_backup(settings.data, file, SystemClock().now_ms())
     verified, text = report.verified, shell.text
     fields = {"records": verified.records, "contents": verified.blobs, "chains": verified.chains}
     shell.tell(
@@ -98,6 +102,7 @@ def restore(
     store: StoreOptions,
     trust: TrustOptions,
     incomplete: IncompleteOption = False,
+    erasures: ErasuresOption = None,
 ) -> int:
     """Restore a backup into an empty directory and database."""
     from bollard.host.backup.restore import restore as restore_backup
@@ -114,6 +119,7 @@ def restore(
             trust=believed,
             clock=SystemClock(),
             incomplete=incomplete,
+            erasures=chosen_erasures(erasures, file, (usual,)),
             progress=stage_bar(shell, stack),
         )
     taken = datetime.fromtimestamp(report.created_ms / 1000, UTC).isoformat(timespec="seconds")
@@ -198,6 +204,7 @@ def import_archive(
     store: StoreOptions,
     trust: TrustOptions,
     incomplete: IncompleteOption = False,
+    erasures: ErasuresOption = None,
 ) -> int:
     """Import a workspace from an archive; the host must be stopped."""
     from bollard.cli.operate.data_lock import DataLock
@@ -216,6 +223,7 @@ def import_archive(
             trust=believed,
             clock=SystemClock(),
             incomplete=incomplete,
+            erasures=chosen_erasures(erasures, file, folders),
             progress=stage_bar(shell, stack),
         )
     verified, settled, text = report.verified, report.settled, shell.text
@@ -267,6 +275,16 @@ def _open_fields() -> "OpenFields":
     except CliError:
         known = dict[str, frozenset[str]]()
     return lambda runner_id: known.get(runner_id, frozenset())
+
+
+def chosen_erasures(given: Path | None, file: Path, folders: Iterable[Path]) -> "list[Erasure]":
+    """The erasures to apply again: of the named file, of a list beside the archive, and of hosts of this machine."""
+    from bollard.host.audit.erasure_list import ERASURES_FILE, read_erasures
+
+    if given is not None and not given.is_file():
+        raise UsageProblem("error.erasures_file", "hint.erasures_file", path=given)
+    usual = [folder / ERASURES_FILE for folder in (file.absolute().parent, *folders)]
+    return read_erasures([*usual, *([] if given is None else [given])])
 
 
 # --- trust in archives: by options, by local keys, or by confirmation ---
@@ -336,6 +354,7 @@ def settled_json(settled: "Settlement") -> dict[str, Any]:
         "deliveries": list(settled.deliveries),
         "approvals_expired": msgspec.to_builtins(settled.approvals),
         "questions_expired": msgspec.to_builtins(settled.questions),
+        "records_erased": settled.erased,
     }
 
 
@@ -344,6 +363,8 @@ def settled_lines(settled: "Settlement", text: Text) -> Iterator[str]:
     counts = {"runs": settled.runs, "events": settled.events, "deliveries": len(settled.deliveries)}
     open_ones = {"approvals": len(settled.approvals), "questions": len(settled.questions)}
     yield text("restore.settled", **counts, **open_ones)
+    if settled.erased:
+        yield text("restore.erased", count=settled.erased)
     approvals = [
         text(_APPROVALS[each.status], approval=each.approval_id, name=each.name, run=each.run_id)
         for each in settled.approvals

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
+from urllib.parse import urlencode
 
 import typer
 
@@ -60,6 +61,17 @@ def show(
     path = CONVERSATIONS.one(conversation, "/messages")
     page = shell.get(path, limit=page_limit(limit), thread=thread, bot=bot)
     return shell.show(page, _message_lines(page, shell.text))
+
+
+@app.command("delete")
+def delete(
+    shell: HostShell,
+    conversation: Annotated[str, typer.Argument(metavar="ID", help="conversations.id")],
+    bot: Annotated[str | None, typer.Option("--bot", metavar="ID", help="conversations.bot")] = None,
+) -> int:
+    query = "" if bot is None else f"?{urlencode({'bot': bot})}"
+    gone = shell.delete(CONVERSATIONS.one(conversation) + query)
+    return shell.tell(gone, shell.text("conversations.deleted", conversation=conversation, records=gone["records"]))
 
 
 @app.command("search")

@@ -126,9 +126,15 @@ def resolve(
     actor: Annotated[str | None, typer.Option("--actor", metavar="TYPE:ID", help="resolve.actor")] = None,
     agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="resolve.agent")] = None,
     data: Annotated[str, typer.Option("--data", metavar="JSON|@FILE", help="resolve.data")] = "{}",
+    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="resolve.message")] = None,
+    private: Annotated[bool | None, typer.Option("--private/--group", help="resolve.private")] = None,
+    mentions: Annotated[list[str] | None, typer.Option("--mention", metavar="ID", help="resolve.mention")] = None,
 ) -> int:
     body = {
         "type": kind,
+        "text": message,
+        "is_private": private,
+        "mentions": mentions,
         "locale": shell.text.language,
         "data": read_json_object("--data", data),
         "source": source,

@@ -46,6 +46,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float = limits.RUN_IDLE_S
     repeatable: bool = False
     """Whether a run that was lost may be dispatched again."""
+    enabled: bool = True
+    """A disabled agent gets no events."""
     revision: int = 0
     """The saved revision. 0 is a built-in agent."""
 
@@ -158,6 +160,10 @@ class AgentRegistry:
     def saved_one(self, agent_id: str, workspace: str) -> Agent | None:
         """A saved agent, even if its runner is absent."""
         return self._saved.get((workspace, agent_id))
+
+    def is_known(self, agent_id: str, workspace: str) -> bool:
+        """Whether an agent has this id, with or without its runner."""
+        return (self.get(agent_id, workspace) or self.saved_one(agent_id, workspace)) is not None
 
     def saved(self, workspace: str = "default") -> list[Agent]:
         """All saved agents, including those whose runner is absent."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from bollard.host.agents.agent import AgentRegistry, RunnerKey, agent_of
 from bollard.host.agents.binding import Binding
+from bollard.host.agents.bot import unknown_agent
 from bollard.host.agents.config_form import refuse_unknown_files, secret_fields
 from bollard.host.agents.gates import DAY_MS, FrontGates, utc_day
 from bollard.host.agents.routing import BindingRegistry
@@ -213,7 +214,8 @@ class BindingRepository(Repository[Binding]):
 
         def make(_: Saved[Binding] | None) -> Binding:
             binding = Binding.read({**body, "binding_id": binding_id})
-            self._refuse_unknown_agent(binding.agent_id, workspace)
+            if not self._agents.is_known(binding.agent_id, workspace):
+                raise unknown_agent("binding", binding.agent_id)
             self._bindings.check(binding, workspace)
             return binding
 
@@ -224,13 +226,3 @@ class BindingRepository(Repository[Binding]):
             self._bindings.put(after.value, after.workspace)
         elif before is not None:
             self._bindings.remove(before.id, before.workspace)
-
-    def _refuse_unknown_agent(self, agent_id: str, workspace: str) -> None:
-        if (self._agents.get(agent_id, workspace) or self._agents.saved_one(agent_id, workspace)) is None:
-            raise InvalidRequest(
-                f"binding.agent_id: there is no agent {agent_id}",
-                reason="binding_unknown_agent",
-                hint="`bollard agents` lists them; save the agent first",
-                field="binding.agent_id",
-                agent=agent_id,
-            )

@@ -51,6 +51,8 @@ class RoutedEvent(Protocol):
     @property
     def scope(self) -> Scope: ...
     @property
+    def room(self) -> str | None: ...
+    @property
     def data(self) -> JsonObject: ...
 
 
@@ -153,7 +155,7 @@ def event_value(event: RoutedEvent, level: Level) -> str | None:
         case "thread":
             return scope.thread
         case "conversation":
-            return scope.conversation
+            return event.room
         case "channel":
             return event.source
         case "bot":

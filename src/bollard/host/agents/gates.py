@@ -105,7 +105,7 @@ class FrontGates:
         uncounted: int = 0,
     ) -> Refused | None:
         """The verdict of all gates but the rate. Changes nothing."""
-        refusal = self._who(agent, actor)
+        refusal = _off(agent) or self._who(agent, actor)
         if refusal is None and new_run:
             day = utc_day(now_ms)
             of_day = self.runs_of_day(agent.agent_id, day, workspace=agent.workspace) + uncounted
@@ -163,6 +163,18 @@ class FrontGates:
         if rates is None or (rates.limit_per_minute, rates.burst) != (per_minute, burst):
             rates = self._rates[key] = Rates(per_minute, burst)
         return rates
+
+
+def _off(agent: Agent) -> Refused | None:
+    if agent.enabled:
+        return None
+    return Refused(
+        code="unauthorized",
+        reason="agent_disabled",
+        sentence=f"agent {agent.agent_id} is disabled",
+        hint=f"enable it: `bollard agents enable {agent.agent_id}`",
+        details={"agent": agent.agent_id},
+    )
 
 
 def _budget(

@@ -41,6 +41,7 @@ RoutingKey = Literal[
     "filter_differs",
     "filter_absent",
     "direct",
+    "bot_default",
     "no_binding",
     "no_agent",
 ]
@@ -55,6 +56,8 @@ def sentence(key: RoutingKey, fields: Mapping[str, str], locale: Locale = "en_US
 
 DIRECT: Final = "direct:"
 """Prefix of the binding id of an event that names its agent. Ids of saved bindings have no colon."""
+BOT_DEFAULT: Final = "bot:"
+"""Prefix of the binding id of an event that the default agent of its bot gets."""
 
 _Key = tuple[str | None, ...]
 """The values of a scope, in the order of its levels."""
@@ -116,9 +119,15 @@ class RoutingTable:
 
 
 def resolve(
-    event: RoutedEvent, bindings: Iterable[Binding], agents: AgentFinder, *, agent: str | None = None
+    event: RoutedEvent,
+    bindings: Iterable[Binding],
+    agents: AgentFinder,
+    *,
+    agent: str | None = None,
+    bot_agent: str | None = None,
 ) -> Resolution:
-    """The route of the event, with a step for every binding of its workspace."""
+    """The route of the event, with a step for every binding of its workspace. `bot_agent` is the default agent of the
+    event's bot."""
     if agent is not None:
         return _direct(agent, agents)
     steps: list[RoutingStep] = []
@@ -129,6 +138,8 @@ def resolve(
             step = _outranked(binding, matching[0]) if matching else _step("won", binding, agent=binding.agent_id)
             matching.append(binding)
         steps.append(step)
+    if not matching and bot_agent is not None:
+        return _by_bot(event.scope.bot or "", bot_agent, agents, steps)
     if not matching:
         return Resolution(steps=(*steps, RoutingStep(key="no_binding", fields={})))
     found = _to(matching[0], agents)
@@ -158,6 +169,14 @@ def _direct(agent_id: str, agents: AgentFinder) -> Resolution:
     if agent is None:
         steps.append(RoutingStep(key="no_agent", fields={"agent": agent_id}))
     return Resolution(binding_id=f"{DIRECT}{agent_id}", agent=agent, steps=tuple(steps))
+
+
+def _by_bot(bot: str, agent_id: str, agents: AgentFinder, steps: Iterable[RoutingStep]) -> Resolution:
+    agent = agents.get(agent_id)
+    steps = [*steps, RoutingStep(key="bot_default", fields={"bot": bot, "agent": agent_id})]
+    if agent is None:
+        steps.append(RoutingStep(key="no_agent", fields={"agent": agent_id}))
+    return Resolution(binding_id=f"{BOT_DEFAULT}{bot}", agent=agent, steps=tuple(steps))
 
 
 def _mismatch(binding: Binding, event: RoutedEvent) -> RoutingStep | None:
@@ -246,6 +265,14 @@ class BindingRegistry:
         return table
 
 
+BotAgent = Callable[[str, str | None], str | None]
+
+
+def no_bot_agent(workspace: str, bot_id: str | None) -> None:
+    """No bot has a default agent."""
+    del workspace, bot_id
+
+
 Runners = dict[RunnerKey, AgentRunnerDiscovery]
 
 
@@ -259,3 +286,5 @@ class AgentDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """Whether plugins are still starting, so that agents may be missing."""
     names: Names = own_names
     """Returns the names of an actor."""
+    bot_agent: BotAgent = no_bot_agent
+    """Returns the default agent of a bot of a workspace."""

@@ -30,7 +30,7 @@ def _not_blank(text: dict[str, str]) -> dict[str, str]:
     return text
 
 
-_Label = Annotated[Localized, Field(max_length=_LOCALES), AfterValidator(_not_blank)]
+Label = Annotated[Localized, Field(max_length=_LOCALES), AfterValidator(_not_blank)]
 _Seconds = Annotated[Number, Field(gt=0, le=RUN_DEADLINE_MAX_S)]
 _Policy = Annotated[AgentPolicy, BeforeValidator(policy_from_wire), PlainSerializer(policy_to_wire)]
 
@@ -41,13 +41,14 @@ class SavedAgent(SavedBody):
     noun = "agent"
     agent_id: ChosenName
     runner_id: str = Field(min_length=1, max_length=4 * limits.NAME_CHARACTERS)
-    label: _Label | None = None
-    description: _Label | None = None
+    label: Label | None = None
+    description: Label | None = None
     config: JsonObject = Field(default_factory=dict)
     policy: _Policy = Field(default_factory=AgentPolicy)
     deadline_s: _Seconds = limits.RUN_DEADLINE_S
     idle_s: _Seconds = limits.RUN_IDLE_S
     repeatable: Flag = False
+    enabled: Flag = Field(default=True, description="A disabled agent gets no events; its active runs continue.")
     warnings: JsonValue = Field(default=None, exclude=True, description="Ignored, so that an answer can be saved back.")
 
     @property
@@ -112,6 +113,7 @@ def agent_without_runner(saved: Saved[SavedAgent]) -> Agent:
         deadline_s=agent.deadline_s,
         idle_s=agent.idle_s,
         repeatable=agent.repeatable,
+        enabled=agent.enabled,
         revision=saved.revision,
     )
 

@@ -6,13 +6,14 @@ import gzip
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from bollard.host.audit.heads import HeadLine
 from bollard.host.clock import Clock
@@ -155,6 +156,39 @@ def _unfit(header: SegmentHeader, ended: int) -> Fault | None:
     elif header.first == 1 and header.after_hash != genesis(header.workspace, header.chain):
         detail = "it does not begin where its chain begins"
     return Fault(kind="edited", chain=header.chain, position=header.first, detail=detail) if detail else None
+
+
+# --- reading and erasing records of segments ---
+
+
+def segment_rows(archive: Path) -> Iterator[RecordRow]:
+    """The records of all segments. Raises `BadSegment`."""
+    for segments in find_segments(archive):
+        for segment in segments:
+            yield from _rows_of(segment.path)
+
+
+def erase_from_segments(archive: Path, is_erased: Callable[[RecordRow], bool]) -> int:
+    """Write the segments with such records again, without their data. Returns how many. Raises `BadSegment` and
+    `OSError`."""
+    count = 0
+    for segments in find_segments(archive):
+        for segment in segments:
+            if any(is_erased(row) for row in _rows_of(segment.path)):
+                rows = (replace(row, data=None) if is_erased(row) else row for row in _rows_of(segment.path))
+                write_segment(archive, read_segment(segment.path), rows)
+                count += 1
+    return count
+
+
+def _rows_of(path: Path) -> Iterator[RecordRow]:
+    try:
+        with gzip.open(path, "rb") as file:
+            file.readline(_LINE_BYTES)
+            for line in iter(lambda: file.readline(_LINE_BYTES), b""):
+                yield _decode_record(line)
+    except (OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
+        raise BadSegment(0, f"{path.name} cannot be read: {error}") from error
 
 
 # --- archiving, before retention drops data ---

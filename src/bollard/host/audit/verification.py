@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from bollard.host.audit.heads import HeadLine, is_signed
-from bollard.host.log.retention import STANDING
+from bollard.host.log.retention import ERASURES, STANDING
 from bollard.host.store.rows import HeadRow, RecordRow
 from bollard.trust import genesis
 from bollard.trust.keys import VerifyKey
@@ -97,6 +97,8 @@ class _Drops:
     """Missing data that must be accounted for, by workspace."""
     first: dict[tuple[str, str], Problem] = field(default_factory=dict[tuple[str, str], Problem])
     purged: Counter[str] = field(default_factory=Counter[str])
+    erased: Counter[str] = field(default_factory=Counter[str])
+    """The part of `purged` that erasures dropped: only they drop data that is in effect."""
 
 
 class LogWalk:
@@ -241,6 +243,7 @@ class LogWalk:
         elif data is not None:
             for dropped, count in _decode(data).get("dropped", {}).items():
                 self._drops.purged[dropped] += count
+                self._drops.erased[dropped] += count if kind in ERASURES else 0
 
     # --- the end ---
 
@@ -290,6 +293,8 @@ class LogWalk:
         gone = sum(drops.gone.values(), Counter[str]())
         for kind, count in gone.items():
             first = next(drops.first[workspace, kind] for workspace in drops.gone if (workspace, kind) in drops.first)
+            if kind in STANDING and count <= drops.erased[kind]:
+                continue
             if kind in STANDING:
                 detail = f"the data of a {kind} record is gone, but retention never drops it"
             elif kind == _PURGED and not drops.purged[kind]:
@@ -321,7 +326,7 @@ class LogWalk:
 
 _FLAGS: Final[Mapping[object, bool]] = {0: False, 1: True}
 _PURGED: Final = "retention.purged"
-_TELLING: Final = frozenset({_PURGED, "workspace.imported"})
+_TELLING: Final = frozenset({_PURGED, "workspace.imported", *ERASURES})
 
 
 def _of_head(row: HeadRow, kind: ProblemKind, detail: str) -> Problem:

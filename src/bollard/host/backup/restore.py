@@ -7,7 +7,7 @@ record says that the store was restored.
 
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ import msgspec
 from bollard.host.archive.manifest import Manifest, Table
 from bollard.host.archive.reader import ArchiveReader
 from bollard.host.archive.writer import remove_leftovers, unfinished_name
+from bollard.host.audit.erasure_list import Erasure, add_erasure
 from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, no_progress, read_rows, verify
 from bollard.host.backup.archived_files import head_key, place_of, write_file, write_public_keys
 from bollard.host.backup.backup import BackupSource
@@ -60,10 +61,11 @@ def restore(
     trust: ArchiveTrust,
     clock: Clock,
     incomplete: bool = False,
+    erasures: Sequence[Erasure] = (),
     progress: Progress = no_progress,
 ) -> RestoreReport:
     """Check the signer of the archive, verify it, then restore it. Raises `BadArchive`, `Conflict`, `SchemaTooNew`.
-    With `incomplete`, an archive with missing contents is restored too."""
+    With `incomplete`, an archive with missing contents is restored too. `erasures` are applied to the copy again."""
     data = data.absolute()
     place = data / data.name if data.is_mount() else data  # a mounted folder cannot be replaced, only filled
     with ArchiveReader(file, "backup") as reader:
@@ -79,7 +81,7 @@ def restore(
         try:
             target = BackupSource(database=database, data=workshop)
             blobs = _build(reader, filling, workshop, progress)
-            settled = _settle(reader.manifest, verified, target, blobs, clock, progress)
+            settled = _settle(reader.manifest, verified, target, blobs, clock, erasures, progress)
             _move(workshop, data)
         except BaseException:
             filling.abandon()
@@ -206,7 +208,13 @@ def _write_files(reader: ArchiveReader, workshop: Path) -> None:
 
 
 def _settle(
-    manifest: Manifest, verified: Verified, target: BackupSource, blobs: BlobStore, clock: Clock, progress: Progress
+    manifest: Manifest,
+    verified: Verified,
+    target: BackupSource,
+    blobs: BlobStore,
+    clock: Clock,
+    erasures: Sequence[Erasure],
+    progress: Progress,
 ) -> Settlement:
     """Open the store, which also migrates it; rebuild the projections, and settle unfinished work."""
     store = choose_store(target.database, target.data, clock)
@@ -220,7 +228,11 @@ def _settle(
             "keys": bool(manifest.keys),
             "missing": len(verified.missing),
         }
-        return settler.settle(_workspaces(store), "store.restored", data)
+        archive = target.data / "archive"
+        settled = settler.settle(_workspaces(store), "store.restored", data, erasures=erasures, archive=archive)
+        for erasure in erasures:
+            add_erasure(target.data, erasure)
+        return settled
     finally:
         store.close()
 

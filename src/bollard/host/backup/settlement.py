@@ -5,13 +5,16 @@ as lost, under an epoch beyond any that can have existed since. Open approvals a
 approvals that were not used. Waiting messages are dropped, deliveries in progress become `unknown`, and sessions end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final, Literal, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from bollard.host.agents.agent import AgentRegistry
+from bollard.host.audit.erasure_list import Erasure
+from bollard.host.backup.erasures import apply_erasures
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.identity.sessions import SESSION
@@ -31,6 +34,7 @@ from bollard.trust.keys import SigningKey
 _EPOCHS_FROM_MS: Final = 1_735_689_600_000
 """The beginning of 2025. An epoch grows by one with each owner of a run; minutes since then are always larger."""
 _MINUTE_MS: Final = 60_000
+_NO_ARCHIVE: Final = Path("/nonexistent")
 
 
 def epoch_after(epoch: int, now_ms: int) -> int:
@@ -48,6 +52,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     approvals: tuple["ExpiredApproval", ...]
     questions: tuple["ExpiredQuestion", ...]
     sessions: int
+    erased: int = 0
+    """Records of people who were erased after the copy was made; they lost their data again."""
 
 
 class ExpiredApproval(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,8 +95,18 @@ class SettlementWriter:
         self._recovery = Recovery(store, clock, AgentRegistry(), incarnation)
         self._writer = Writer(store, blobs, clock, incarnation=incarnation, key=key)
 
-    def settle(self, workspaces: list[str], kind: str, details: JsonObject, only: str | None = None) -> Settlement:
-        """End unfinished work in all workspaces or in `only` one, record the reason in each, and sign the heads."""
+    def settle(
+        self,
+        workspaces: list[str],
+        kind: str,
+        details: JsonObject,
+        only: str | None = None,
+        *,
+        erasures: Sequence[Erasure] = (),
+        archive: Path = _NO_ARCHIVE,
+    ) -> Settlement:
+        """End unfinished work in all workspaces or in `only` one, record the reason in each, erase people again, and
+        sign the heads."""
         runs = [row for row in self._recovery.unfinished() if only in (None, row.workspace)]
         questions = [question for row in runs for question in self._end(row, kind)]
         approvals = [row for row in self._open_approvals() if only in (None, row.workspace)]
@@ -120,10 +136,11 @@ class SettlementWriter:
         body = {**details, "runs": settled.runs, "events": settled.events, **counts}
         for workspace in workspaces:
             self._write(Entry(records=[self._record(workspace, kind, body)]))
+        erased = apply_erasures(erasures, self._store, self._writer, self._clock, archive, workspaces)
         self._writer.finish()
         with self._store.write() as transaction:
             transaction.put_meta(UNSETTLED, "")
-        return settled
+        return replace(settled, erased=erased)
 
     def note(self, workspace: str, kind: str, body: JsonObject) -> None:
         """Write one record."""

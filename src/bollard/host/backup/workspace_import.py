@@ -4,7 +4,7 @@ The workspace cannot be renamed, because its name is in every link of its chain.
 importing store.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from bollard.host.agents.saved_agent import read_stored
 from bollard.host.archive.manifest import FileNote, Manifest
 from bollard.host.archive.reader import ArchiveReader
+from bollard.host.audit.erasure_list import Erasure
 from bollard.host.backup.archive_verification import ArchiveTrust, Progress, Verified, no_progress, read_rows, verify
 from bollard.host.backup.archived_files import (
     check_documents,
@@ -75,10 +76,11 @@ def import_workspace(
     trust: ArchiveTrust,
     clock: Clock,
     incomplete: bool = False,
+    erasures: Sequence[Erasure] = (),
     progress: Progress = no_progress,
 ) -> ImportReport:
     """Check the signer of the archive, verify it, then write it in one commit. No host may use the store meanwhile.
-    With `incomplete`, an archive with missing contents is imported too."""
+    With `incomplete`, an archive with missing contents is imported too. `erasures` are applied to it again."""
     with ArchiveReader(file, "workspace") as reader:
         trust.check(reader)
         manifest = reader.manifest
@@ -94,7 +96,7 @@ def import_workspace(
             if store.meta(UNSETTLED) != _name_of(manifest):
                 check_settled(store)  # there is one mark: the end of this import would clear that of another copy
                 _check_empty(source, workspace)
-            settled = _write(reader, store, source.data, workspace, clock, progress)
+            settled = _write(reader, store, source.data, workspace, clock, erasures, progress)
         finally:
             store.close()
     return ImportReport(
@@ -109,7 +111,13 @@ def import_workspace(
 
 
 def _write(
-    reader: ArchiveReader, store: Store, data: Path, workspace: str, clock: Clock, progress: Progress
+    reader: ArchiveReader,
+    store: Store,
+    data: Path,
+    workspace: str,
+    clock: Clock,
+    erasures: Sequence[Erasure],
+    progress: Progress,
 ) -> Settlement:
     manifest, blobs = reader.manifest, BlobStore(data / "blobs")
     for count, sha256 in enumerate(reader.blobs, start=1):
@@ -129,7 +137,7 @@ def _write(
         )
         settler.note(workspace, "policy.changed", change.data())
     summary: JsonObject = {"export_ms": manifest.created_ms, "version": manifest.version, "withheld": manifest.withheld}
-    return settler.settle([workspace], "workspace.imported", summary, only=workspace)
+    return settler.settle([workspace], "workspace.imported", summary, only=workspace, erasures=erasures)
 
 
 def _write_files(reader: ArchiveReader, data: Path) -> None:
@@ -241,8 +249,12 @@ class _Border:
         elif row.type.startswith("delivery."):
             data = data_of(row)
             named = [data.get("delivery_id"), *(name for name in (data.get("preview"),) if isinstance(name, str))]
-            if not all(isinstance(name, str) and name.partition(".")[0] in self._runs for name in named):
+            if not all(isinstance(name, str) and self._is_own(name) for name in named):
                 raise _foreign("records")
+
+    def _is_own(self, delivery_id: str) -> bool:
+        """Whether a delivery is of a run of the archive, or a message of the host to the workspace."""
+        return delivery_id.partition(".")[0] in self._runs or delivery_id.startswith(f"{self.workspace}/")
 
     def check_delta(self, row: DeltaRow) -> None:
         if row.run_id not in self._runs:

@@ -3,7 +3,7 @@
 A `Channel` sends one message once. The outbox stores messages, orders them and retries them.
 """
 
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol, get_args
 
 import msgspec
 from pydantic import Field
@@ -11,6 +11,8 @@ from pydantic import Field
 from bollard.host.agents.config_form import KEPT
 from bollard.host.agents.names import ChosenName, ForeignId
 from bollard.host.agents.saved_proxy import ProxiedBody
+from bollard.host.channels.gate import check_patterns
+from bollard.host.channels.rules import ChannelRules
 from bollard.host.channels.signing import new_secret, secret_bytes
 from bollard.host.egress.destination import Destination
 from bollard.host.texts import Locale
@@ -21,6 +23,13 @@ _URL_CHARACTERS: Final = 2048
 _EDITS_PER_S_MAX: Final = 20.0
 _RESERVED: Final = frozenset({"api", "key", "role", "run", "schedule", "user"})
 """Names that are no channel: an actor of a channel is `channel:id`, and must not imitate a caller of the workspace."""
+
+
+_AGENTS: Final = 32
+"""Agents that people may choose in one channel."""
+_IDLE_MAX_S: Final = 366.0 * 24 * 3600
+ChatCommand = Literal["new", "stop", "status", "help", "agent", "link"]
+COMMANDS: Final[tuple[ChatCommand, ...]] = get_args(ChatCommand)
 
 
 class Abilities(Strict):
@@ -62,6 +71,14 @@ class SavedChannel(ProxiedBody):
     bot: ForeignId | None = Field(default=None, description="The bot of events that name none.")
     locale: Locale = Field(default="en_US", description="The language of the host's own texts in this channel.")
     abilities: Abilities = Field(default_factory=Abilities)
+    rules: ChannelRules = Field(default_factory=ChannelRules)
+    commands: tuple[ChatCommand, ...] = Field(default=COMMANDS, description="Chat commands that the host answers.")
+    agents: tuple[ChosenName, ...] = Field(
+        default=(), max_length=_AGENTS, description="Agents that people may choose with `/agent`."
+    )
+    idle_s: Annotated[Number, Field(ge=1, le=_IDLE_MAX_S)] | None = Field(
+        default=None, description="A message after this time begins a new conversation."
+    )
 
     def to_wire(self) -> JsonObject:
         """The channel in an answer: `KEPT` stands for the secret, which is never shown."""
@@ -96,6 +113,7 @@ class SavedChannel(ProxiedBody):
                 "needs supports_edit",
                 "the host shows an unfinished message by edits",
             )
+        check_patterns(self.rules)
         return self.with_secret(secret)
 
     def with_secret(self, secret: str | None) -> "SavedChannel":

@@ -17,6 +17,7 @@ from bollard.host.channels.channel import (
     SavedChannel,
     SendOutcome,
 )
+from bollard.host.channels.filtered_channel import FilteredChannel
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
@@ -261,8 +262,10 @@ class ChannelRepository(Repository[SavedChannel]):
         if before is not None:
             self._live.pop((before.workspace, before.id), None)
         if after is not None and after.value.enabled and after.value.url is not None and after.value.secret:
-            self._live[after.workspace, after.id] = HttpChannel(
-                after.value, after.workspace, self._clock, self._egress, self._logins
+            channel = HttpChannel(after.value, after.workspace, self._clock, self._egress, self._logins)
+            rule = after.value.rules.filter_out
+            self._live[after.workspace, after.id] = (
+                channel if rule is None else FilteredChannel(channel, rule, after.value.locale)
             )
 
     def _read_channel(self, body: JsonObject, workspace: str) -> SavedChannel:

@@ -92,6 +92,13 @@ class _Ended(msgspec.Struct):
     code: str | None = None
 
 
+class _OwnMessage(msgspec.Struct):
+    """The data of `delivery.queued`, a message of the host itself."""
+
+    text: str
+
+
+_own_message: Final = msgspec.json.Decoder(_OwnMessage).decode
 _completed: Final = msgspec.json.Decoder(_Completed).decode
 _ended: Final = msgspec.json.Decoder(_Ended).decode
 
@@ -289,6 +296,8 @@ class Sender:
             return self._interaction(record, channel)
         if record.type == "run.ended":
             return _Content(failed=_ended(record.data).code or "failed")
+        if record.type == "delivery.queued":
+            return _Content(_own_message(record.data).text)
         message = _completed(record.data).message
         if not isinstance(message.content, list):
             text = message.content or ""

@@ -7,7 +7,7 @@ import msgspec
 from bollard.host.agents.admission import Admission
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.gates import Refused
-from bollard.host.agents.routing import AgentDirectory, Resolution
+from bollard.host.agents.routing import BOT_DEFAULT, AgentDirectory, Resolution
 from bollard.host.clock import Clock
 from bollard.host.errors import (
     BudgetExceeded,
@@ -24,7 +24,7 @@ from bollard.host.log.entries import Duplicate, Entry
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.runs.creation import RunMaker
-from bollard.host.runs.event import NewEvent
+from bollard.host.runs.event import NewEvent, ReplyRoute
 from bollard.host.runs.hub import Subscription
 from bollard.host.store.rows import EventRow
 from bollard.host.store.store import Store
@@ -140,8 +140,9 @@ class EventDeduplication:
         steered = row.dispatch == "steering"
         return Accepted(event_id=row.event_id, run_id=row.run_id, first=False, steered=steered, reason=reason)
 
-    async def drop(self, event: NewEvent, reason: EventRejection) -> Accepted:
-        """Store an event that never gets a run, with the reason."""
+    async def drop(self, event: NewEvent, reason: EventRejection, *, reply: str | None = None) -> Accepted:
+        """Store an event that never gets a run, with the reason. `reply` is the host's own answer, which enters the
+        outbox in the same commit."""
         if self._journal.full:
             if (known := await self.find(event)) is not None:
                 return known
@@ -149,8 +150,12 @@ class EventDeduplication:
         event_id = f"evt_{self._maker.new_id()}"
         data = event.record(event_id, None, dropped=reason.to_wire())
         workspace = event.scope.workspace
-        record = NewRecord(workspace=workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
-        entry = Entry(records=[record], dedupe=event.key, size=len(data))
+        now_ms = self._clock.now_ms()
+        records = [NewRecord(workspace=workspace, type="event.received", data=data, created_ms=now_ms)]
+        if reply is not None and event.reply is not None:
+            queued = _queued(workspace, event_id, event.reply, reply)
+            records.append(NewRecord(workspace=workspace, type="delivery.queued", data=queued, created_ms=now_ms))
+        entry = Entry(records=records, dedupe=event.key, size=sum(len(record.data) for record in records))
         outcome = await self._journal.commit(entry)
         if isinstance(outcome, Duplicate):
             return await self.first_outcome(outcome.first)
@@ -161,6 +166,21 @@ class EventDeduplication:
         data = encode_data({"event_id": event_id, "reason": "no_agent", "agent_id": agent_id})
         record = NewRecord(workspace=workspace, type="event.dropped", data=data, created_ms=self._clock.now_ms())
         await self._journal.commit(Entry(records=[record], adopt=(workspace, event_id), size=len(data)))
+
+
+def _queued(workspace: str, event_id: str, route: ReplyRoute, text: str) -> bytes:
+    """The data of a message of the host itself to a channel. The workspace in its id keeps it apart from deliveries of
+    other workspaces, also after an import."""
+    return encode_data(
+        {
+            "delivery_id": f"{workspace}/{event_id}.reply",
+            "event_id": event_id,
+            "channel": route.channel,
+            "target": route.target,
+            "max_message_size": route.max_message_size,
+            "text": text,
+        }
+    )
 
 
 class NoRoute(msgspec.Struct, frozen=True):
@@ -177,17 +197,22 @@ class AgentResolver:
         self._agents = directory.agents
         self._bindings = directory.bindings
         self._starting = directory.starting
+        self._bot_agent = directory.bot_agent
         self._deduplication = deduplication
 
     async def find(self, event: NewEvent, agent_id: str | None) -> tuple[Agent, str] | NoRoute:
         """The agent, and the id of the binding."""
         workspace = event.scope.workspace
         if agent_id is None:
-            binding = self._bindings.table(workspace).find(event)
-            if binding is None:
+            binding, bot = self._bindings.table(workspace).find(event), event.scope.bot
+            default = self._bot_agent(workspace, bot)
+            if binding is not None:
+                binding_id, agent_id = binding.binding_id, binding.agent_id
+            elif default is not None:
+                binding_id, agent_id = f"{BOT_DEFAULT}{bot}", default
+            else:
                 hint = "`bollard resolve` says why, binding by binding"
                 return NoRoute("no_binding", NotFound("no binding matches this event", reason="no_binding", hint=hint))
-            binding_id, agent_id = binding.binding_id, binding.agent_id
         else:
             binding_id = f"direct:{agent_id}"
         agent = self._agents.get(agent_id, workspace)

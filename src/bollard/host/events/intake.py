@@ -10,7 +10,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
+from bollard.host.agents.admission import Admission, Interrupt, LaneView, Queue, Reject, Start, Steer
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.gates import FrontGates
 from bollard.host.agents.lanes import LaneKey, lane_of
@@ -34,6 +34,7 @@ from bollard.host.runs.event import NewEvent
 from bollard.host.runs.hub import Hub, stream_records
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.machine import RunState
+from bollard.host.scope import Place
 from bollard.host.store.store import Store
 
 _log = structlog.get_logger("bollard.intake")
@@ -80,6 +81,7 @@ class Intake:
         self._clock = clock
         self._agents = directory.agents
         self._bindings = directory.bindings
+        self._bot_agent = directory.bot_agent
         self._maker = maker
         self._dispatcher = dispatcher
         self._gates = gates
@@ -185,8 +187,13 @@ class Intake:
         """How this event would be routed now, and why. Writes and counts nothing."""
         workspace = event.scope.workspace
         agents = {agent.agent_id: agent for agent in self._agents.of(workspace)}
-        resolution = resolve(event, self._bindings.all(workspace), agents, agent=agent_id)
+        bot_agent = self._bot_agent(workspace, event.scope.bot)
+        resolution = resolve(event, self._bindings.all(workspace), agents, agent=agent_id, bot_agent=bot_agent)
         return self._placement.preview(event, resolution)
+
+    def runs_in(self, agent_id: str, place: Place) -> LaneView | None:
+        """The active and queued runs of an agent in a conversation."""
+        return self._conversations.view(lane_of(agent_id, place))
 
     # --- new runs ---
 

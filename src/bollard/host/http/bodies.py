@@ -8,8 +8,8 @@ from pydantic import Field, ValidationError
 from bollard.host.agents.saved_body import refusal
 from bollard.host.errors import InvalidRequest
 from bollard.host.identity.caller import Caller
-from bollard.host.limits import EVENT_DETAILS_BYTES, EVENT_TIME_MAX_S
-from bollard.host.runs.event import API_SOURCE, NO_DETAILS, EventDetails, NewEvent
+from bollard.host.limits import EVENT_DETAILS_BYTES, EVENT_TIME_MAX_S, MENTIONS
+from bollard.host.runs.event import API_SOURCE, NO_DETAILS, EventDetails, MessageFacts, NewEvent
 from bollard.host.scope import Actor as EventActor
 from bollard.host.scope import Scope
 from bollard.host.texts import Locale
@@ -152,6 +152,26 @@ class EventFields(Strict):
         )
 
 
+class ChatFields(EventFields):
+    """The fields of an event of a channel: also what the chat platform says about a message."""
+
+    actor_is_bot: Flag = False
+    actor_locale: Locale | None = Field(default=None, description="The language of the actor.")
+    is_private: Flag | None = Field(default=None, description="Whether only the actor and the bot are in the chat.")
+    mentions: tuple[Id, ...] = Field(default=(), max_length=MENTIONS, description="Ids of mentioned bots and actors.")
+    reply_to: Id | None = Field(default=None, description="The id of the message that this one answers.")
+
+    @property
+    def facts(self) -> MessageFacts:
+        return MessageFacts(
+            is_private=self.is_private,
+            mentions=self.mentions,
+            reply_to=self.reply_to,
+            actor_is_bot=self.actor_is_bot,
+            locale=self.actor_locale,
+        )
+
+
 class PostEvent(EventFields):
     """`POST /api/v1/events`: send an event."""
 
@@ -160,7 +180,7 @@ class PostEvent(EventFields):
     type: Id
 
 
-class ResolveEvent(EventFields):
+class ResolveEvent(ChatFields):
     """`POST /api/v1/bindings/resolve`: dry run of an event."""
 
     source: Id = "api"

@@ -10,6 +10,7 @@ from bollard.host.errors import InvalidRequest
 from bollard.host.identity.caller import Caller
 from bollard.host.identity.entities import User
 from bollard.host.identity.keys import Keys, KeyUses
+from bollard.host.identity.link_codes import LinkCodes
 from bollard.host.identity.passwords import Passwords
 from bollard.host.identity.sessions import Fingerprint, Sessions, digest_of, login_failed
 from bollard.host.identity.tokens import CallerRegistry
@@ -27,6 +28,7 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
     workspaces: Workspaces
     users: Users
     links: ActorLinks
+    codes: LinkCodes
     keys: Keys
     uses: KeyUses
     sessions: Sessions
@@ -37,6 +39,7 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
         await self.workspaces.load(store)
         await self.users.load(store)
         await self.links.load(store)
+        await self.codes.load(store)
         await self.uses.load(store)
         await self.keys.load(store)
         await self.sessions.load(store)
@@ -109,10 +112,12 @@ def open_identity(
     callers = CallerRegistry(user_of=users.user, is_open=workspaces.is_open, used=uses.note, now_ms=clock.now_ms)
     users.watch(callers.refresh_user)
     workspaces.watch(callers.refresh_workspace, callers.refresh_workspace)
+    links = ActorLinks(changes, changing, users)
     return IdentityDirectory(
         workspaces=workspaces,
         users=users,
-        links=ActorLinks(changes, changing, users),
+        links=links,
+        codes=LinkCodes(journal, clock, links),
         keys=Keys(changes=changes, changing=changing, clock=clock, callers=callers, uses=uses),
         uses=uses,
         sessions=Sessions(

@@ -239,19 +239,35 @@ class ActorLinks(Repository[ActorLink]):
             )
 
         def make(_: Saved[ActorLink] | None) -> ActorLink:
-            user = self._users.user(workspace, wanted.user_id)
-            if user is None:
-                raise InvalidRequest(
-                    f"actor.user_id: there is no user {wanted.user_id}",
-                    reason="link_unknown_user",
-                    hint="`bollard users` lists them",
-                    field="actor.user_id",
-                    user=wanted.user_id,
-                )
-            check_within(caller, user)
+            self.check_user(caller, wanted.user_id)
             return wanted
 
         return await self._save(workspace, link_id(wanted.actor), make, by=caller.name)
+
+    def check_user(self, caller: Caller, user_id: str) -> None:
+        """Raises `InvalidRequest` for an unknown user, and `Forbidden` for one with more rights than the caller."""
+        check_within(caller, self._known(caller.workspace, user_id))
+
+    async def link(self, workspace: str, actor: str, user_id: str, *, by: str) -> Saved[ActorLink]:
+        """Link an actor to a user that both accounts have agreed to."""
+
+        def make(_: Saved[ActorLink] | None) -> ActorLink:
+            self._known(workspace, user_id)
+            return read(ActorLink, {"actor": actor, "user_id": user_id}, "actor")
+
+        return await self._save(workspace, link_id(actor), make, by=by)
+
+    def _known(self, workspace: str, user_id: str) -> User:
+        user = self._users.user(workspace, user_id)
+        if user is None:
+            raise InvalidRequest(
+                f"actor.user_id: there is no user {user_id}",
+                reason="link_unknown_user",
+                hint="`bollard users` lists them",
+                field="actor.user_id",
+                user=user_id,
+            )
+        return user
 
     def leaving(self, workspace: str, user_id: str, by: str) -> JointChange:
         """Delete the links of a deleted user: the next user with this id is another person."""

@@ -74,7 +74,7 @@ class Admission:
     def accounted(entry: Entry, rows: int) -> Entry:
         """The entry of a chore, whose record says how many rows were dropped."""
         chore = entry.chore
-        if chore is None:
+        if chore is None or chore.kind == "erase":  # its record counts what was selected
             return entry
         kind = {"drop_data": chore.type, "drop_deltas": "message.delta", "drop_expired": "expired"}[chore.kind]
         data = encode_data({"dropped": {kind: rows}, "before_ms": chore.before_ms})
@@ -94,6 +94,8 @@ class Admission:
                 return self._transaction.drop_deltas(chore.before_ms, chore.limit)
             case "drop_expired":
                 return self._transaction.drop_expired(chore.before_ms, chore.limit)
+            case "erase":
+                return self._transaction.erase(chore.ids, chore.runs, chore.storage)
 
 
 class _Value(msgspec.Struct, frozen=True):

@@ -85,11 +85,17 @@ class StateExpectation(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
 class Chore(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A housekeeping step that drops at most `limit` rows. If it drops any, its entry's record says how many."""
 
-    kind: Literal["drop_data", "drop_deltas", "drop_expired"]
+    kind: Literal["drop_data", "drop_deltas", "drop_expired", "erase"]
     limit: int
     before_ms: int
     type: str = ""
     """The type of the records whose data is dropped."""
+    ids: list[int] = []
+    """Records to erase."""
+    runs: list[str] = []
+    """Runs whose rows go with their `run.created` record."""
+    storage: list[tuple[str, str]] = []
+    """Area and key of stored values that go with these runs."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -89,6 +89,22 @@ def _outbox_row(
     )
 
 
+def _delivery_queued(row: RecordRow, data: JsonObject) -> list[Change]:
+    """Queue a message of the host itself, which belongs to no run."""
+    size = data.get("max_message_size")
+    return [
+        _outbox_row(
+            row,
+            delivery_id=str(data["delivery_id"]),
+            channel=str(data["channel"]),
+            target=str(data["target"]),
+            run_id="",
+            event_id=str(data["event_id"]),
+            max_message_size=size if isinstance(size, int) else None,
+        )
+    ]
+
+
 def _delivery_started(row: RecordRow, data: JsonObject) -> list[Change]:
     """From this record on the message may leave the host. The first record of a preview creates its row."""
     preview = data.get("preview")
@@ -143,6 +159,7 @@ def _patch(row: RecordRow, data: JsonObject, **fields: object) -> PatchOutbox:
 
 
 DELIVERIES: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] = {
+    "delivery.queued": _delivery_queued,
     "delivery.started": _delivery_started,
     "delivery.shown": _shown,
     "delivery.deferred": _deferred,

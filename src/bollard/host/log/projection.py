@@ -362,6 +362,11 @@ def _is_plain(message: JsonObject) -> bool:
     return not any(message.get(name) for name in ("tool_calls", "tool_call_id", "artifact_refs"))
 
 
+def storage_place(facts: RunFacts, data: JsonObject) -> tuple[str, str]:
+    """Area and key of a stored value."""
+    return _area_key(facts, data), _text(data, "key")
+
+
 def _area_key(facts: RunFacts, data: JsonObject) -> str:
     return area_key(facts.workspace, cast("StorageArea", _text(data, "area")), facts.runner_id)
 

@@ -8,14 +8,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.limits import PURGED_STATE_LISTED
-from bollard.host.log.entries import CommitListener, Committed, Entry, StateExpectation
-from bollard.host.log.journal import Journal
+from bollard.host.log.entries import CommitListener, CommitResult, Committed, Entry, StateExpectation
 from bollard.host.log.records import NewRecord, RunFacts, encode_data, owned_scope_key, owner_of
 from bollard.host.scope import Actor
 from bollard.host.store.rows import WrittenState
@@ -26,10 +25,18 @@ _RUNS: Final = 4096
 """Runs that are cached during a purge: one run often wrote many values."""
 
 
+class Committing(Protocol):
+    """A journal, or the writer of a store that no host uses."""
+
+    async def commit_through(self, entry: Entry, then: CommitListener | None = None) -> CommitResult: ...
+
+
 class WriterQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Selects values by their writer. All given fields must match."""
 
     run_id: str | None = None
+    run_ids: frozenset[str] | None = None
+    """Any of these runs."""
     agent_id: str | None = None
     actor: Actor | None = None
     """Type and id."""
@@ -48,6 +55,8 @@ class Writer(msgspec.Struct, frozen=True):
         """Whether the query selects this writer; `None` if that is unknown."""
         runs = self.runs
         if query.run_id is not None and all(run.run_id != query.run_id for run in runs):
+            return False
+        if query.run_ids is not None and all(run.run_id not in query.run_ids for run in runs):
             return False
         if query.agent_id is not None and all(run.agent_id != query.agent_id for run in runs):
             return False
@@ -137,7 +146,7 @@ class StatePurge:
 class StatePurger:
     """Purges the state of a workspace, page by page."""
 
-    def __init__(self, store: Store, journal: Journal, clock: Clock) -> None:
+    def __init__(self, store: Store, journal: Committing, clock: Clock) -> None:
         self._store = store
         self._journal = journal
         self._clock = clock
@@ -224,7 +233,7 @@ def _expectation(number: int, found: FoundState, by: str, now_ms: int) -> StateE
 
 
 async def remove_artifact(
-    journal: Journal, workspace: str, artifact_id: str, *, by: str, now_ms: int, then: CommitListener | None = None
+    journal: Committing, workspace: str, artifact_id: str, *, by: str, now_ms: int, then: CommitListener | None = None
 ) -> None:
     """Delete an artifact before it expires. Its record stays, with name and digest; its content is swept if no other
     artifact has the same. Returns after the commit; `then` is called even if the caller was cancelled."""

@@ -37,8 +37,10 @@ KINDS: Final = frozenset(
         "artifact.deleted",
         "audit.exported",
         "audit.gap",
+        "conversation.deleted",
         "delivery.deferred",
         "delivery.failed",
+        "delivery.queued",
         "delivery.sent",
         "delivery.shown",
         "delivery.started",
@@ -53,6 +55,7 @@ KINDS: Final = frozenset(
         "login.failed",
         "login.succeeded",
         "model.called",
+        "person.erased",
         "plugin.consented",
         "plugin.developed",
         "plugin.installed",
@@ -95,9 +98,12 @@ KINDS: Final = frozenset(
 """Every record type that a host writes. A test compares the list with the code."""
 
 
+ERASURES: Final = frozenset({"conversation.deleted", "person.erased"})
+"""Record types that account for erased data."""
 STANDING: Final = frozenset(
     {
         *ACTIONS,
+        *ERASURES,
         "artifact.created",
         "artifact.deleted",
         "delivery.deferred",

@@ -18,6 +18,7 @@ from bollard.host.log.records import NO_BITS, UNTRUSTED_BIT, DeliverTo
 from bollard.host.scope import Scope
 from bollard.host.store.keys import key_problem
 from bollard.host.telemetry.tracer import parse_traceparent
+from bollard.host.texts import Locale
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
 _STREAM_READERS: Final[frozenset[TriggerSource]] = frozenset({"api", "webui"})
@@ -118,6 +119,24 @@ class RawPayload(msgspec.Struct, frozen=True, kw_only=True):
     expires_ms: int | None = None
 
 
+class MessageFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a chat platform says about a message. Rules of channels ask for it."""
+
+    is_private: bool | None = None
+    mentions: tuple[str, ...] = ()
+    """Ids of the bots and actors that the message mentions."""
+    reply_to: str | None = None
+    """The platform's id of the message that this one answers."""
+    actor_is_bot: bool = False
+    locale: Locale | None = None
+    """The language of the actor."""
+    room: str | None = None
+    """The conversation as the channel names it, if the host has begun a new one since."""
+
+
+_NO_FACTS: Final = MessageFacts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
     """`source` and `source_id` are the idempotency key: a repeated event gets its first outcome."""
@@ -141,6 +160,7 @@ class NewEvent:
     reply: ReplyRoute | None = None
     """The channel that the event came through."""
     details: EventDetails | None = None
+    facts: MessageFacts = _NO_FACTS
     extra: JsonObject | None = None
     """Transport metadata for the runner. Never history, tools or grants."""
     caller: str | None = None
@@ -227,6 +247,11 @@ class NewEvent:
         return self.scope.workspace, self.source, self.source_id
 
     @property
+    def room(self) -> str | None:
+        """The conversation as the channel names it."""
+        return self.facts.room or self.scope.conversation
+
+    @property
     def is_message(self) -> bool:
         return self.event_type == "message.received"
 
@@ -256,7 +281,7 @@ class NewEvent:
             body["flow"] = self.flow
         for name in _RECORDED:
             value = getattr(self.scope if name in _IN_SCOPE else self, name)
-            if value:
+            if value and value != _NO_FACTS:
                 body[name] = value
         return msgspec.json.encode(body)
 
@@ -276,6 +301,8 @@ class NewEvent:
             body["reply"] = ReplyRoute(**body["reply"])
         if "details" in body:
             body["details"] = EventDetails(**body["details"])
+        if "facts" in body:
+            body["facts"] = msgspec.convert(body["facts"], MessageFacts)
         return event_id, NewEvent(**body, scope=Scope(**scope, workspace=workspace), known=True)
 
 
@@ -290,6 +317,7 @@ _RECORDED: Final = (
         "raw",
         "reply",
         "details",
+        "facts",
         "extra",
         "caller",
         "traceparent",

@@ -117,7 +117,9 @@ def _select_kept(rest: str) -> str:
 def newest_saved(thing: str) -> str:
     """The newest record of each saved resource, and the hash of the record before it in its chain. `thing` is the
     expression of the index that finds them."""
-    newest = f"SELECT max(id) FROM records WHERE type = 'policy.changed' GROUP BY workspace, {thing}"  # noqa: S608 -- our own
+    newest = (
+        f"SELECT max(id) FROM records WHERE type = 'policy.changed' AND data IS NOT NULL GROUP BY workspace, {thing}"  # noqa: S608 -- our own
+    )
     return (
         f"SELECT {columns(RecordRow, 'saved.')}, earlier.hash FROM records saved "  # noqa: S608 -- our own
         "LEFT JOIN records earlier ON earlier.workspace = saved.workspace AND earlier.chain = saved.chain "
@@ -149,6 +151,14 @@ def drop_data(among: str) -> str:
         f"UPDATE records SET data = NULL WHERE id IN (SELECT id FROM records old WHERE {chosen}) "  # noqa: S608 -- our own
         "RETURNING workspace, id"
     )
+
+
+ERASE_DATA: Final = "UPDATE records SET data = NULL WHERE id = ? AND data IS NOT NULL RETURNING workspace, id"
+ERASE_RUN: Final = tuple(
+    f"DELETE FROM {table} WHERE run_id = ?"  # noqa: S608 -- our own names
+    for table in ("runs", "deltas", "tool_calls", "approvals", "outbox", "artifacts")
+)
+"""The rows of a run that its records made."""
 
 
 def drop_raw(among: str) -> str:

@@ -248,6 +248,23 @@ class WriteTransaction:
         database.ensure_index("records_kept")
         statement = statements.drop_data(database.among("type"))
         dropped = database.fetch(statement, (database.listed(types), before_ms, limit))
+        self._drop_projected(dropped)
+        return len(dropped)
+
+    def erase(self, ids: Sequence[int], runs: Sequence[str], storage: Sequence[tuple[str, str]]) -> int:
+        """Drop the data of these records with its projections, and the rows of these runs; returns how many records had
+        data."""
+        database = self._database
+        dropped = [row for each in ids for row in database.fetch(statements.ERASE_DATA, (each,))]
+        self._drop_projected(dropped)
+        for statement in statements.ERASE_RUN:
+            database.run_many(statement, [(run_id,) for run_id in runs])
+        database.run_many(statements.DROP_STORAGE, storage)
+        return len(dropped)
+
+    def _drop_projected(self, dropped: Sequence[Values]) -> None:
+        """Drop the projections of records without data."""
+        database = self._database
         events = [cast("str", row[0]) for key in dropped for row in database.fetch(statements.DROP_EVENT, key)]
         if events:
             database.run(statements.drop_raw(database.among("name")), (database.listed(events),))
@@ -256,7 +273,6 @@ class WriteTransaction:
         for key in dropped:
             for place in database.fetch(statements.FORGET_NEWEST, key):
                 database.run(statements.NEWEST_AGAIN, place)
-        return len(dropped)
 
     def drop_deltas(self, before_ms: int, limit: int) -> int:
         """Retention: drop the deltas of ended runs whose newest is older; returns how many rows."""

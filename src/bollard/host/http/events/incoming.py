@@ -14,7 +14,7 @@ from pydantic import Field
 from bollard.host.channels.channel import SavedChannel
 from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge, caused_by
 from bollard.host.http.answers import BODY_BYTES
-from bollard.host.http.bodies import EventFields, Id, PostEvent, chosen_id, parsed
+from bollard.host.http.bodies import ChatFields, Id, PostEvent, chosen_id, parsed
 from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.events.cloudevents import BATCH, STRUCTURED, CloudEvent, header_attributes, structured_event
 from bollard.host.http.events.event_data import (
@@ -39,7 +39,7 @@ _NAMED_ABILITIES: Final = {"supports_streaming", "supports_edit", "supports_reac
 MEDIA_TYPES: Final = ("application/json", STRUCTURED, BATCH)
 
 
-class ChannelEvent(EventFields):
+class ChannelEvent(ChatFields):
     """`POST /api/v1/channels/{id}/events`."""
 
     id: Id | None = Field(default=None, description="Otherwise the webhook-id.")
@@ -180,6 +180,8 @@ def _native(document: JsonObject, data: EventData, sender: Sender) -> IncomingEv
         caller=sender.caller,
         traceparent=sender.traceparent,
     )
+    if isinstance(body, ChannelEvent):
+        event = replace(event, facts=body.facts)
     return IncomingEvent(event=_sent_by(event, sender, body.agent, target), agent=body.agent, large=data.large)
 
 

@@ -32,6 +32,7 @@ PATH_PARTS: Final[Mapping[str, tuple[str, JsonObject, str]]] = {
     "event_id": ("An event.", _GIVEN, "evt_01"),
     "agent_id": ("An agent.", _CHOSEN, "polly"),
     "binding_id": ("A binding.", _CHOSEN, "builds"),
+    "bot_id": ("A bot.", _CHOSEN, "polly"),
     "conversation_id": ("A conversation; a slash in it is sent as `%2F`.", _GIVEN, "support-7"),
     "approval_id": ("An approval.", _GIVEN, "apr_01"),
     "question_id": ("A question of a run.", _GIVEN, "qst_01"),

@@ -33,6 +33,7 @@ _LISTED: Final = answer_body(
         "concurrency": "queue",
         "revision": 1,
         "available": True,
+        "enabled": True,
     },
     label=LABEL,
     deadline_s=_SECONDS,
@@ -132,6 +133,7 @@ class Agents(SavedRoutes[Agent]):
             "concurrency": agent.policy.concurrency.mode,
             "revision": agent.revision,
             "available": self._registry.get(agent.agent_id, agent.workspace) is not None,
+            "enabled": agent.enabled,
         }
 
     async def save(

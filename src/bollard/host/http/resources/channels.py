@@ -15,6 +15,8 @@ from bollard.host.channels.registry import CHANNEL, ChannelRepository
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, Unauthenticated
+from bollard.host.events.acceptance import Accepted
+from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.events.channel_controls import CONTROL_ANSWER, ChannelControls
@@ -101,6 +103,7 @@ class Channels(SavedRoutes[SavedChannel]):
         self,
         *,
         repository: ChannelRepository,
+        intake: ChannelIntake,
         taking: EventReception,
         payloads: Payloads,
         store: Store,
@@ -118,6 +121,7 @@ class Channels(SavedRoutes[SavedChannel]):
         self._controls = controls
         super().__init__(repository, pages)
         self._repository: ChannelRepository = repository
+        self._intake = intake
         self._taking = taking
         self._payloads = payloads
         self._store = store
@@ -185,7 +189,11 @@ class Channels(SavedRoutes[SavedChannel]):
             incoming = await read_one(form, request.headers, payload, self._payloads, sender)
             if self._controls.handles(incoming.event):
                 return JsonAnswer(await self._controls.apply(incoming.event, saved.value))
-            return single_answer(await self._taking.take(incoming, payload))
+            admitted = await self._intake.admit(saved.value, incoming.event)
+            if isinstance(admitted, Accepted):
+                return single_answer(admitted)
+            placed = msgspec.structs.replace(incoming, event=admitted.event, agent=admitted.agent)
+            return single_answer(await self._taking.take(placed, payload))
 
     def _stranger(self, request: Request, fault: str) -> HostError:
         """The error of a request without a valid signature; after many of them, a rate limit."""
@@ -206,8 +214,8 @@ class Channels(SavedRoutes[SavedChannel]):
         before, workspace = self._pages.numbered(request, _DELIVERIES), caller_of(request).workspace
         channel, limit = request.query_params.get("channel"), page_limit(request)
         rows = await asyncio.to_thread(self._store.outbox, workspace, channel, before, limit + 1)
-        caller, seen = caller_of(request), set[str]()
-        for run_id in {row.run_id for row in rows}:
+        caller, seen = caller_of(request), {""}  # messages of the host itself belong to no run
+        for run_id in {row.run_id for row in rows if row.run_id}:
             if await self._audience.sees_run(caller, run_id):
                 seen.add(run_id)
         return self._pages.of_rows(

@@ -10,16 +10,20 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bollard.host.audit.erasure import Eraser
+from bollard.host.audit.selection import Selection
 from bollard.host.errors import InvalidRequest, NotFound
+from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import MESSAGE_EXAMPLE, page_example
-from bollard.host.http.openapi.schemas import TEXT, maybe
+from bollard.host.http.openapi.schemas import FLAG, TEXT, fields, maybe
 from bollard.host.http.operations import PAGE, Answer, QueryField
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
 from bollard.host.identity.audience import Audience
 from bollard.host.run_api.history import item_of, refs_of
 from bollard.host.run_api.pages import filled
+from bollard.host.scope import Scope
 from bollard.host.store.queries import TranscriptQuery
 from bollard.host.store.rows import ConversationRow, TranscriptRow
 from bollard.host.store.store import Store
@@ -79,8 +83,9 @@ class Conversations(DeclaredResource):
 
     tag = "conversations"
 
-    def __init__(self, store: Store, pages: Pages, audience: Audience) -> None:
+    def __init__(self, store: Store, pages: Pages, audience: Audience, eraser: Eraser) -> None:
         self._store = store
+        self._eraser = eraser
         self._audience = audience
         self._pages = pages
 
@@ -188,10 +193,38 @@ class Conversations(DeclaredResource):
         before = self._pages.numbered(request, purpose)
         page = await asyncio.to_thread(self._page, replace(query, before=before), purpose, page_limit(request))
         if (not page.items and before is None) or not await self._audience.sees_place(caller_of(request), query):
-            raise NotFound(
-                "there is no such conversation", reason="no_conversation", hint="`bollard conversations` lists them"
-            )
+            raise _absent()
         return self._pages.answer(request, purpose, [item.to_wire() for item in page.items], page.behind)
+
+    @operation(
+        "DELETE /api/v1/conversations/{conversation_id}",
+        name="deleteConversation",
+        summary="Delete a conversation with its threads: its records keep their headers and lose their data.",
+        description="Also deletes the runs of the conversation with their state and artifacts. It cannot be undone. A "
+        "conversation with active runs or open deliveries is a `conflict`.",
+        right="conversations.write",
+        query=(QueryField(name="bot", summary="The bot; without it, a conversation without one.", example="polly"),),
+        answers={
+            200: Answer(
+                summary="The conversation is deleted.",
+                schema=fields(conversation_id=TEXT, deleted=FLAG, records={"type": "integer"}),
+                example={"conversation_id": "support-7", "deleted": True, "records": 12},
+            )
+        },
+        errors=("not_found", "conflict"),
+    )
+    async def delete(self, request: Request) -> Response:
+        caller, conversation = caller_of(request), request.path_params["conversation_id"]
+        bot = request.query_params.get("bot")
+        selection = Selection.of_conversation(caller.workspace, bot, conversation)
+        await self._eraser.learn(selection)
+        place = Scope(workspace=caller.workspace, bot=bot, conversation=conversation)
+        if not selection.events or not await self._audience.sees_place(caller, place):
+            raise _absent()
+        details: JsonObject = {"by": caller.name}
+        erased = await self._eraser.erase(selection, "conversation.deleted", details, by=caller.name)
+        count = sum(erased.records.values())
+        return JsonAnswer({"conversation_id": conversation, "deleted": True, "records": count})
 
     def _page(self, query: TranscriptQuery, purpose: str, limit: int) -> _MessagePage:
         """Blocks. A page may reach its size limit before its number of messages."""
@@ -209,6 +242,12 @@ class Conversations(DeclaredResource):
     def _item(self, row: TranscriptRow, purpose: str) -> TranscriptItem:
         refs = refs_of(row, lambda artifact_id: self._store.artifact(row.workspace, artifact_id))
         return item_of(row, self._pages.seal(row.workspace, purpose, row.seq), refs)
+
+
+def _absent() -> NotFound:
+    return NotFound(
+        "there is no such conversation", reason="no_conversation", hint="`bollard conversations` lists them"
+    )
 
 
 def _listed(row: ConversationRow) -> JsonObject:

@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from bollard.host.agents.admission import Admission, Interrupt, Queue, Reject, Start, Steer
-from bollard.host.agents.routing import RoutingStep, sentence
+from bollard.host.agents.routing import Resolution, RoutingStep, sentence
 from bollard.host.channels.registry import ChannelRepository
+from bollard.host.channels.rules import RuleStep
 from bollard.host.errors import Forbidden, HostError, NotFound
 from bollard.host.events.acceptance import Accepted, Preview, read_rejection
+from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.events.intake import Intake
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.revocation import granted_operations
@@ -49,17 +52,19 @@ from bollard.host.log.records import data_of
 from bollard.host.store.rows import EventRow
 from bollard.host.store.store import Store
 from bollard.host.texts import Locale
-from bollard.protocol import JsonObject
+from bollard.protocol import JsonObject, JsonValue
 
 # The preview of an event's routing, as the API shows it. Pure.
 
 
-def preview_body(preview: Preview, locale: Locale) -> JsonObject:
+def preview_body(preview: Preview, locale: Locale, rules: Sequence[RuleStep] = ()) -> JsonObject:
+    """`rules` are the steps of the channel of the event, which come before the bindings."""
     found = preview.resolution
+    of_channel: list[JsonValue] = [{"key": step.key, "text": step.sentence(locale)} for step in rules]
     return {
         "binding": found.binding_id,
         "agent": None if found.agent is None else found.agent.agent_id,
-        "steps": [_step(step, locale) for step in found.steps],
+        "steps": [*of_channel, *(_step(step, locale) for step in found.steps)],
         "decision": None if preview.decision is None else _decision(preview.decision),
         "refused": None if preview.refused is None else _refused(preview.refused),
         "grant": None if preview.grant is None else _summary(preview.grant),
@@ -140,6 +145,7 @@ class Events(DeclaredResource):
         self,
         *,
         intake: Intake,
+        channel_intake: ChannelIntake,
         taking: EventReception,
         payloads: Payloads,
         channels: ChannelRepository,
@@ -147,6 +153,7 @@ class Events(DeclaredResource):
         rows: RunRows,
     ) -> None:
         self._intake = intake
+        self._channel_intake = channel_intake
         self._rows = rows
         self._taking = taking
         self._payloads = payloads
@@ -283,13 +290,19 @@ class Events(DeclaredResource):
             caller=caller.name,
             trigger=body.trigger,
         )
+        steps: Sequence[RuleStep] = ()
         if (channel := self._channels.find(caller.workspace, body.source)) is not None:
-            event = through_channel(event, channel.value)  # only the channel itself sends events of this source
+            # Only the channel itself sends events of this source, and only its bindings choose the agent.
+            event = through_channel(replace(event, facts=body.facts), channel.value)
+            decision = self._channel_intake.explain(channel.value, event)
+            steps = decision.steps
+            if not decision.answered:
+                return JsonAnswer(preview_body(Preview(resolution=Resolution()), body.locale, steps))
         agent = body.agent
         if (hook := self._hook_of(caller, body.source)) is not None:
             event, agent = through_hook(event, hook), agent or hook.agent
         preview = self._intake.preview(event, agent)
-        return JsonAnswer(preview_body(preview, body.locale))
+        return JsonAnswer(preview_body(preview, body.locale, steps))
 
 
 _LIST: Final = "events.list"

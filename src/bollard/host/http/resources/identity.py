@@ -7,13 +7,14 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bollard.host.agents.names import ChosenName
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
 from bollard.host.http.openapi.schemas import TEXT, TIME, array_of, choice
 from bollard.host.http.operations import Operation, Resource, leads_to
 from bollard.host.http.queries import Pages
-from bollard.host.http.resources.declaration import answer_body, operation, seconds
+from bollard.host.http.resources.declaration import answer, answer_body, operation, seconds
 from bollard.host.http.resources.saved_routes import ResourceRoutes, SavedResource, SavedRoutes, shown_as
 from bollard.host.http.resources.session import SessionRoutes
 from bollard.host.http.revisions import revised
@@ -93,6 +94,19 @@ class Users(SavedRoutes[User]):
         return {}
 
 
+class MakeLinkCode(Strict):
+    """`POST /api/v1/actors/codes`."""
+
+    user_id: ChosenName | None = None
+
+
+class RedeemLinkCode(Strict):
+    """`POST /api/v1/actors/redeem`."""
+
+    code: str = Field(min_length=1, max_length=64)
+    user_id: ChosenName | None = None
+
+
 class ActorLinks(ResourceRoutes[ActorLink]):
     """Links between actors of channels and users."""
 
@@ -102,6 +116,7 @@ class ActorLinks(ResourceRoutes[ActorLink]):
     def __init__(self, directory: IdentityDirectory, pages: Pages) -> None:
         super().__init__(directory.links, pages)
         self._links = directory.links
+        self._codes = directory.codes
 
     @classmethod
     def operations(cls) -> list[Operation]:
@@ -120,6 +135,38 @@ class ActorLinks(ResourceRoutes[ActorLink]):
     )
     async def link(self, request: Request) -> Response:
         saved = await self._links.save(await read_body(request), caller_of(request))
+        status = 201 if saved.revision == 1 else 200
+        return revised(request, self.show_item(saved), saved.revision, status_code=status)
+
+    @operation(
+        f"POST {_LINK.path}/codes",
+        name="makeLinkCode",
+        summary="Make a one-time code that links an account of a chat to you.",
+        description="Send `/link CODE` in a private chat with a bot within 10 minutes. Needs a session; with the right "
+        "`users.write`, `user_id` names another user.",
+        body=MakeLinkCode,
+        body_example={"user_id": "ann"},
+        answers={201: answer("The code, which is shown once.", code="7KQ2M4XWPD", expires_at=1794735485.1)},
+        errors=("rate_limited",),
+    )
+    async def make_code(self, request: Request) -> Response:
+        body = parsed(MakeLinkCode, await read_body(request))
+        code, expires_ms = await self._codes.for_user(caller_of(request), body.user_id)
+        return JsonAnswer({"code": code, "expires_at": expires_ms / 1000}, status_code=201)
+
+    @operation(
+        f"POST {_LINK.path}/redeem",
+        name="redeemLinkCode",
+        summary="Link the account of a chat that got this code with `/link` to you.",
+        description="Needs a session; with the right `users.write`, `user_id` names another user.",
+        body=RedeemLinkCode,
+        body_example={"code": "7KQ2M4XWPD", "user_id": "ann"},
+        answers={201: _LINK.answer, 200: _LINK.answer},
+        errors=("rate_limited",),
+    )
+    async def redeem(self, request: Request) -> Response:
+        body = parsed(RedeemLinkCode, await read_body(request))
+        saved = await self._codes.redeem_as_user(caller_of(request), body.code, body.user_id)
         status = 201 if saved.revision == 1 else 200
         return revised(request, self.show_item(saved), saved.revision, status_code=status)
 
