@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bollard.host.files.uploads import MessageUploads
 from bollard.host.http.auth.callers import Authenticator, IdentityAuthenticator
+from bollard.host.http.auth.channel_signatures import ChannelSignatures
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
-from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.events.message_inputs import MessageInputs
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception
 from bollard.host.http.guard import Guard, Traffic
@@ -22,6 +24,7 @@ from bollard.host.http.resources.approvals import ApprovalRoutes
 from bollard.host.http.resources.artifacts import Artifacts
 from bollard.host.http.resources.audit import Audit
 from bollard.host.http.resources.capabilities import Capabilities
+from bollard.host.http.resources.channel_artifacts import ChannelArtifacts
 from bollard.host.http.resources.channels import Channels
 from bollard.host.http.resources.conversations import Conversations
 from bollard.host.http.resources.events import EventList, Events
@@ -45,6 +48,7 @@ from bollard.host.http.resources.secrets import Secrets
 from bollard.host.http.resources.session import Tickets
 from bollard.host.http.resources.skills import Skills
 from bollard.host.http.resources.state import StateControl
+from bollard.host.http.resources.uploads import Uploads
 from bollard.host.http.router import Router
 from bollard.host.http.streams.run_socket import RunSocket
 from bollard.host.identity.audience import Audience
@@ -64,12 +68,14 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     ExternalExecution,
     Events,
     Channels,
+    ChannelArtifacts,
     EventList,
     Agents,
     Capabilities,
     Bindings,
     Conversations,
     Artifacts,
+    Uploads,
     StateControl,
     ApprovalRoutes,
     Audit,
@@ -159,13 +165,26 @@ def _run_resources(
     agents, rates, strangers, hidden = directory.agents, traffic.rates, traffic.strangers, traffic.hidden
     rows, live, pages = RunRows(store, audience, clock), core.dispatcher.live, Pages(parts.keys.cursor_secret)
     payloads = Payloads(blobs, traffic.event_bytes)
-    reception = EventReception(core.intake, payloads, store, clock, storage.terms)
     external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
     run_control = RunControl(store, live)
-    attachments = Attachments(ArtifactReach(store, clock), core.intake.deduplication)
-    control = Control(core=core, control=run_control, rows=rows, store=store, attachments=attachments)
+    inputs = MessageInputs(
+        reach=ArtifactReach(store, clock),
+        known=core.intake.deduplication,
+        blobs=blobs,
+        clock=clock,
+        terms=storage.terms,
+        redactor=parts.redactor,
+    )
+    reception = EventReception(
+        intake=core.intake, payloads=payloads, store=store, clock=clock, terms=storage.terms, inputs=inputs
+    )
+    signatures = ChannelSignatures(channels, clock, rates, strangers)
+    uploads = MessageUploads(
+        journal=journal, store=store, blobs=blobs, clock=clock, terms=storage.terms, redactor=parts.redactor
+    )
+    control = Control(core=core, control=run_control, rows=rows, store=store, inputs=inputs)
     return (
-        Runs(core=core, store=store, rows=rows, external=external, pages=pages, attachments=attachments),
+        Runs(core=core, store=store, rows=rows, external=external, pages=pages, inputs=inputs),
         RunCalls(store, rows, pages),
         Questions(core.questions, rows, pages),
         control,
@@ -179,17 +198,17 @@ def _run_resources(
             payloads=Payloads(blobs, traffic.event_bytes),
             store=store,
             pages=pages,
-            clock=clock,
             audience=audience,
-            rates=rates,
-            strangers=strangers,
+            signatures=signatures,
         ),
+        ChannelArtifacts(store, blobs, clock, signatures),
         EventList(store, pages, audience),
         Agents(agents, parts.saved.agents, directory.runners, parts.core.offers, pages),
         Capabilities(core=core, agents=agents, pages=pages),
         Bindings(parts.saved.agents.bindings, pages),
         Conversations(store, pages, audience),
         Artifacts(store, blobs, clock, audience, journal),
+        Uploads(uploads, blobs, rows),
         StateControl(StatePurger(store, journal, clock)),
         ApprovalRoutes(approvals=core.approvals, store=store, agents=agents, audience=audience, pages=pages),
         McpGateway(

@@ -97,6 +97,8 @@ class HttpChannel:
             body |= {"type": "run.failed", "code": outgoing.failed}
         if outgoing.edit_of is not None:
             body["message"] = outgoing.edit_of
+        if outgoing.contents:
+            body["contents"] = [*outgoing.contents]
         if outgoing.artifacts:
             body["artifacts"] = [*outgoing.artifacts]
         return body

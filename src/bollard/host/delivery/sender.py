@@ -15,6 +15,7 @@ from bollard.host.channels.channel import Channel, Delivered, DeliveryUnknown, N
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
 from bollard.host.delivery.delivery_log import DeliveryLog
+from bollard.host.delivery.message_content import MessageContent, MessageContents
 from bollard.host.delivery.previews import Preview, Previews, split
 from bollard.host.errors import HostError
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S, DELIVERY_WAIT_S
@@ -56,42 +57,6 @@ class Counts:
     retried: int = 0
 
 
-class _Element(msgspec.Struct):
-    type: str = ""
-    text: str | None = None
-
-
-class _Ref(msgspec.Struct):
-    artifact_id: str
-
-
-class _Message(msgspec.Struct):
-    content: str | list[_Element] | None = None
-    artifact_refs: list[_Ref] | None = None
-
-
-class _Completed(msgspec.Struct):
-    """The part of `message.completed` that can be sent."""
-
-    message: _Message
-
-
-class _Ended(msgspec.Struct):
-    """The data of `run.ended`."""
-
-    code: str | None = None
-
-
-_completed: Final = msgspec.json.Decoder(_Completed).decode
-_ended: Final = msgspec.json.Decoder(_Ended).decode
-
-
-class _Content(msgspec.Struct, frozen=True):
-    text: str = ""
-    artifacts: tuple[str, ...] = ()
-    failed: str | None = None
-
-
 class Sender:
     """Sends single messages. The caller decides the order."""
 
@@ -99,7 +64,7 @@ class Sender:
         self._channels = channels
         self._log = log
         self._previews = previews
-        self._store = store
+        self._contents = MessageContents(store, clock)
         self._clock = clock
         self.counts = Counts()
 
@@ -116,13 +81,13 @@ class Sender:
             return await self._fail(pending, f"there is no channel {row.channel} that sends")
         if pending.left_before and channel.abilities.dedupe == "none":
             return await self._doubt(pending, "the host ended while it was being sent")
-        content = await asyncio.to_thread(self._content, row)
+        content = await asyncio.to_thread(self._contents.of, row)
         if content is None:
             return await self._fail(pending, "the message was deleted by retention")
         if content.failed is not None:
             pending.preview_taken = True  # a failure notice has no preview
         sizes = [size for size in (row.max_message_size, channel.abilities.max_message_size) if size is not None]
-        empty = [""] if content.artifacts or content.failed else []
+        empty = [""] if content.contents or content.artifacts or content.failed else []
         parts = split(content.text, min(sizes) if sizes else None) or empty
         if not parts:
             return await self._fail(pending, "the message has no content that can be sent")
@@ -134,7 +99,7 @@ class Sender:
             return DELIVERY_WAIT_S
 
     async def _send_parts(
-        self, pending: PendingDelivery, channel: Channel, parts: list[str], content: "_Content"
+        self, pending: PendingDelivery, channel: Channel, parts: list[str], content: MessageContent
     ) -> float | None:
         row, native = pending.row, channel.abilities.dedupe == "native"
         edit_of: str | None = None
@@ -161,6 +126,7 @@ class Sender:
                 parts=len(parts),
                 edit_of=edits,
                 failed=content.failed,
+                contents=content.contents if last else (),
                 artifacts=content.artifacts if last else (),
             )
             outcome = await channel.send(outgoing)
@@ -248,18 +214,3 @@ class Sender:
         await self._take_preview(pending)
         if pending.preview is not None:
             await self._log.failed(pending.row.workspace, pending.preview.delivery_id, pending.row.run_id, reason)
-
-    # --- content ---
-
-    def _content(self, row: OutboxRow) -> _Content | None:
-        record = next(iter(self._store.records(row.record_id - 1, 1)), None)
-        if record is None or record.data is None:
-            return None
-        if record.type == "run.ended":
-            return _Content(failed=_ended(record.data).code or "failed")
-        message = _completed(record.data).message
-        if not isinstance(message.content, list):
-            text = message.content or ""
-        else:  # other elements have no text to send
-            text = "\n".join(part.text for part in message.content if part.type == "text" and part.text is not None)
-        return _Content(text, tuple(ref.artifact_id for ref in message.artifact_refs or ()))

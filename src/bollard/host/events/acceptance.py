@@ -149,8 +149,10 @@ class EventDeduplication:
         event_id = f"evt_{self._maker.new_id()}"
         data = event.record(event_id, None, dropped=reason.to_wire())
         workspace = event.scope.workspace
-        record = NewRecord(workspace=workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
-        entry = Entry(records=[record], dedupe=event.key, size=len(data))
+        now_ms = self._clock.now_ms()
+        record = NewRecord(workspace=workspace, type="event.received", data=data, created_ms=now_ms)
+        records = [record, *event.file_records(event_id, None, now_ms)]
+        entry = Entry(records=records, dedupe=event.key, size=sum(len(each.data) for each in records))
         outcome = await self._journal.commit(entry)
         if isinstance(outcome, Duplicate):
             return await self.first_outcome(outcome.first)

@@ -16,6 +16,7 @@ from bollard.host.log.item_projections import (
     ARTIFACTS,
     DELIVERIES,
     STEERING,
+    message_file,
     queued_failure,
     queued_message,
     raw_artifact,
@@ -24,6 +25,7 @@ from bollard.host.log.item_projections import (
 from bollard.host.log.records import RunFacts, flow_in, owned_scope_key, scope_key
 from bollard.host.store.keys import area_key
 from bollard.host.store.rows import (
+    MESSAGE_SOURCE,
     ArtifactRow,
     Change,
     Dispatch,
@@ -320,7 +322,8 @@ class Projector:
 
     def _artifact_created(self, row: RecordRow, data: JsonObject) -> list[Change]:
         if row.run_id is None:
-            return [PutArtifact(uploaded(row, data))]
+            made = message_file if data.get("source") == MESSAGE_SOURCE else uploaded
+            return [PutArtifact(made(row, data))]
         facts = self._runs.get(row.run_id)
         if facts is None:
             return []
