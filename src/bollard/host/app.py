@@ -166,7 +166,7 @@ class Host:
         budgets = await self._open_budgets(storage)
         library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
         core = self._build_core(storage, identity, vault, delivery, models, library, budgets)
-        tools = self._open_tools(storage, core, Workspaces(root), await confinement)
+        tools = self._open_tools(storage, core, library, Workspaces(root), await confinement)
         for source in (tools, models.source, ChannelActions(channels)):
             core.sources.add(source)
         await core.files.load(self._store, identity.workspaces.open_ids())
@@ -309,7 +309,7 @@ class Host:
         )
 
     def _open_tools(
-        self, storage: Storage, core: Core, workspaces: Workspaces, confinement: Confinement
+        self, storage: Storage, core: Core, library: Library, workspaces: Workspaces, confinement: Confinement
     ) -> BuiltinTools:
         reach = ArtifactReach(self._store, self._clock).find
         return BuiltinTools(
@@ -317,6 +317,7 @@ class Host:
             workspaces=workspaces,
             fetcher=self.egress,
             artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms),
+            documents=library,
             questions=core.questions,
             confinement=confinement,
             counts=self._operating.counts.runs,

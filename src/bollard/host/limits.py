@@ -301,6 +301,7 @@ PROGRAM_OUTPUT_BYTES: Final = 256 * KIB  # kept beginning of each of the two out
 COMMAND_CHARACTERS: Final = 32_768  # command line of one program
 FOUND_LINES: Final = 500  # results of one search for names or lines
 FILE_LINES: Final = 2000  # lines of a file that one call reads
+DOCUMENT_CHARACTERS: Final = 50_000  # text of an attached document that one call reads
 TOOL_TEXT_CHARACTERS: Final = 1_000_000  # text that one call writes to a file or an artifact
 EXPRESSION_CHARACTERS: Final = 1000  # one expression of the calculator
 EXPRESSION_DEPTH: Final = 50  # nested brackets of an expression

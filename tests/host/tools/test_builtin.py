@@ -65,9 +65,9 @@ def test_every_tool_is_defined_with_care():
     out = {name for name, each in DEFINITIONS.items() if each.flow.sends_out}
     assert out == {"http_fetch"}
     untrusted = {name for name, each in DEFINITIONS.items() if each.flow.brings_untrusted}
-    assert untrusted == {"http_fetch", "artifact_read"}
+    assert untrusted == {"http_fetch", "artifact_read", "read_document"}
     pure = {name for name, each in DEFINITIONS.items() if each.effects == "none"}
-    assert pure == {"now", "calculate", "artifact_read", "read", "glob", "grep"}
+    assert pure == {"now", "calculate", "artifact_read", "read_document", "read", "glob", "grep"}
 
 
 def test_a_definition_does_not_change_with_the_host(tools: BuiltinTools):
@@ -79,9 +79,8 @@ def test_a_definition_does_not_change_with_the_host(tools: BuiltinTools):
 def test_what_the_host_has_no_part_for_is_absent_with_a_reason(tmp_path: Path):
     bare = BuiltinTools(clock=ManualClock(), workspaces=Workspaces(tmp_path))
     absent = bare.absent("default")
-    assert absent.keys() == {
-        f"tool:builtin/{name}" for name in ("exec", "http_fetch", "artifact_read", "artifact_write", "ask_user")
-    }
+    unserved = ("exec", "http_fetch", "artifact_read", "artifact_write", "read_document", "ask_user")
+    assert absent.keys() == {f"tool:builtin/{name}" for name in unserved}
     assert all(absent.values())
     assert {each.id for each in bare.capabilities("default")} == {each.id for each in DEFINITIONS.values()} - set(
         absent

@@ -25,8 +25,18 @@ from bollard.host.telemetry.counts import RunCounts
 from bollard.host.tools.calculator import CalculationRefused, calculate
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import FileTools, RunFolders, Workspaces, check_room
-from bollard.host.tools.outside import ArtifactTools, FetchTool, QuestionTool
-from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, number, problem, string, string_or, text
+from bollard.host.tools.outside import ArtifactTools, DocumentTool, FetchTool, QuestionTool
+from bollard.host.tools.ports import (
+    DocumentReader,
+    Fetcher,
+    Questions,
+    ToolArtifacts,
+    number,
+    problem,
+    string,
+    string_or,
+    text,
+)
 from bollard.protocol import JsonObject
 
 _DEFAULT_S: Final = 60
@@ -178,6 +188,7 @@ class BuiltinTools:
         workspaces: Workspaces,
         fetcher: Fetcher | None = None,
         artifacts: ToolArtifacts | None = None,
+        documents: DocumentReader | None = None,
         questions: Questions | None = None,
         confinement: Confinement = _NOT_PROBED,
         counts: RunCounts | None = None,
@@ -201,6 +212,7 @@ class BuiltinTools:
         self._missing = {
             "artifact_read": _NO_ARTIFACTS,
             "artifact_write": _NO_ARTIFACTS,
+            "read_document": "this host reads no documents for tools",
             "http_fetch": "this host has no egress",
             "ask_user": "this host cannot ask questions",
         }
@@ -210,6 +222,8 @@ class BuiltinTools:
             tools = ArtifactTools(artifacts, files, workspaces)
             self._add("artifact_read", tools.read)
             self._add("artifact_write", tools.write)
+        if artifacts is not None and documents is not None:
+            self._add("read_document", DocumentTool(artifacts, documents).read)
         if questions is not None:
             self._add("ask_user", QuestionTool(questions).ask)
 
