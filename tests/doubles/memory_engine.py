@@ -9,7 +9,7 @@ from typing import Final
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound
 from bollard.host.knowledge.bases import SavedKnowledgeBase
-from bollard.host.knowledge.boundary import Document, NewDocument, Question
+from bollard.host.knowledge.boundary import Document, DocumentText, NewDocument, Question
 from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk
 
 _WORDS: Final = re.compile(r"[^\W_]+|[\u3400-\u9fff]")
@@ -82,6 +82,11 @@ class MemoryEngine:
             if asked & _words(chunk.text)
         ]
         return sorted(found, key=lambda chunk: (-chunk.score, chunk.chunk_id))[: question.top_k]
+
+    async def extract(self, *, name: str, mime_type: str, content: bytes, offset: int, limit: int) -> DocumentText:
+        """Every document is text."""
+        text = content.decode()
+        return DocumentText(text=text[offset : offset + limit], characters=len(text))
 
     async def close(self) -> None:
         self._documents = {}

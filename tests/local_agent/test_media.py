@@ -19,7 +19,7 @@ from bollard.sdk import (
     TextContent,
 )
 from bollard.sdk.agent.guard import Guard
-from bollard.sdk.agent.media import has_images, history_content, input_content, without_images
+from bollard.sdk.agent.media import BLIND, has_images, history_content, input_content, without_images
 from bollard.sdk.agent.model_request import _load_history
 from bollard.sdk.testing import ScriptedModel
 
@@ -53,7 +53,7 @@ async def test_a_model_without_vision_reads_a_line_instead():
     given = AgentInput(contents=contents, attachments=(PICTURE,))
     content, notes, _ = await content_of(given, vision=False)
     assert content == (
-        "this\n[image: cat.png, image/png, 3 bytes]\n[image: https://example.test/a.png]\n[image: inline]"
+        f"this\n[image: cat.png, image/png, 3 bytes]\n[image: https://example.test/a.png]\n[image: inline]\n{BLIND}"
     )
     assert len(notes) == 3
 
@@ -127,6 +127,17 @@ def test_a_fallback_without_vision_gets_text():
     assert not has_images(blind)
     assert blind[0].content == "see\n[image: https://example.test/a.png]"
     assert blind[1] is messages[1]
+
+
+async def test_a_document_is_named_with_its_id_where_a_tool_reads_it():
+    def reading(document: str) -> str:
+        """Read a document."""
+        return document
+
+    host = memory(tools={"read_document": reading})
+    content, _, _ = await content_of(AgentInput(text="see", attachments=(PAPER, PICTURE)), vision=False, host=host)
+    assert "[file: a)b .pdf, application/pdf, artifact_id doc]" in content
+    assert "artifact_id pic" not in content
 
 
 async def test_an_unsupported_picture_is_named():

@@ -26,6 +26,8 @@ SEARCH_PAGES: Final = 20
 """Pages that `bollard conversations search` reads until one has messages that the person may see."""
 LINE_CHARACTERS: Final = 300
 """One side line of a run (a log record, a tool's parameters); the rest is cut with a mark."""
+CHAT_FILES: Final = 32
+"""Files of one message of a chat, as the host accepts them."""
 SOURCE_BYTES: Final = 1024 * 1024
 """A module larger than this is not read by `plugin check`."""
 PLUGIN_FILES: Final = 10_000

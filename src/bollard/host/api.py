@@ -6,13 +6,15 @@ from typing import Final
 from bollard.host.approvals.approvers import Approvers
 from bollard.host.audit.erasure import Eraser
 from bollard.host.channels.clicks import Clicks, StopRequests
+from bollard.host.files.uploads import MessageUploads
 from bollard.host.http.auth.callers import Authenticator, IdentityAuthenticator
+from bollard.host.http.auth.channel_signatures import ChannelSignatures
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
-from bollard.host.http.events.attachments import Attachments
 from bollard.host.http.events.channel_controls import ChannelControls
 from bollard.host.http.events.hook_answers import HookAnswers
 from bollard.host.http.events.hook_reception import HookReception
+from bollard.host.http.events.message_inputs import MessageInputs
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception
 from bollard.host.http.guard import Guard, Traffic
@@ -29,6 +31,7 @@ from bollard.host.http.resources.artifacts import Artifacts
 from bollard.host.http.resources.audit import Audit
 from bollard.host.http.resources.bots import Bots
 from bollard.host.http.resources.capabilities import Capabilities
+from bollard.host.http.resources.channel_artifacts import ChannelArtifacts
 from bollard.host.http.resources.channels import Channels
 from bollard.host.http.resources.conversations import Conversations
 from bollard.host.http.resources.events import EventList, Events
@@ -55,6 +58,7 @@ from bollard.host.http.resources.secrets import Secrets
 from bollard.host.http.resources.session import Tickets
 from bollard.host.http.resources.skills import Skills
 from bollard.host.http.resources.state import StateControl
+from bollard.host.http.resources.uploads import Uploads
 from bollard.host.http.router import Router
 from bollard.host.http.streams.run_socket import RunSocket
 from bollard.host.identity.audience import Audience
@@ -76,6 +80,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Channels,
     Schedules,
     Hooks,
+    ChannelArtifacts,
     EventList,
     Agents,
     Capabilities,
@@ -84,6 +89,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Conversations,
     People,
     Artifacts,
+    Uploads,
     StateControl,
     ApprovalRoutes,
     Audit,
@@ -173,9 +179,21 @@ def _run_resources(
     agents, rates, strangers, hidden = directory.agents, traffic.rates, traffic.strangers, traffic.hidden
     rows, live, pages = RunRows(store, audience, clock), core.dispatcher.live, Pages(parts.keys.cursor_secret)
     payloads = Payloads(blobs, traffic.event_bytes)
+    external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
+    run_control = RunControl(store, live)
+    inputs = MessageInputs(
+        reach=ArtifactReach(store, clock),
+        known=core.intake.deduplication,
+        blobs=blobs,
+        clock=clock,
+        terms=storage.terms,
+        redactor=parts.redactor,
+    )
     # Payloads of their own: clients without a token must not use up the capacity of callers.
     strange_payloads = Payloads(blobs, traffic.event_bytes)
-    reception = EventReception(core.intake, payloads, store, clock, storage.terms)
+    reception = EventReception(
+        intake=core.intake, payloads=payloads, store=store, clock=clock, terms=storage.terms, inputs=inputs
+    )
     hook_reception = HookReception(
         repository=parts.saved.hooks,
         taking=reception,
@@ -184,13 +202,14 @@ def _run_resources(
         clock=clock,
         strangers=strangers,
     )
-    external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
-    run_control = RunControl(store, live)
-    attachments = Attachments(ArtifactReach(store, clock), core.intake.deduplication)
+    signatures = ChannelSignatures(channels, clock, rates, strangers)
+    uploads = MessageUploads(
+        journal=journal, store=store, blobs=blobs, clock=clock, terms=storage.terms, redactor=parts.redactor
+    )
     approvers = Approvers(audience, agents)
-    control = Control(core=core, control=run_control, rows=rows, store=store, attachments=attachments)
+    control = Control(core=core, control=run_control, rows=rows, store=store, inputs=inputs)
     return (
-        Runs(core=core, store=store, rows=rows, external=external, pages=pages, attachments=attachments),
+        Runs(core=core, store=store, rows=rows, external=external, pages=pages, inputs=inputs),
         RunCalls(store, rows, pages),
         Questions(core.questions, rows, pages),
         control,
@@ -213,12 +232,11 @@ def _run_resources(
             payloads=strange_payloads,
             store=store,
             pages=pages,
-            clock=clock,
             audience=audience,
             controls=_channel_controls(parts, audience, approvers),
-            rates=rates,
-            strangers=strangers,
+            signatures=signatures,
         ),
+        ChannelArtifacts(store, blobs, clock, signatures),
         Hooks(parts.saved.hooks, hook_reception, pages, clock),
         EventList(store, pages, audience),
         Agents(agents, parts.saved.agents, directory.runners, parts.core.offers, pages),
@@ -227,6 +245,7 @@ def _run_resources(
         Bots(parts.bots, channels, pages),
         Conversations(store, pages, audience, eraser_of(parts)),
         Artifacts(store, blobs, clock, audience, journal),
+        Uploads(uploads, blobs, rows),
         StateControl(StatePurger(store, journal, clock)),
         ApprovalRoutes(approvals=core.approvals, store=store, approvers=approvers, audience=audience, pages=pages),
         McpGateway(

@@ -180,7 +180,7 @@ class Host:
         await bots.load(self._store)
         core = self._build_core(storage, identity, vault, delivery, models, library, budgets, bots)
         schedules = self._open_schedules(storage, core, identity, channels)
-        tools = self._open_tools(storage, core, schedules, Workspaces(root), await confinement)
+        tools = self._open_tools(storage, core, library, schedules, Workspaces(root), await confinement)
         for source in (tools, models.source, ChannelActions(channels)):
             core.sources.add(source)
         await core.files.load(self._store, identity.workspaces.open_ids())
@@ -361,7 +361,13 @@ class Host:
         )
 
     def _open_tools(
-        self, storage: Storage, core: Core, schedules: ScheduleParts, workspaces: Workspaces, confinement: Confinement
+        self,
+        storage: Storage,
+        core: Core,
+        library: Library,
+        schedules: ScheduleParts,
+        workspaces: Workspaces,
+        confinement: Confinement,
     ) -> BuiltinTools:
         reach = ArtifactReach(self._store, self._clock).find
         return BuiltinTools(
@@ -369,6 +375,7 @@ class Host:
             workspaces=workspaces,
             fetcher=self.egress,
             artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms),
+            documents=library,
             questions=core.questions,
             schedules=schedules.proposals,
             confinement=confinement,

@@ -16,10 +16,11 @@ from bollard.helper.host_link import HostGone, HostLink, host_socket, live_with_
 from bollard.knowledge.chunk_tables import ChunkTables
 from bollard.knowledge.database import Database
 from bollard.knowledge.embedding import Embedder
-from bollard.knowledge.errors import KnowledgeError, OutOfService, WriterLost
+from bollard.knowledge.errors import KnowledgeError, OutOfService, Unreadable, WriterLost
+from bollard.knowledge.extraction import Extractor
 from bollard.knowledge.indexing import Indexer
 from bollard.knowledge.library import Library
-from bollard.knowledge.limits import READERS
+from bollard.knowledge.limits import ATTACHMENT_S, READERS
 from bollard.knowledge.retrieval import Retrieval
 from bollard.knowledge.sqlite import SqliteKnowledge
 from bollard.knowledge.vectors import Matrices, VectorTables
@@ -89,6 +90,8 @@ class _Service:
         embedder = _once(Embedder)
         self._retrieval = Retrieval(database, library, chunks, embedder)
         self._indexer = Indexer(database, chunks, embedder, data, lambda busy: self._say(frames.Busy(busy=busy)))
+        self._extractor = Extractor(ATTACHMENT_S)
+        self._extracting = ThreadPoolExecutor(1, "extractor")
         self._readers = ThreadPoolExecutor(READERS, "reader")
         self._writer = ThreadPoolExecutor(1, "writer")
 
@@ -103,12 +106,16 @@ class _Service:
                         raise HostGone
                     case frames.OpenBase() | frames.DropBase() | frames.PutDocument() | frames.DropDocument() as order:
                         self._writer.submit(self._answered, order.call, lambda order=order: self._write(order))
+                    case frames.ExtractText() as order:
+                        self._extracting.submit(self._answered, order.call, lambda order=order: self._extract(order))
                     case order:
                         self._readers.submit(self._answered, order.call, lambda order=order: self._read(order))
 
     def close(self) -> None:
-        for pool in (self._writer, self._readers):
+        self._extractor.interrupt()
+        for pool in (self._writer, self._readers, self._extracting):
             pool.shutdown(wait=True, cancel_futures=True)
+        self._extractor.close()
         self._indexer.stop(_STOP_S)
 
     def _answered(self, call: int, work: Callable[[], frames.Answer]) -> None:
@@ -142,6 +149,15 @@ class _Service:
             case frames.Retrieve():
                 found = self._retrieval.answer(base, order.query, order.top_k, order.filters)
                 return frames.Found(call=order.call, chunks=found)
+
+    def _extract(self, order: frames.ExtractText) -> frames.Answer:
+        try:
+            found = self._extractor.extract(order.content, mime_type=order.mime_type, name=order.name).text
+        except Unreadable as error:
+            problem = f"{error.message}. {error.hint}" if error.hint else error.message
+            return frames.Text(call=order.call, problem=problem)
+        part = found[order.offset : order.offset + order.limit]
+        return frames.Text(call=order.call, text=part, characters=len(found))
 
     def _write(self, order: _Write) -> frames.Answer:
         self._indexer.announce()

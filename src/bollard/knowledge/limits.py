@@ -13,6 +13,8 @@ PAGES: Final = 5_000
 """Pages of one PDF."""
 EXTRACT_S: Final = 90.0
 """Time to extract the text of one document."""
+ATTACHMENT_S: Final = 30.0
+"""Time to extract the text of a document that a run reads."""
 CHILD_MEMORY_BYTES: Final = 1024 * MIB
 """Address space of the extraction process."""
 CHILD_FILES: Final = 32

@@ -47,6 +47,17 @@ class _Call(_Frame, frozen=True, kw_only=True):
     kb_id: str
 
 
+class ExtractText(_Frame, frozen=True, kw_only=True):
+    """Extract the text of a document that is in no base; the answer has `limit` characters from `offset` on."""
+
+    call: int
+    name: str
+    mime_type: str
+    content: bytes
+    offset: int
+    limit: int
+
+
 class OpenBase(_Call, frozen=True, kw_only=True):
     """Create or update a base."""
 
@@ -182,6 +193,15 @@ class Body(_Answer, frozen=True, kw_only=True):
     content: bytes
 
 
+class Text(_Answer, frozen=True, kw_only=True):
+    """A part of the text of a document, or why it has none."""
+
+    text: str = ""
+    characters: int = 0
+    """Of the whole text."""
+    problem: str | None = None
+
+
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of a document that matches a question."""
 
@@ -222,8 +242,9 @@ FromHost = (
     | AskContent
     | DropDocument
     | Retrieve
+    | ExtractText
 )
-Answer = Done | Shown | Listed | Body | Found | Failed
+Answer = Done | Shown | Listed | Body | Text | Found | Failed
 FromKnowledge = Opened | Refused | Busy | Answer
 
 encode_frame: Final = msgspec.msgpack.Encoder().encode

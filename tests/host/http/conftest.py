@@ -124,6 +124,14 @@ WORKSHOP = """
             read = await ctx.api.artifacts.read(attached.artifact_id)
             yield ctx.completed(f"{attached.name} {attached.size_bytes}: {content_of(read).decode()}")
 
+    @runner(name="courier", label="Courier", permissions={"artifacts": ["read", "write"]})
+    async def courier(ctx: RunContext):
+        uploaded = await ctx.api.artifacts.write("report.txt", "text/plain", b"report")
+        others = [each.artifact_id for each in ctx.input.attachments] or [ctx.input.text]
+        files = [{"type": "artifact", "artifact_id": each} for each in (uploaded.artifact_id, *others)]
+        image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+        yield ctx.completed({"role": "assistant", "content": [{"type": "text", "text": "here"}, *files, image]})
+
     @runner(name="bard", label="Bard")
     async def bard(ctx: RunContext):
         length, _, times = ctx.input.text.partition(" ")

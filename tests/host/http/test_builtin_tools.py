@@ -30,7 +30,10 @@ TOOLER = """
     def last_of(told):
         return ((told or [{}])[-1].get("structured") or {}).get("artifact_id", "LAST")
 """
-TOOLS = ("now", "calculate", "write", "read", "edit", "glob", "grep", "artifact_read", "artifact_write", "exec")
+TOOLS = (
+    *("now", "calculate", "write", "read", "edit", "glob", "grep", "artifact_read", "artifact_write", "exec"),
+    "read_document",
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,14 @@ from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.events.event_data import LargeData
 from bollard.host.http.events.incoming import IncomingEvent, Sender, format_of, read_one
+from bollard.host.http.events.message_inputs import MessageInputs
 from bollard.host.http.events.payloads import Payload, Payloads
 from bollard.host.http.events.reception import EventReception
 from bollard.host.limits import EVENT_BYTES
 from bollard.host.log.records import data_of
-from bollard.host.store.artifact_terms import ANY_TERMS, terms_of
+from bollard.host.run_api.reach import ArtifactReach
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.store.artifact_terms import ANY_TERMS, ArtifactTerms, terms_of
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -37,6 +40,20 @@ class FillableBlobs(BlobStore):
         if self.full:
             raise StorageFull("the disk is full", reason="test", hint="free some space")
         return super().append(upload_id, offset, content, **more)
+
+
+def reception(stage: Any, payloads: Payloads, store: Store, terms: ArtifactTerms) -> EventReception:
+    inputs = MessageInputs(
+        reach=ArtifactReach(store, stage.clock),
+        known=stage.intake.deduplication,
+        blobs=BlobStore(Path("unused")),
+        clock=stage.clock,
+        terms=terms,
+        redactor=Redactor(),
+    )
+    return EventReception(
+        intake=stage.intake, payloads=payloads, store=store, clock=stage.clock, terms=terms, inputs=inputs
+    )
 
 
 def incoming(event_id: str, source: str = "ci", *, caller: str = "key:1", **more: Any) -> IncomingEvent:
@@ -62,7 +79,7 @@ async def test_a_duplicate_event_on_a_full_disk_gets_its_first_outcome(
     store: Store, stages: Stages, tmp_path: Path, kind: str
 ) -> None:
     stage, blobs, event = await stages(store), FillableBlobs(tmp_path), EVENTS[kind]
-    taking = EventReception(stage.intake, Payloads(blobs, EVENT_BYTES), store, stage.clock, ANY_TERMS)
+    taking = reception(stage, Payloads(blobs, EVENT_BYTES), store, ANY_TERMS)
     body = Payload(size=0, held=b"")
     first = await taking.take(event, body)
     assert first.first
@@ -80,8 +97,8 @@ async def test_a_duplicate_event_is_recognised_even_if_its_content_is_no_longer_
     stage, payloads = await stages(store), Payloads(BlobStore(tmp_path), EVENT_BYTES)
     before, after = ANY_TERMS, terms_of(0, ["text/plain"])
     event, body = EVENTS["with a content"], Payload(size=0, held=b"")
-    first = await EventReception(stage.intake, payloads, store, stage.clock, before).take(event, body)
-    strict = EventReception(stage.intake, payloads, store, stage.clock, after)
+    first = await reception(stage, payloads, store, before).take(event, body)
+    strict = reception(stage, payloads, store, after)
     assert await strict.take(event, body) == replace(first, first=False)
     with pytest.raises(HostError) as refused:
         await strict.take(replace(event, event=replace(event.event, source_id="new")), body)
@@ -94,7 +111,7 @@ async def test_a_large_duplicate_event_on_a_full_disk_gets_its_first_outcome(
 ) -> None:
     stage, blobs = await stages(store), FillableBlobs(tmp_path)
     payloads = Payloads(blobs, EVENT_BYTES)
-    taking = EventReception(stage.intake, payloads, store, stage.clock, ANY_TERMS)
+    taking = reception(stage, payloads, store, ANY_TERMS)
     large: JsonObject = {"text": "x" * (2 * BODY_BYTES)}
 
     async def send(event_id: str) -> Accepted:
@@ -138,7 +155,7 @@ async def test_an_event_is_recorded_with_its_caller_and_duplicates_ignore_the_ca
     store: Store, stages: Stages, tmp_path: Path
 ) -> None:
     stage, body = await stages(store), Payload(size=0, held=b"")
-    taking = EventReception(stage.intake, Payloads(BlobStore(tmp_path), EVENT_BYTES), store, stage.clock, ANY_TERMS)
+    taking = reception(stage, Payloads(BlobStore(tmp_path), EVENT_BYTES), store, ANY_TERMS)
     event = EVENTS["with a run"]
     first = await taking.take(event, body, keyed=True)
     (received,) = [row for row in store.records(0, 100) if row.type == "event.received"]

@@ -48,6 +48,7 @@ ABSENT = {
     "conversation_id": "absent-conversation",
     "artifact_id": "absent-artifact",
     "file_id": "absent-file",
+    "upload_id": "0" * 32,
     "approval_id": "apr_absent",
     "question_id": "qst_absent",
     "number": "1",
@@ -155,6 +156,8 @@ def theirs(api: Any) -> Theirs:
     ]
     (ids["artifact_id"],) = artifacts
     ids["file_id"] = api.post("/api/v1/files?name=their.txt", b"of the first workspace").json["file_id"]
+    begun = api.post("/api/v1/uploads", {"conversation": "their-room", "size_bytes": 4})
+    ids["upload_id"] = begun.json["upload_id"]
     ids["approval_id"], ids["number"] = approval(api), "1"
     ids["question_id"] = "qst_theirs"  # found through its run, which is theirs
     ids["agent_id"] = api.save_agent("their-agent")["agent_id"]

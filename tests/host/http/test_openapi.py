@@ -215,6 +215,7 @@ REFUSED = {
     "getApprovalContent": "not_found",
     "decideApproval": "not_found",
     "answerRunQuestion": "not_found",
+    "getChannelArtifact": "not_found",  # the delivery of the example was never sent; test_channel_files does
     "serveRunOverMcp": "unauthenticated",  # no run of the example issued a token; test_mcp_gateway does
 }
 """Examples that this host cannot say yes to."""
@@ -303,6 +304,15 @@ def _install(api: Any) -> None:
     assert answer.status == 201, answer.body
 
 
+def _upload(api: Any, content: bytes, size: int | None = None) -> dict[str, str]:
+    """An upload with this content, of this size in the end."""
+    upload_id = api.post("/api/v1/uploads", {**_example("beginUpload"), "size_bytes": size or len(content)}).json[
+        "upload_id"
+    ]
+    assert api.send("PATCH", f"/api/v1/uploads/{upload_id}", content, upload_offset="0").status == 200
+    return {"upload_id": upload_id}
+
+
 def _active(api: Any, agent: str, text: str, **more: Any) -> dict[str, str]:
     created = api.tell(agent, text, **more)
     assert created.status == 202, created.body
@@ -332,6 +342,7 @@ def world(api: Any) -> World:
         "run_id": told.json["run_id"],
         "event_id": told.json["event_id"],
         "artifact_id": made,
+        **_upload(api, b"", 12),
         "file_id": api.post("/api/v1/files?name=prices.csv", b"rope,12").json["file_id"],
         "link_id": api.post("/api/v1/actors", _example("linkActor")).json["link_id"],
         "key_id": api.post("/api/v1/keys", _example("makeKey")).json["key_id"],
@@ -349,6 +360,8 @@ def world(api: Any) -> World:
         "appendRunResults": {"run_id": outside[0]},
         "finalizeRun": {"run_id": outside[1]},
         "issueRunMcpToken": {"run_id": outside[2]},
+        "appendUpload": _upload(api, b"", 100),
+        "finishUpload": _upload(api, str(_example("addArtifact")).encode()),
         "streamPluginLogs": {"author": "local", "name": "parrot"},  # one that no example takes away
     }
     return world
@@ -379,6 +392,11 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
     if operation.name == "receiveHook":
         digest = hmac.new(world.hook_secret.encode(), body or b"", "sha256").hexdigest()
         headers |= {"x_hub_signature_256": f"sha256={digest}"}
+    if operation.name == "getChannelArtifact":
+        signed = sign(secret_bytes(world.secret), "get_1", round(time.time()), f"GET {path}?delivery=dlv_01".encode())
+        headers |= {name.replace("-", "_"): value for name, value in signed.items()}
+    if operation.name == "appendUpload":
+        headers["upload_offset"] = "0"
     if operation.name == "developPlugin":
         body = archive()
     return path, body, token, headers

@@ -66,9 +66,9 @@ def test_every_tool_has_a_complete_definition():
     out = {name for name, each in DEFINITIONS.items() if each.flow.sends_out}
     assert out == {"http_fetch"}
     untrusted = {name for name, each in DEFINITIONS.items() if each.flow.brings_untrusted}
-    assert untrusted == {"http_fetch", "artifact_read"}
+    assert untrusted == {"http_fetch", "artifact_read", "read_document"}
     pure = {name for name, each in DEFINITIONS.items() if each.effects == "none"}
-    assert pure == {"now", "calculate", "artifact_read", "read", "glob", "grep", "schedule_preview"}
+    assert pure == {"now", "calculate", "artifact_read", "read_document", "read", "glob", "grep", "schedule_preview"}
 
 
 def test_a_definition_does_not_change_with_the_host(tools: BuiltinTools):
@@ -80,8 +80,9 @@ def test_a_definition_does_not_change_with_the_host(tools: BuiltinTools):
 def test_a_tool_without_its_part_of_the_host_is_absent_with_a_reason(tmp_path: Path):
     bare = BuiltinTools(clock=ManualClock(), workspaces=Workspaces(tmp_path))
     absent = bare.absent("default")
-    ports = ("http_fetch", "artifact_read", "artifact_write", "ask_user", "schedule_preview", "schedule_create")
-    assert absent.keys() == {f"tool:builtin/{name}" for name in ("exec", *ports)}
+    ports = ("http_fetch", "artifact_read", "artifact_write", "read_document", "ask_user")
+    ports = ("exec", *ports, "schedule_preview", "schedule_create")
+    assert absent.keys() == {f"tool:builtin/{name}" for name in ports}
     assert all(absent.values())
     assert {each.id for each in bare.capabilities("default")} == {each.id for each in DEFINITIONS.values()} - set(
         absent

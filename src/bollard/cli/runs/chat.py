@@ -1,6 +1,7 @@
 """`bollard chat`: a conversation with one agent of a host."""
 
 import dataclasses
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,6 +29,7 @@ class ChatOptions:
     agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="chat.agent")] = None
     conversation: Annotated[str | None, typer.Option("--conversation", metavar="ID", help="chat.conversation")] = None
     message: Annotated[list[str] | None, typer.Option("--message", metavar="TEXT", help="chat.message")] = None
+    file: Annotated[list[Path] | None, typer.Option("--file", metavar="PATH", help="chat.file")] = None
     verbose: Annotated[bool, typer.Option("--verbose", help="chat.verbose")] = False
     actor: ActorOption = None
 
@@ -45,6 +47,12 @@ def chat(shell: HostShell, options: ChatOptions) -> int:
     return shell.run(_play(shell, options, who))
 
 
+def _attach(session: Chat, options: ChatOptions) -> None:
+    """The files of the options go with the first message."""
+    for path in options.file or ():
+        session.files.add(path)
+
+
 async def _converse(shell: HostShell, options: ChatOptions, who: JsonObject | None, screen: Screen) -> int:
     """A person types."""
     text = shell.text
@@ -52,6 +60,7 @@ async def _converse(shell: HostShell, options: ChatOptions, who: JsonObject | No
     requests = InlineRequests(shell.client, renderer, screen, text)
     sink = sink_for(shell, renderer, requests)
     session = Chat(shell.client, renderer, sink, text, conversation=options.conversation, actor=who, requests=requests)
+    _attach(session, options)
     await session.open(options.agent)
     keys = text("chat.keys_steering" if session.steerable else "chat.keys")
     renderer.greet(session.label, session.place, keys if session.reason is None else f"{session.reason}\n{keys}")
@@ -63,6 +72,7 @@ async def _play(shell: HostShell, options: ChatOptions, who: JsonObject | None) 
     renderer = renderer_for(shell, verbose=options.verbose)
     sink = sink_for(shell, renderer)
     session = Chat(shell.client, renderer, sink, shell.text, conversation=options.conversation, actor=who)
+    _attach(session, options)
     await session.open(options.agent)
     renderer.greet(session.label, session.place, session.reason)
     return await play(session, renderer, shell, options.message)

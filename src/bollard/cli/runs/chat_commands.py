@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from bollard.cli.client.documents import AGENTS
-from bollard.cli.errors import CliError
+from bollard.cli.errors import CliError, HostRefusal
 from bollard.cli.language import Text
+from bollard.cli.runs.chat_files import named_file, pasted_file
 from bollard.cli.runs.chat_session import Chat
 from bollard.cli.runs.dialogue import Dialogue
 from bollard.cli.terminal.columns import printable, shorten_columns
@@ -16,7 +18,7 @@ from bollard.cli.terminal.screen import Screen
 from bollard.cli.terminal.text_renderer import TextRenderer
 from bollard.cli.terminal.tool_calls import detail_lines
 
-COMMANDS: Final = ("new", "agents", "search", "stop", "details", "help", "quit")
+COMMANDS: Final = ("new", "agents", "search", "attach", "files", "stop", "details", "help", "quit")
 """In the order in which `/help` lists them. The text of each is `chat.command.NAME`."""
 _LINE: Final = re.compile(r"/([^\s/]*)(?:\s+(.*))?", re.DOTALL)
 _HITS: Final = 10
@@ -37,10 +39,14 @@ class ChatCommands:
         self._renderer = renderer
         self._screen = screen
         self._text = text
+        self._offered: Path | None = None
+        """The file whose path was pasted as a message."""
         self._orders: Mapping[str, Callable[[str, Dialogue], Awaitable[None]]] = {
             "new": self._new,
             "agents": self._agents,
             "search": self._search,
+            "attach": self._attach,
+            "files": self._files,
             "stop": self._stop,
             "details": self._details,
             "help": self._help,
@@ -48,10 +54,18 @@ class ChatCommands:
         }
 
     def takes(self, line: str) -> bool:
-        return read_command(line) is not None
+        """Commands, and the path of a file for the first time: the person may mean the file."""
+        if read_command(line) is not None:
+            return True
+        path = pasted_file(line)
+        return path is not None and path != self._offered
 
     async def run(self, line: str, dialogue: Dialogue) -> None:
         name, argument = read_command(line) or ("", "")
+        if not name and (path := pasted_file(line)) is not None:
+            self._offered = path
+            self._renderer.note(self._text("chat.file_offer", name=printable(path.name)))
+            return
         order = self._orders.get({"exit": "quit", "?": "help"}.get(name, name))
         if order is None:
             self._renderer.note(self._text("chat.unknown_command", name=printable(name)))
@@ -96,6 +110,30 @@ class ChatCommands:
             self._screen.write(f"  {shorten_columns(line, self._screen.columns - 2)}")
         found = self._text("chat.search_open") if items else self._text("chat.search_none", words=printable(argument))
         self._renderer.note(found)
+
+    async def _attach(self, argument: str, dialogue: Dialogue) -> None:
+        del dialogue
+        path = named_file(argument) if argument else self._offered
+        if path is None:
+            self._renderer.note(self._text("chat.attach_what"))
+            return
+        size = self._chat.files.add(path)
+        self._offered = None
+        self._renderer.note(self._text("chat.attached_file", name=printable(path.name), size=size))
+
+    async def _files(self, argument: str, dialogue: Dialogue) -> None:
+        del argument, dialogue
+        pending = self._chat.files.pending
+        lines = [self._text("chat.file_pending", name=printable(path.name)) for path in pending]
+        try:
+            for role, ref in await self._chat.files.listed(self._chat.conversation):
+                fields = {name: printable(str(ref.get(name) or "")) for name in ("name", "artifact_id", "size_bytes")}
+                lines.append(self._text("chat.file_listed", role=printable(role), **fields))
+        except HostRefusal as refusal:
+            if refusal.code != "not_found":  # a conversation without a message does not exist yet
+                raise
+        for line in lines or [self._text("chat.no_files")]:
+            self._screen.write(f"  {line}")
 
     async def _stop(self, argument: str, dialogue: Dialogue) -> None:
         del argument

@@ -14,6 +14,7 @@ from bollard.cli.errors import HostRefusal
 from bollard.cli.language import Text
 from bollard.cli.limits import AGENT_WAIT_S, WATCH_S
 from bollard.cli.runs.agent_choice import AgentChoice, choose_agent, no_agent, real_model
+from bollard.cli.runs.chat_files import ChatFiles, message_input
 from bollard.cli.runs.inline_requests import InlineRequests
 from bollard.cli.runs.input_lines import InputLines
 from bollard.cli.terminal.renderers import Renderer
@@ -73,13 +74,14 @@ class Chat:
         """Whether the agent's policy allows steering."""
         self.label = ""
         """The name of the agent in the person's language."""
+        self.files = ChatFiles(client)
         self.conversation = ""
         self.begin(conversation)
 
     def begin(self, conversation: str | None = None) -> None:
         """Continue a conversation, or begin a new one."""
         self.conversation = conversation or f"cli-{secrets.token_hex(6)}"
-        self._lines = InputLines(self.client, self.conversation, self._actor)
+        self._lines = InputLines(self.client, self.conversation, self._actor, self.files)
 
     async def open(self, asked: str | None) -> None:
         """Choose the agent, and wait for it while its plugin starts. Raises `CliError`."""
@@ -119,13 +121,14 @@ class Chat:
         """Send a message and follow its run to the end. A line that already has a run is not sent again."""
         del event_type
         own = self._lines.take(text)
+        request = None if own is not None else await self._request(text)
         run = self._run = FollowedRun(
             self.client,
             _ObservedSink(self._sink, self._lines.observe),
             self._renderer,
             self._text,
             run_id=own,
-            request=None if own is not None else self._request(text),
+            request=request,
         )
         self._cancelled = False
         try:
@@ -142,10 +145,10 @@ class Chat:
             await run.close()
         return ChatEnd(status=str(end.data.get("status")), dropped=dropped)
 
-    def _request(self, text: str | None) -> JsonObject:
+    async def _request(self, text: str | None) -> JsonObject:
         request: JsonObject = {
             "agent": self.agent,
-            "input": {"text": text or ""},
+            "input": await message_input(self.files, self.conversation, text or ""),
             "conversation": self.conversation,
             "id": secrets.token_hex(16),
         }

@@ -6,7 +6,7 @@ import signal
 from collections import deque
 from typing import Protocol
 
-from bollard.cli.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, HostProblem
+from bollard.cli.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, CliError
 from bollard.cli.language import Text
 from bollard.cli.runs.play import MESSAGE, RunOver, ScriptTarget
 from bollard.cli.shell import Shell
@@ -140,7 +140,7 @@ class Dialogue:
         self._renderer.started()
         try:
             end = await self._run(message)
-        except HostProblem as error:
+        except CliError as error:
             note_problem(self._renderer, error, self._text)
             return
         finally:

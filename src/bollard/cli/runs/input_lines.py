@@ -8,8 +8,9 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 from bollard.cli.client.host_client import HostClient
-from bollard.cli.errors import HostProblem
+from bollard.cli.errors import CliError, HostProblem
 from bollard.cli.limits import AGENT_WAIT_S, WATCH_S
+from bollard.cli.runs.chat_files import ChatFiles, message_input
 from bollard.protocol import AgentRunRecord, JsonObject
 
 _LISTED = 50
@@ -32,10 +33,11 @@ class InputLines:
     A line is sent once. If the active run does not read it, the host starts a run for it; the chat follows that run.
     """
 
-    def __init__(self, client: HostClient, conversation: str, actor: JsonObject | None) -> None:
+    def __init__(self, client: HostClient, conversation: str, actor: JsonObject | None, files: ChatFiles) -> None:
         self._client = client
         self._conversation = conversation
         self._actor = actor
+        self._files = files
         self._lines: list[_Line] = []
         self._dropped: dict[str, bool] = {}
         """Messages that the run did not read, and whether the host starts runs for them."""
@@ -48,12 +50,13 @@ class InputLines:
         task.add_done_callback(self._sending.discard)
 
     async def _send(self, run_id: str, text: str, on_sent: Callable[[bool], None]) -> None:
-        body: JsonObject = {"input": {"text": text}, "id": secrets.token_hex(16)}
-        if self._actor is not None:
-            body["actor"] = self._actor
         try:
+            given = await message_input(self._files, self._conversation, text)
+            body: JsonObject = {"input": given, "id": secrets.token_hex(16)}
+            if self._actor is not None:
+                body["actor"] = self._actor
             answer = await self._client.post(f"/api/v1/runs/{run_id}/steer", body)
-        except HostProblem:  # it cannot be steered, or it has ended: the line is the next message
+        except CliError:  # it cannot be steered, or it has ended: the line is the next message
             on_sent(False)
             return
         claimed = "steering" in answer

@@ -148,8 +148,10 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the text is complete; otherwise an edit follows."""
     failed: str | None = None
     """The failure code of a run that ended without a message. The text is empty: the channel has its own."""
+    contents: tuple[JsonObject, ...] = ()
+    """The elements of the message besides its text; its last part has them."""
     artifacts: tuple[str, ...] = ()
-    """Ids of artifacts of the message; its last part has them."""
+    """Ids of the artifacts among them."""
     operation: Literal["message", "interaction", "interaction_update"] = "message"
     card: JsonObject | None = None
     """The interaction with its buttons, or its outcome. The text says the same."""

@@ -21,10 +21,16 @@ class FilteredChannel:
     def abilities(self) -> Abilities:
         return self._channel.abilities
 
+    @property
+    def locale(self) -> Locale:
+        return self._locale
+
     async def send(self, outgoing: Outgoing) -> SendOutcome:
+        if outgoing.operation != "message":  # people must see exactly what they approve
+            return await self._channel.send(outgoing)
         outcome = filtered(self._rule, outgoing.text)
         if outcome.outcome == "block":
-            outgoing = replace(outgoing, text=_WORDS[self._locale]["withheld"], artifacts=())
+            outgoing = replace(outgoing, text=_WORDS[self._locale]["withheld"], contents=(), artifacts=())
         elif outcome.outcome == "mask":
             outgoing = replace(outgoing, text=outcome.text)
         return await self._channel.send(outgoing)

@@ -104,6 +104,8 @@ class HttpChannel:
             body |= {"type": "run.failed", "code": outgoing.failed}
         if outgoing.edit_of is not None:
             body["message"] = outgoing.edit_of
+        if outgoing.contents:
+            body["contents"] = [*outgoing.contents]
         if outgoing.artifacts:
             body["artifacts"] = [*outgoing.artifacts]
         if outgoing.card is not None:

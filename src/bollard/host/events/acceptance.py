@@ -152,6 +152,7 @@ class EventDeduplication:
         workspace = event.scope.workspace
         now_ms = self._clock.now_ms()
         records = [NewRecord(workspace=workspace, type="event.received", data=data, created_ms=now_ms)]
+        records += event.file_records(event_id, None, now_ms)
         if reply is not None and event.reply is not None:
             queued = _queued(workspace, event_id, event.reply, reply)
             records.append(NewRecord(workspace=workspace, type="delivery.queued", data=queued, created_ms=now_ms))

@@ -255,8 +255,10 @@ class SteeringDelivery:
     async def _deliver(self, item: SteeringItem, agent: Agent, run_id: str) -> Accepted:
         event = item.event
         data = event.record(item.event_id, None, waits_for=agent.agent_id)
-        record = NewRecord(workspace=agent.workspace, type="event.received", data=data, created_ms=self._clock.now_ms())
-        entry = Entry(records=[record], dedupe=event.key, size=len(data))
+        now_ms = self._clock.now_ms()
+        record = NewRecord(workspace=agent.workspace, type="event.received", data=data, created_ms=now_ms)
+        records = [record, *event.file_records(item.event_id, None, now_ms)]
+        entry = Entry(records=records, dedupe=event.key, size=sum(len(each.data) for each in records))
         outcome = await self._journal.commit(entry)
         if isinstance(outcome, Duplicate):
             return await self._first_outcome(outcome.first)

@@ -7,13 +7,25 @@ from pydantic import Field, ValidationError
 
 from bollard.host.agents.saved_body import refusal
 from bollard.host.errors import InvalidRequest
+from bollard.host.http.events.message_inputs import TakenInput
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import EVENT_DETAILS_BYTES, EVENT_TIME_MAX_S, MENTIONS
 from bollard.host.runs.event import API_SOURCE, NO_DETAILS, EventDetails, MessageFacts, NewEvent
 from bollard.host.scope import Actor as EventActor
 from bollard.host.scope import Scope
 from bollard.host.texts import Locale
-from bollard.protocol import AgentInput, Flag, Int, JsonObject, Strict, Timestamp, TriggerSource, limits
+from bollard.protocol import (
+    AgentInput,
+    ArtifactRef,
+    ContentElement,
+    Flag,
+    Int,
+    JsonObject,
+    Strict,
+    Timestamp,
+    TriggerSource,
+    limits,
+)
 
 S = TypeVar("S", bound=Strict)
 Id = Annotated[str, Field(min_length=1, max_length=256)]
@@ -75,7 +87,20 @@ class SteerRun(Strict):
     id: Id | None = None
 
 
-class EventFields(Strict):
+class MessageParts(Strict):
+    """The contents of a message besides its text."""
+
+    contents: tuple[ContentElement, ...] = Field(
+        default=(), description="Texts, images and files. Inline files become artifacts."
+    )
+    attachments: tuple[ArtifactRef, ...] = Field(default=(), description="Artifacts of the same conversation.")
+
+    @property
+    def input(self) -> AgentInput:
+        return AgentInput(contents=self.contents, attachments=self.attachments)
+
+
+class EventFields(MessageParts):
     """The optional fields of an event."""
 
     agent: Id | None = None
@@ -231,18 +256,20 @@ def message_event(
     actor_name: str | None = None,
     data: JsonObject | None = None,
     traceparent: str | None = None,
-    attachments: tuple[JsonObject, ...] = (),
+    taken: TakenInput | None = None,
     details: EventDetails | None = None,
 ) -> NewEvent:
-    """The event of a message that came through the API, with its resolved `attachments`."""
+    """The event of a message that came through the API, with the contents that were `taken`."""
+    taken = taken or TakenInput()
     return NewEvent(
         source=source,
         source_id=source_id,
         event_type="message.received",
         scope=scope,
         text=message.text,
-        contents=tuple(element.to_wire() for element in message.contents),
-        attachments=attachments,
+        contents=taken.contents,
+        attachments=taken.attachments,
+        files=taken.files,
         actor_name=actor_name,
         data=data or {},
         details=details,

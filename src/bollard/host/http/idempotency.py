@@ -290,4 +290,4 @@ def _is_same(store: Store, accepted: Accepted, event: NewEvent, agent_id: str | 
 
 def _content(event: NewEvent) -> NewEvent:
     """The event without the fields that differ between repeats."""
-    return replace(event, caller=None, traceparent=None, extra=None, known=True)
+    return replace(event, caller=None, traceparent=None, extra=None, files=(), known=True)

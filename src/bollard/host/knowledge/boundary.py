@@ -65,6 +65,15 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     filters: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
 
 
+class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the text of a document, or why it has none."""
+
+    text: str = ""
+    characters: int = 0
+    """Of the whole text."""
+    problem: str | None = None
+
+
 class KnowledgeEngine(Protocol):
     """Stores documents with their chunks and vectors, in a separate process that starts on first use.
 
@@ -100,6 +109,10 @@ class KnowledgeEngine(Protocol):
     async def retrieve(self, workspace: str, kb_id: str, question: Question) -> Sequence[KnowledgeChunk]:
         """Matching chunks, best first. `source` names document and heading; `metadata` has `document_id`, `headings`,
         `position`, and the metadata of the document."""
+        ...
+
+    async def extract(self, *, name: str, mime_type: str, content: bytes, offset: int, limit: int) -> DocumentText:
+        """The text of a document that is in no base: `limit` characters from `offset` on."""
         ...
 
     async def close(self) -> None: ...

@@ -21,7 +21,7 @@ from bollard.extras import install_command
 from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
 from bollard.host.errors import HostError, InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge, caused_by
 from bollard.host.knowledge.bases import SavedKnowledgeBase
-from bollard.host.knowledge.boundary import Document, NewDocument, Question
+from bollard.host.knowledge.boundary import Document, DocumentText, NewDocument, Question
 from bollard.protocol import JsonObject, JsonValue, KnowledgeChunk
 from bollard.wire import worker_environment
 from bollard.wire.knowledge_frames import (
@@ -42,6 +42,7 @@ from bollard.wire.knowledge_frames import (
     Done,
     DropBase,
     DropDocument,
+    ExtractText,
     Failed,
     Found,
     FromHost,
@@ -53,6 +54,7 @@ from bollard.wire.knowledge_frames import (
     Refused,
     Retrieve,
     Shown,
+    Text,
     decode_from_knowledge,
     encode_frame,
 )
@@ -81,7 +83,7 @@ _NEEDED: Final = ("numpy", "wordllama", "pypdf")
 
 _log = structlog.get_logger("bollard.host.knowledge")
 _Helper = HelperProcess[FromKnowledge]
-_A = TypeVar("_A", Done, Shown, Listed, Body, Found)
+_A = TypeVar("_A", Done, Shown, Listed, Body, Text, Found)
 _ERRORS: Final[dict[str, type[HostError]]] = {
     "not_found": NotFound,
     "payload_too_large": PayloadTooLarge,
@@ -105,6 +107,7 @@ class ProcessEngine:
         self._numbers = itertools.count(1)
         self._calls = asyncio.Semaphore(CALLS)
         self._puts = asyncio.Semaphore(PUTS)
+        self._extracts = asyncio.Lock()
         self._deaths = 0
         """Consecutive processes that died before their first answer."""
         self._rest_until = 0.0
@@ -150,14 +153,7 @@ class ProcessEngine:
 
     async def put(self, workspace: str, kb_id: str, document: NewDocument) -> Document:
         """Raises `PayloadTooLarge` too."""
-        if len(document.content) > DOCUMENT_BYTES:
-            raise PayloadTooLarge(
-                f"the document has {len(document.content)} bytes",
-                hint=f"split it; the limit is {DOCUMENT_BYTES} bytes",
-                reason="document_too_large",
-                size=len(document.content),
-                most=DOCUMENT_BYTES,
-            )
+        _check_size(document.content)
         async with self._puts:
             answer = await self._ask(
                 lambda call: PutDocument(
@@ -198,6 +194,18 @@ class ProcessEngine:
         await self._ask(
             lambda call: DropDocument(call=call, workspace=workspace, kb_id=kb_id, document_id=document_id), Done
         )
+
+    async def extract(self, *, name: str, mime_type: str, content: bytes, offset: int, limit: int) -> DocumentText:
+        """Raises `PayloadTooLarge` too. One at a time: the process extracts one document after the other."""
+        _check_size(content)
+        async with self._extracts:
+            answer = await self._ask(
+                lambda call: ExtractText(
+                    call=call, name=name, mime_type=mime_type, content=content, offset=offset, limit=limit
+                ),
+                Text,
+            )
+        return DocumentText(text=answer.text, characters=answer.characters, problem=answer.problem)
 
     # --- questions ---
 
@@ -406,6 +414,17 @@ class ProcessEngine:
             if helper is not None and not self._busy and not helper.has_requests:
                 self._helper = None
                 await helper.stop(STOP_S, encode_frame(Close()))
+
+
+def _check_size(content: bytes) -> None:
+    if len(content) > DOCUMENT_BYTES:
+        raise PayloadTooLarge(
+            f"the document has {len(content)} bytes",
+            hint=f"split it; the limit is {DOCUMENT_BYTES} bytes",
+            reason="document_too_large",
+            size=len(content),
+            most=DOCUMENT_BYTES,
+        )
 
 
 def _document(row: DocumentRow) -> Document:

@@ -14,7 +14,15 @@ from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError, KnowledgeUnavailable, ToolFailed
 from bollard.host.knowledge.bases import KnowledgeBaseRepository, SavedKnowledgeBase
-from bollard.host.knowledge.boundary import Document, KnowledgeEngine, NewDocument, Question, fitted, reordered
+from bollard.host.knowledge.boundary import (
+    Document,
+    DocumentText,
+    KnowledgeEngine,
+    NewDocument,
+    Question,
+    fitted,
+    reordered,
+)
 from bollard.host.knowledge.incoming import UploadFolder
 from bollard.host.knowledge.limits import DOCUMENTS_AT_ONCE, RERANK_CANDIDATES, RERANK_S
 from bollard.host.log.entries import Entry
@@ -174,6 +182,10 @@ class Library:
         wider = replace(question, top_k=max(question.top_k, RERANK_CANDIDATES))
         found = await engine.retrieve(workspace, kb_id, wider)
         return fitted(await _rerank(rerank, workspace, model, question.query, found), question.top_k)
+
+    async def extract(self, *, name: str, mime_type: str, content: bytes, offset: int, limit: int) -> DocumentText:
+        """The text of a document that is in no base. Raises `KnowledgeUnavailable`, `PayloadTooLarge`."""
+        return await self._needed().extract(name=name, mime_type=mime_type, content=content, offset=offset, limit=limit)
 
     # --- the engine ---
 

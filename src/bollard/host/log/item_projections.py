@@ -21,6 +21,7 @@ from bollard.host.store.action_rows import (
     ToolCallStatus,
 )
 from bollard.host.store.rows import (
+    MESSAGE_SOURCE,
     ArtifactRow,
     Change,
     DropArtifact,
@@ -138,6 +139,8 @@ QUESTIONS: Final[Mapping[str, Callable[[RecordRow, JsonObject], list[Change]]]] 
 # --- artifacts that no run made ---
 
 _encode: Final = msgspec.json.Encoder().encode
+_OF_MESSAGE: Final = ("by", "bot", "thread", "event_id", "fetch")
+"""The metadata of a file of a message."""
 
 
 def uploaded(row: RecordRow, data: JsonObject) -> ArtifactRow:
@@ -157,6 +160,28 @@ def uploaded(row: RecordRow, data: JsonObject) -> ArtifactRow:
         created_ms=row.created_ms,
         expires_ms=None,
         metadata=_encode({"by": data["by"]}),
+        flow=flow_in(data),
+    )
+
+
+def message_file(row: RecordRow, data: JsonObject) -> ArtifactRow:
+    """A file that came with a message, or was uploaded for one. The conversation can read it; without a conversation
+    the run of the message can."""
+    return ArtifactRow(
+        artifact_id=cast("str", data["artifact_id"]),
+        workspace=row.workspace,
+        run_id=cast("str | None", data.get("run_id")),
+        runner_id=None,
+        conversation=cast("str | None", data.get("conversation")),
+        type=cast("str", data["artifact_type"]),
+        mime_type=cast("str", data["mime_type"]),
+        name=cast("str | None", data.get("name")),
+        size_bytes=cast("int | None", data.get("size_bytes")),
+        sha256=cast("str | None", data.get("sha256")),
+        source=MESSAGE_SOURCE,
+        created_ms=row.created_ms,
+        expires_ms=cast("int | None", data.get("expires_ms")),
+        metadata=_encode({name: data[name] for name in _OF_MESSAGE if name in data}),
         flow=flow_in(data),
     )
 

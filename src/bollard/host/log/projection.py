@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from bollard.host.limits import LEASE_S
-from bollard.host.log.item_projections import ACTIONS, ARTIFACTS, QUESTIONS, STEERING, raw_artifact, uploaded
+from bollard.host.log.item_projections import (
+    ACTIONS,
+    ARTIFACTS,
+    QUESTIONS,
+    STEERING,
+    message_file,
+    raw_artifact,
+    uploaded,
+)
 from bollard.host.log.outbox_projections import DELIVERIES, queued_failure, queued_message
 from bollard.host.log.records import RunFacts, flow_in, owned_scope_key, scope_key
 from bollard.host.store.keys import area_key
 from bollard.host.store.rows import (
+    MESSAGE_SOURCE,
     ArtifactRow,
     Change,
     Dispatch,
@@ -313,7 +322,8 @@ class Projector:
 
     def _artifact_created(self, row: RecordRow, data: JsonObject) -> list[Change]:
         if row.run_id is None:
-            return [PutArtifact(uploaded(row, data))]
+            made = message_file if data.get("source") == MESSAGE_SOURCE else uploaded
+            return [PutArtifact(made(row, data))]
         facts = self._runs.get(row.run_id)
         if facts is None:
             return []

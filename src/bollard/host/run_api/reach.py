@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bollard.host.clock import Clock
+from bollard.host.files.message_file import MessageFile
 from bollard.host.grants.check import Allowed, check, whole_conversation
 from bollard.host.run_api.pages import Cursors, keys_with
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.scope import Place
-from bollard.host.store.rows import ArtifactRow
+from bollard.host.store.keys import key_problem
+from bollard.host.store.rows import MESSAGE_SOURCE, ArtifactRow, RunRow
 from bollard.host.store.store import Store
 from bollard.protocol import KeyPage, StateList, StorageList
 
@@ -55,6 +57,11 @@ class ArtifactReach:
         there = self._place(row)
         return row if there is not None and reaches(run, there) else None
 
+    def of_run(self, run: RunRow, artifact_id: str) -> ArtifactRow | None:
+        """The artifact with this id, if the run made it or it belongs to the place of the run."""
+        row = self._alive(run.workspace, artifact_id) if key_problem(artifact_id) is None else None
+        return row if row is None or row.run_id == run.run_id else self.made_in(run, artifact_id)
+
     def made_in(self, there: Place, artifact_id: str) -> ArtifactRow | None:
         """The artifact with this id, if it belongs to exactly that place."""
         row = self._alive(there.workspace, artifact_id)
@@ -67,6 +74,8 @@ class ArtifactReach:
 
     def _place(self, row: ArtifactRow) -> Place | None:
         """The place of an artifact. Its row has no bot, and conversations of two bots may have the same name."""
+        if row.source == MESSAGE_SOURCE:
+            return MessageFile.of_row(row).place
         if row.run_id is not None:
             return self._store.run(row.run_id)
         # The payload of an event is named after the event.

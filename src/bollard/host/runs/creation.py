@@ -139,7 +139,7 @@ class RunMaker:
         self._graphs.written(queued.facts.workspace, queued.session.graph)
 
     def first_records(self, queued: QueuedRun) -> list[NewRecord]:
-        """Event, run and grant in one commit. An event on disk is not written again."""
+        """Event, run, grant and the files of the event in one commit. An event on disk is not written again."""
         facts = queued.facts
         records = [
             self._record(queued, "run.created", encode_data(facts), 1),
@@ -149,6 +149,7 @@ class RunMaker:
             records.insert(
                 0, self._record(queued, "event.received", queued.event.record(facts.event_id, facts.run_id), None)
             )
+            records += queued.event.file_records(facts.event_id, facts.run_id, self._clock.now_ms())
         return records
 
     def _record(self, queued: QueuedRun, kind: str, data: bytes, seq: int | None) -> NewRecord:

@@ -7,6 +7,7 @@ import msgspec
 
 from bollard.host.agents.policies import DeliveryPolicy
 from bollard.host.errors import InvalidRequest
+from bollard.host.files.message_file import MessageFile
 from bollard.host.limits import (
     EVENT_DATA_BYTES,
     EVENT_DATA_DEPTH,
@@ -14,7 +15,7 @@ from bollard.host.limits import (
     EVENT_NAME_CHARACTERS,
     INPUT_TEXT_BYTES,
 )
-from bollard.host.log.records import NO_BITS, UNTRUSTED_BIT, DeliverTo
+from bollard.host.log.records import NO_BITS, UNTRUSTED_BIT, DeliverTo, NewRecord
 from bollard.host.scope import Scope
 from bollard.host.store.keys import key_problem
 from bollard.host.telemetry.tracer import parse_traceparent
@@ -150,6 +151,8 @@ class NewEvent:
     contents: tuple[JsonObject, ...] = ()
     attachments: tuple[JsonObject, ...] = ()
     """Artifacts of the conversation, each as an `ArtifactRef`."""
+    files: tuple[MessageFile, ...] = ()
+    """The files that came with the message. Each is a record in the commit of the event, so they are not in its own."""
     actor_name: str | None = None
     surface: str = "api"
     event_ms: int | None = None
@@ -284,6 +287,15 @@ class NewEvent:
             if value and value != _NO_FACTS:
                 body[name] = value
         return msgspec.json.encode(body)
+
+    def file_records(self, event_id: str, run_id: str | None, created_ms: int) -> list[NewRecord]:
+        """The records of its files, for the commit of the event."""
+        return [
+            msgspec.structs.replace(file, flow=file.flow | self.flow).record(
+                created_ms, event_id=event_id, run_id=run_id
+            )
+            for file in self.files
+        ]
 
     @staticmethod
     def from_record(data: bytes, workspace: str) -> "tuple[str, NewEvent]":

@@ -249,7 +249,7 @@ class BlobStore:
         with self._uploads() as uploads, _upload_exists(), uploads.locked(_upload_name(upload_id)) as file:
             return os.pread(file, os.fstat(file).st_size, 0)
 
-    def received_pieces(self, upload_id: str) -> Iterator[bytes]:
+    def received_pieces(self, upload_id: str) -> Generator[bytes]:
         """The bytes of an upload in pieces."""
         with self._uploads() as uploads, _upload_exists(), uploads.locked(_upload_name(upload_id)) as file:
             offset = 0

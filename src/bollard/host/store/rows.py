@@ -241,6 +241,10 @@ class KeptRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     updated_ms: int
 
 
+MESSAGE_SOURCE: Final = "message"
+"""The source of artifacts that came with a message, or were uploaded for one."""
+
+
 class ArtifactRow(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of an artifact; its content is a blob."""
 

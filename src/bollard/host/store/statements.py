@@ -176,6 +176,12 @@ PUT_ARTIFACT: Final = upsert(
 )
 # One that has expired is not there, whether it was swept or not.
 ADD_ARTIFACT: Final = f"{PUT_ARTIFACT} WHERE artifacts.expires_ms <= excluded.created_ms"
+# A file of a message is replaced only by one that lives longer, or that has the content it lacked.
+EXTEND_ARTIFACT: Final = (
+    f"{PUT_ARTIFACT} WHERE excluded.expires_ms IS NULL OR artifacts.expires_ms < excluded.expires_ms "
+    "OR (artifacts.sha256 IS NULL AND excluded.sha256 IS NOT NULL)"
+)
+ARTIFACT_PUTS: Final = (ADD_ARTIFACT, EXTEND_ARTIFACT, PUT_ARTIFACT)
 DROP_ARTIFACT: Final = "DELETE FROM artifacts WHERE workspace = ? AND artifact_id = ?"
 PUT_STATE: Final = upsert(insert("state", StateRow), ("scope_key", "key"), StateRow.__struct_fields__)
 COUNT_STATE: Final = PUT_STATE.replace(
@@ -382,11 +388,11 @@ DIGESTS: Final = (
 OUTBOX_OPEN: Final = select(
     "outbox", OutboxRow, "WHERE status IN ('queued', 'started', 'shown') AND record_id > ? ORDER BY record_id LIMIT ?"
 )
+DELIVERY: Final = select("outbox", OutboxRow, "WHERE delivery_id = ? AND workspace = ?")
 OUTBOX: Final = select("outbox", OutboxRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
 OUTBOX_OF_CHANNEL: Final = select(
     "outbox", OutboxRow, "WHERE workspace = ? AND channel = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?"
 )
-DELIVERY: Final = select("outbox", OutboxRow, "WHERE delivery_id = ?")
 TOOL_CALL: Final = select("tool_calls", ToolCallRow, "WHERE run_id = ? AND call_id = ?")
 TOOL_CALLS: Final = select("tool_calls", ToolCallRow, "WHERE run_id = ? AND record_id > ? ORDER BY record_id LIMIT ?")
 OPEN_TOOL_CALLS: Final = select(

@@ -385,15 +385,16 @@ class Store:
         """The open deliveries of all workspaces, in order, those after `after_record`."""
         return self._all(OutboxRow, statements.OUTBOX_OPEN, after_record, limit)
 
+    def delivery(self, workspace: str, delivery_id: str) -> OutboxRow | None:
+        """One row of the outbox."""
+        return self._one(OutboxRow, statements.DELIVERY, delivery_id, workspace)
+
     def outbox(self, workspace: str, channel: str | None, before_record: int | None, limit: int) -> list[OutboxRow]:
         """The deliveries of one channel, or of the whole workspace, newest first."""
         before = _BIGGEST if before_record is None else before_record
         if channel is None:
             return self._all(OutboxRow, statements.OUTBOX, workspace, before, limit)
         return self._all(OutboxRow, statements.OUTBOX_OF_CHANNEL, workspace, channel, before, limit)
-
-    def delivery(self, delivery_id: str) -> OutboxRow | None:
-        return self._one(OutboxRow, statements.DELIVERY, delivery_id)
 
     def tool_call(self, run_id: str, call_id: str) -> ToolCallRow | None:
         return self._one(ToolCallRow, statements.TOOL_CALL, run_id, call_id)

@@ -13,6 +13,8 @@ from bollard.host.store.kept_key import KeptKey
 from bollard.host.store.keys import place_of
 from bollard.host.store.queries import Lease
 from bollard.host.store.rows import (
+    MESSAGE_SOURCE,
+    ArtifactRow,
     Change,
     DeltaRow,
     DropArtifact,
@@ -179,10 +181,9 @@ class WriteTransaction:
 
     def _artifact(self, change: PutArtifact | DropArtifact, rows: dict[str, list[Values]]) -> None:
         if isinstance(change, PutArtifact):
-            put = statements.ADD_ARTIFACT if change.row.sha256 is None else statements.PUT_ARTIFACT
-            rows.setdefault(put, []).append(_values(change.row))
+            rows.setdefault(_put_of(change.row), []).append(_values(change.row))
             return
-        for statement in (statements.ADD_ARTIFACT, statements.PUT_ARTIFACT):  # one commit may put and drop the same one
+        for statement in statements.ARTIFACT_PUTS:  # one commit may put and drop the same one
             if waiting := rows.pop(statement, None):
                 self._database.run_many(statement, waiting)
         self._database.run(statements.DROP_ARTIFACT, (change.workspace, change.artifact_id))
@@ -329,6 +330,13 @@ def _add(rows: dict[_Key, _Row], key: _Key, row: _Row) -> None:
     """Add a row that must be new in this commit too."""
     if rows.setdefault(key, row) is not row:
         raise row_exists(", ".join(key))
+
+
+def _put_of(artifact: ArtifactRow) -> str:
+    """The statement that puts this artifact."""
+    if artifact.source == MESSAGE_SOURCE:
+        return statements.EXTEND_ARTIFACT
+    return statements.ADD_ARTIFACT if artifact.sha256 is None else statements.PUT_ARTIFACT
 
 
 def _place(event: EventRow) -> str | None:

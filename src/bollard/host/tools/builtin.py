@@ -26,8 +26,9 @@ from bollard.host.telemetry.counts import RunCounts
 from bollard.host.tools.calculator import CalculationRefused, calculate
 from bollard.host.tools.definitions import DEFINITIONS
 from bollard.host.tools.files import FileTools, RunFolders, Workspaces, check_room
-from bollard.host.tools.outside import ArtifactTools, FetchTool, QuestionTool
+from bollard.host.tools.outside import ArtifactTools, DocumentTool, FetchTool, QuestionTool
 from bollard.host.tools.ports import (
+    DocumentReader,
     Fetcher,
     Questions,
     Schedules,
@@ -191,6 +192,7 @@ class BuiltinTools:
         workspaces: Workspaces,
         fetcher: Fetcher | None = None,
         artifacts: ToolArtifacts | None = None,
+        documents: DocumentReader | None = None,
         questions: Questions | None = None,
         schedules: Schedules | None = None,
         confinement: Confinement = _NOT_PROBED,
@@ -215,6 +217,7 @@ class BuiltinTools:
         self._missing = {
             "artifact_read": _NO_ARTIFACTS,
             "artifact_write": _NO_ARTIFACTS,
+            "read_document": why("this host reads no documents for tools", "tool.no_documents"),
             "http_fetch": why("this host has no egress", "tool.no_egress"),
             "ask_user": why("this host cannot ask questions", "tool.no_questions"),
             "schedule_preview": _NO_SCHEDULES,
@@ -226,6 +229,8 @@ class BuiltinTools:
             tools = ArtifactTools(artifacts, files, workspaces)
             self._add("artifact_read", tools.read)
             self._add("artifact_write", tools.write)
+        if artifacts is not None and documents is not None:
+            self._add("read_document", DocumentTool(artifacts, documents).read)
         if questions is not None:
             self._add("ask_user", QuestionTool(questions).ask)
         if schedules is not None:

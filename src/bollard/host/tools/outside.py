@@ -1,4 +1,5 @@
-"""`http_fetch`, `artifact_read`, `artifact_write` and `ask_user`: the tools that use ports of the host."""
+"""The tools that use ports of the host: `http_fetch`, `artifact_read`, `artifact_write`, `read_document`,
+`ask_user`."""
 
 import codecs
 import re
@@ -7,13 +8,25 @@ from typing import Final
 from bollard.confine.paths import split_path
 from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.egress.destination import EgressRequest, EgressResponse
-from bollard.host.errors import ToolFailed
-from bollard.host.limits import ACTION_OUTPUT_BYTES, MIB
+from bollard.host.errors import KnowledgeUnavailable, ToolFailed
+from bollard.host.limits import ACTION_OUTPUT_BYTES, DOCUMENT_CHARACTERS, MIB
 from bollard.host.tools.files import FileTools, Workspaces
-from bollard.host.tools.ports import Fetcher, Questions, ToolArtifacts, number, problem, string, string_or, text
+from bollard.host.tools.ports import (
+    DocumentReader,
+    Fetcher,
+    Questions,
+    ToolArtifacts,
+    number,
+    problem,
+    string,
+    string_or,
+    text,
+)
 from bollard.protocol import JsonObject
+from bollard.wire.knowledge_frames import DOCUMENT_BYTES
 
 _FETCH_BYTES: Final = 4 * MIB
+_DOCUMENT_PIECE_BYTES: Final = 1 * MIB
 _ARTIFACT_TEXT_BYTES: Final = 1 * MIB
 """The part of an artifact that one call returns as text."""
 _TEXTS: Final = ("application/json", "application/xml", "application/javascript", "application/x-ndjson")
@@ -107,6 +120,36 @@ class ArtifactTools:
             structured=reference,
             artifact_refs=(reference,),
         )
+
+
+class DocumentTool:
+    """Reads the text of attached documents. Another process extracts it, with limits on time, memory and packing."""
+
+    def __init__(self, artifacts: ToolArtifacts, documents: DocumentReader) -> None:
+        self._artifacts = artifacts
+        self._documents = documents
+
+    async def read(self, order: CallOrder) -> CallResult:
+        artifact_id, offset = string(order.arguments, "artifact_id"), number(order.arguments, "offset", 0)
+        limit = number(order.arguments, "limit", DOCUMENT_CHARACTERS)
+        content, piece = b"", None
+        while piece is None or (piece.content and len(content) < piece.size):
+            piece = await self._artifacts.read(order.context, artifact_id, len(content), _DOCUMENT_PIECE_BYTES)
+            if piece.size > DOCUMENT_BYTES:
+                return problem(f"the document has {piece.size} bytes; at most {DOCUMENT_BYTES} are read")
+            content += piece.content
+        try:
+            found = await self._documents.extract(
+                name=piece.name or "", mime_type=piece.mime_type, content=content, offset=offset, limit=limit
+            )
+        except KnowledgeUnavailable as error:
+            return problem(error.message, error.hint)
+        if found.problem is not None:
+            return problem(f"the document cannot be read: {found.problem}")
+        end = offset + len(found.text)
+        facts: JsonObject = {"name": piece.name, "characters": found.characters, "offset": offset, "end": end}
+        rest = f"\n[characters {offset} to {end} of {found.characters}]" if offset or end < found.characters else ""
+        return text(found.text + rest, facts, flow=piece.flow)
 
 
 class QuestionTool:

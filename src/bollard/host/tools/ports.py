@@ -36,6 +36,28 @@ class ToolArtifacts(Protocol):
         ...
 
 
+class DocumentText(Protocol):
+    """A part of the text of a document, or why it has none."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def characters(self) -> int:
+        """Of the whole text."""
+        ...
+
+    @property
+    def problem(self) -> str | None: ...
+
+
+class DocumentReader(Protocol):
+    """Extracts the text of documents."""
+
+    async def extract(self, *, name: str, mime_type: str, content: bytes, offset: int, limit: int) -> DocumentText:
+        """The text: `limit` characters from `offset` on. Raises `KnowledgeUnavailable`."""
+        ...
+
+
 class Fetcher(Protocol):
     """The egress guard."""
 

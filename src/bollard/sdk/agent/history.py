@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from bollard.protocol import ContentElement, Message, TextContent
-from bollard.sdk.agent.media import history_content
+from bollard.sdk.agent.media import history_content, reads_documents
 from bollard.sdk.agent.tokens import count_message
 from bollard.sdk.context import RunContext
 from bollard.sdk.errors import AgentAPIException
@@ -55,6 +55,7 @@ class History:
     def __init__(self, ctx: RunContext[Any], *, vision: bool) -> None:
         self._ctx = ctx
         self._vision = vision
+        self._ids = reads_documents(ctx)
         self._people = _People()
         self.own_seq: int | None = None
         """The position of the run's own message, once it was read. Nothing from there on may be summarised: later
@@ -128,7 +129,7 @@ class History:
         message = _message_of(item)
         if message is None:
             return None
-        content = history_content(message.content, item.artifact_refs, vision=self._vision)
+        content = history_content(message.content, item.artifact_refs, vision=self._vision, ids=self._ids)
         if item.metadata.get("shortened") is True and isinstance(content, str):
             content += " …"
         if not content and not message.tool_calls:

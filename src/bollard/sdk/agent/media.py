@@ -32,6 +32,9 @@ IMAGE_BYTES: Final = 8 * 1024 * 1024
 """A larger image is only named: providers and the run API refuse it."""
 NAME_CHARACTERS: Final = 120
 URL_CHARACTERS: Final = 500
+BLIND: Final = "[You cannot see images. If the question is about one, say so plainly.]"
+"""The sentence for a model without vision, behind a message with images."""
+_DOCUMENT_TOOL: Final = "read_document"
 
 _TEXT_TYPES: Final = frozenset(
     {"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml"}
@@ -51,7 +54,7 @@ async def input_content(
     """The input as content for a model, and notes about content that the model cannot read."""
     parts: list[ContentElement] = []
     notes: list[str] = []
-    inlined = 0
+    inlined, ids, unseen = 0, reads_documents(ctx), False
     refs = {ref.artifact_id: ref for ref in given.attachments}
     for part in _elements(given):
         if isinstance(part, ArtifactContent):
@@ -63,21 +66,32 @@ async def input_content(
             if _is_text(ref) and inlined < INLINE_FILES:
                 inlined += 1
                 text = await _read(ctx, ref)
-            parts.append(TextContent(text=_note(ref) if text is None else _file(ref, text, file_tokens)))
+            unseen |= not vision and _is_image(ref)
+            note = _note(ref, with_id=ids)
+            parts.append(TextContent(text=note if text is None else _file(ref, text, file_tokens)))
             if text is None:
-                notes.append(_note(ref))
+                notes.append(note)
         else:
             shown = _shown(part, vision=vision, file_tokens=file_tokens)
             parts.append(shown)
             if shown is not part:
                 notes.append(shown.text)
+                unseen |= isinstance(part, ImageUrlContent | ImageBase64Content)
+    if unseen:
+        parts.append(TextContent(text=BLIND))
     return plain(parts), notes
 
 
+def reads_documents(ctx: RunContext[Any]) -> bool:
+    """Whether the run has the tool that reads documents by their ids."""
+    return any(tool.tool_name.rpartition("/")[2] == _DOCUMENT_TOOL for tool in ctx.resources.tools)
+
+
 def history_content(
-    content: str | Parts, refs: Iterable[ArtifactRef], *, vision: bool
+    content: str | Parts, refs: Iterable[ArtifactRef], *, vision: bool, ids: bool = False
 ) -> str | tuple[ContentElement, ...]:
-    """An earlier message as content for a model. Files are named, not inlined again."""
+    """An earlier message as content for a model. Files are named, with their `ids` if a tool reads them, and not
+    inlined again."""
     if isinstance(content, str):
         return content
     known = {ref.artifact_id: ref for ref in refs}
@@ -86,7 +100,7 @@ def history_content(
         if isinstance(part, ArtifactContent):
             ref = known.get(part.artifact_id, _unknown(part.artifact_id))
             seen = vision and _is_image(ref) and (ref.size_bytes or 0) <= IMAGE_BYTES
-            parts.append(part if seen else TextContent(text=_note(ref)))
+            parts.append(part if seen else TextContent(text=_note(ref, with_id=ids)))
         else:
             # Inline data would be sent again with every run that has the message in its history.
             inline = isinstance(part, ImageUrlContent) and part.image_url.url.startswith("data:")
@@ -216,11 +230,13 @@ def _file(ref: ArtifactRef, text: str, tokens: int) -> str:
     return f"{_note(ref)}\n{fence}\n{cut_to_tokens(text, tokens)}\n{fence}"
 
 
-def _note(ref: ArtifactRef) -> str:
+def _note(ref: ArtifactRef, *, with_id: bool = False) -> str:
     kind = "image" if _is_image(ref) else "file"
     facts = [_name(ref.name), _name(ref.mime_type) if ref.mime_type else ""]
     if ref.size_bytes is not None:
         facts.append(f"{ref.size_bytes} bytes")
+    if with_id and kind == "file" and ref.artifact_id:
+        facts.append(f"artifact_id {_name(ref.artifact_id)}")
     return f"[{kind}: {', '.join(part for part in facts if part) or 'unnamed'}]"
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from bollard.host.channels.channel import SavedChannel
 from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge, caused_by
 from bollard.host.http.answers import BODY_BYTES
-from bollard.host.http.bodies import ChatFields, Id, PostEvent, chosen_id, parsed
+from bollard.host.http.bodies import ChatFields, Id, MessageParts, PostEvent, chosen_id, parsed
 from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.events.cloudevents import BATCH, STRUCTURED, CloudEvent, header_attributes, structured_event
 from bollard.host.http.events.event_data import (
@@ -31,11 +31,13 @@ from bollard.host.http.events.event_data import (
 from bollard.host.http.events.payloads import Payload, Payloads
 from bollard.host.limits import EVENT_DATA_BYTES, EVENTS_IN_BATCH
 from bollard.host.runs.event import NewEvent, ReplyRoute
-from bollard.protocol import JsonObject, JsonValue
+from bollard.protocol import AgentInput, JsonObject, JsonValue
 from bollard.wire import FrameError, decode
 
 _NAMED_ABILITIES: Final = {"supports_streaming", "supports_edit", "supports_reaction", "max_message_size"}
 """Abilities with a field of their own in the context of a run."""
+_PARTS: Final = frozenset(MessageParts.model_fields)
+"""The fields in the data of a CloudEvent that are the contents of its message."""
 MEDIA_TYPES: Final = ("application/json", STRUCTURED, BATCH)
 
 
@@ -62,6 +64,9 @@ class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A valid event, and what its sender wants with it."""
 
     event: NewEvent
+    """Without its contents: files become artifacts first."""
+    message: AgentInput = msgspec.field(default_factory=AgentInput)
+    """The contents and attachments of the event."""
     agent: str | None = None
     expires_ms: int | None = None
     large: LargeData | None = None
@@ -182,14 +187,24 @@ def _native(document: JsonObject, data: EventData, sender: Sender) -> IncomingEv
     )
     if isinstance(body, ChannelEvent):
         event = replace(event, facts=body.facts)
-    return IncomingEvent(event=_sent_by(event, sender, body.agent, target), agent=body.agent, large=data.large)
+    return IncomingEvent(
+        event=_sent_by(event, sender, body.agent, target), message=body.input, agent=body.agent, large=data.large
+    )
 
 
 def _cloud(cloud: CloudEvent, sender: Sender) -> IncomingEvent:
-    event = cloud.event(sender.workspace, caller=sender.caller, traceparent=sender.traceparent)
+    event, message = cloud.event(sender.workspace, caller=sender.caller, traceparent=sender.traceparent), AgentInput()
+    if event.is_message and not _PARTS.isdisjoint(event.data):
+        named = {name: value for name, value in event.data.items() if name in _PARTS}
+        message = parsed(MessageParts, named).input
+        event = replace(event, data={name: value for name, value in event.data.items() if name not in _PARTS})
     agent = cloud.text("agent")
     return IncomingEvent(
-        event=_sent_by(event, sender, agent, ""), agent=agent, expires_ms=cloud.expires_ms, large=cloud.data.large
+        event=_sent_by(event, sender, agent, ""),
+        message=message,
+        agent=agent,
+        expires_ms=cloud.expires_ms,
+        large=cloud.data.large,
     )
 
 

@@ -66,7 +66,7 @@ class Payloads:
         body = _IncomingBody(self._blobs)
         async with contextlib.AsyncExitStack() as stack:
             try:
-                async for piece in _pieces(request):
+                async for piece in pieces_of(request):
                     if on_piece is not None:
                         on_piece(piece)
                     if body.size + len(piece) > self._limit:
@@ -199,7 +199,8 @@ class _IncomingBody:
         return Payload(size=self._written, upload_id=self.upload_id, sha256=self._digest.hexdigest())
 
 
-async def _pieces(request: Request) -> AsyncGenerator[bytes]:
+async def pieces_of(request: Request) -> AsyncGenerator[bytes]:
+    """The body of a request as it arrives. Raises `ClientDisconnect`."""
     more = True
     while more:
         message = await request.receive()

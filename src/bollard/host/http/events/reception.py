@@ -16,6 +16,7 @@ from bollard.host.http.downloads import is_media_type
 from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.events.event_data import LargeData
 from bollard.host.http.events.incoming import BatchItem, IncomingEvent
+from bollard.host.http.events.message_inputs import MessageInputs
 from bollard.host.http.events.payloads import Payload, Payloads
 from bollard.host.http.idempotency import refuse_other
 from bollard.host.http.resources.run_rows import accepted_body
@@ -31,7 +32,17 @@ Take = Callable[[IncomingEvent], Awaitable[Accepted]]
 class EventReception:
     """Stores payloads and passes events to the intake."""
 
-    def __init__(self, intake: Intake, payloads: Payloads, store: Store, clock: Clock, terms: ArtifactTerms) -> None:
+    def __init__(
+        self,
+        *,
+        intake: Intake,
+        payloads: Payloads,
+        store: Store,
+        clock: Clock,
+        terms: ArtifactTerms,
+        inputs: MessageInputs,
+    ) -> None:
+        self._inputs = inputs
         self._intake = intake
         self._store = store
         self._payloads = payloads
@@ -46,6 +57,9 @@ class EventReception:
         """
         event, large = incoming.event, incoming.large
         _refuse_own(event)
+        if incoming.message.contents or incoming.message.attachments:
+            taken = await self._inputs.take(incoming.message, event.scope, event.caller or "", event.key, within="")
+            event = replace(event, contents=taken.contents, attachments=taken.attachments, files=taken.files)
         if large is not None:
             try:
                 event = replace(event, raw=await self._store_payload(large, payload), known=True)

@@ -38,6 +38,7 @@ PATH_PARTS: Final[Mapping[str, tuple[str, JsonObject, str]]] = {
     "question_id": ("A question of a run.", _GIVEN, "qst_01"),
     "number": ("The number of attached content.", {"type": "string", "pattern": "^[0-9]{1,9}$"}, "1"),
     "artifact_id": ("An artifact.", _GIVEN, "art_01"),
+    "upload_id": ("An upload in pieces.", _GIVEN, "3f0c5e7a9b1d4f62"),
     "file_id": ("A file of the workspace.", _GIVEN, "file_01"),
     "channel_id": ("A channel.", _CHOSEN, "room"),
     "schedule_id": ("A schedule.", _CHOSEN, "news"),

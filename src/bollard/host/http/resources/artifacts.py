@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound
+from bollard.host.files.message_file import MessageFile
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.downloads import CONTENT_ANSWERS, CONTENT_HEADERS, content_of
@@ -21,7 +22,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.removal import remove_artifact
 from bollard.host.run_api.artifacts import metadata_of
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.rows import ArtifactRow, EventRow
+from bollard.host.store.rows import MESSAGE_SOURCE, ArtifactRow, EventRow
 from bollard.host.store.store import Store
 from bollard.protocol import ArtifactMetadata
 
@@ -109,7 +110,10 @@ class Artifacts(DeclaredResource):
         caller, row = caller_of(request), None
         if len(artifact_id) <= _ID_CHARACTERS:
             row, event = await asyncio.to_thread(self._look_up, caller.workspace, artifact_id)
-            if event is not None:
+            if row is not None and row.source == MESSAGE_SOURCE and event is None:
+                own = MessageFile.of_row(row).by == caller.name  # no message uses it yet
+                row = row if own or self._audience.is_free(caller) else None
+            elif event is not None:
                 row = row if await self._audience.sees_event(caller, event) else None
             elif row is not None and not await self._audience.sees_run(caller, row.run_id):
                 row = None
@@ -118,8 +122,10 @@ class Artifacts(DeclaredResource):
         return row
 
     def _look_up(self, workspace: str, artifact_id: str) -> tuple[ArtifactRow | None, EventRow | None]:
-        """The artifact, and the event whose payload it is. Callers that see the event see its payload."""
+        """The artifact, and the event that brought it. Callers that see the event see its files and its payload."""
         row = self._store.artifact(workspace, artifact_id)
+        if row is not None and row.source == MESSAGE_SOURCE:
+            return row, self._store.event(workspace, MessageFile.of_row(row).event_id or "")
         if row is None or row.run_id is not None or row.source != "event":
             return row, None
         return row, self._store.event(workspace, row.name or "")

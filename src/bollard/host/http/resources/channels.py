@@ -12,21 +12,19 @@ from starlette.responses import Response
 
 from bollard.host.channels.channel import SavedChannel
 from bollard.host.channels.registry import CHANNEL, ChannelRepository
-from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
-from bollard.host.clock import Clock
-from bollard.host.errors import HostError, Unauthenticated
+from bollard.host.channels.signing import secret_bytes
 from bollard.host.events.acceptance import Accepted
 from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
+from bollard.host.http.auth.channel_signatures import SIGNATURE, ChannelSignatures
 from bollard.host.http.events.channel_controls import CONTROL_ANSWER, ChannelControls
 from bollard.host.http.events.cloudevents import CLOUD_EVENT
 from bollard.host.http.events.incoming import ChannelEvent, Sender, caller_name, check_signed, format_of, read_one
 from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.events.reception import EventReception, single_answer
-from bollard.host.http.guard import Rates, Unlimited
 from bollard.host.http.openapi.schemas import ACCEPTED, TEXT, choice, maybe
-from bollard.host.http.operations import PAGE, Answer, HeaderField, QueryField
+from bollard.host.http.operations import PAGE, Answer, QueryField
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.request_log import traceparent_of
 from bollard.host.http.resources.declaration import answer_body, operation
@@ -82,16 +80,6 @@ _KNOWN_OR_CONTROLLED: Final = Answer(
     schema={"anyOf": [ACCEPTED, CONTROL_ANSWER]},
     example={"outcome": "granted", "toast": "Allowed."},
 )
-_SIGNATURE: Final = (
-    HeaderField(name="webhook-id", summary="The message, the same for every try.", example="msg_1", required=True),
-    HeaderField(name="webhook-timestamp", summary="Seconds of the epoch.", example="1794735484", required=True),
-    HeaderField(
-        name="webhook-signature",
-        summary="`v1,` and the base64 of the HMAC-SHA256 of id, timestamp and body, with a dot between them.",
-        example="v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
-        required=True,
-    ),
-)
 
 
 class Channels(SavedRoutes[SavedChannel]):
@@ -108,15 +96,11 @@ class Channels(SavedRoutes[SavedChannel]):
         payloads: Payloads,
         store: Store,
         pages: Pages,
-        clock: Clock,
         audience: Audience,
         controls: ChannelControls,
-        rates: Rates | None = None,
-        strangers: Rates | None = None,
+        signatures: ChannelSignatures,
     ) -> None:
-        """`rates` limit channels, `strangers` limit addresses that send invalid signatures."""
-        self._rates = rates or Unlimited()
-        self._strangers = strangers or Unlimited()
+        self._signatures = signatures
         self._audience = audience
         self._controls = controls
         super().__init__(repository, pages)
@@ -125,7 +109,6 @@ class Channels(SavedRoutes[SavedChannel]):
         self._taking = taking
         self._payloads = payloads
         self._store = store
-        self._clock = clock
 
     async def save(
         self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
@@ -147,38 +130,30 @@ class Channels(SavedRoutes[SavedChannel]):
         body_example={"type": "message.received", "text": "hello", "conversation": "room-1"},
         body_media=("application/json", *CLOUD_EVENT),
         other_bodies=CLOUD_EVENT,
-        headers=_SIGNATURE,
+        headers=SIGNATURE,
         repeat="own",
         answers={**EVENT_ANSWERS, 200: _KNOWN_OR_CONTROLLED},
         errors=(*EVENT_ERRORS, "unauthenticated", "unsupported_media_type"),
     )
     async def receive(self, request: Request) -> Response:
         """The signature identifies the workspace: a channel of this name there has the secret."""
-        seal = read_seal(request.headers, self._clock.now_ms() / 1000)
-        if not isinstance(seal, SignatureClaim):
-            raise self._stranger(request, seal)
+        seal = self._signatures.claim(request)
         form = format_of(request.headers)
         check_signed(form)
         channel_id: str = request.path_params["channel_id"]
         digests = [
-            (saved, seal.begin(secret_bytes(saved.value.secret)))
-            for saved in self._repository.named(channel_id)
-            if saved.value.secret
+            (saved, seal.begin(secret_bytes(saved.value.secret or ""))) for saved in self._signatures.named(channel_id)
         ]
         if not digests:
-            raise self._stranger(request, "forged")  # before any part of the body is stored
+            raise self._signatures.stranger(request, "forged")  # before any part of the body is stored
 
         def seen(piece: bytes) -> None:
             for _, digest in digests:
                 digest.update(piece)
 
         async with self._payloads.received(request, seen, channel_id, again=True) as payload:
-            saved = next((saved for saved, digest in digests if seal.fits(digest)), None)
-            if saved is None or not saved.value.enabled:
-                raise self._stranger(request, "forged")
-            refused = self._rates.take(f"{saved.workspace}/channel:{saved.id}")
-            if refused is not None:
-                raise refused
+            signer = next((saved for saved, digest in digests if seal.fits(digest)), None)
+            saved = self._signatures.admitted(request, signer)
             sender = Sender(
                 workspace=saved.workspace,
                 caller=caller_name(saved.id),
@@ -194,11 +169,6 @@ class Channels(SavedRoutes[SavedChannel]):
                 return single_answer(admitted)
             placed = msgspec.structs.replace(incoming, event=admitted.event, agent=admitted.agent)
             return single_answer(await self._taking.take(placed, payload))
-
-    def _stranger(self, request: Request, fault: str) -> HostError:
-        """The error of a request without a valid signature; after many of them, a rate limit."""
-        client = request.client
-        return self._strangers.take("" if client is None else client.host) or _unsigned(fault)
 
     # --- deliveries ---
 
@@ -221,16 +191,6 @@ class Channels(SavedRoutes[SavedChannel]):
         return self._pages.of_rows(
             request, _DELIVERIES, rows, _delivery, lambda row: row.record_id, lambda row: row.run_id in seen
         )
-
-
-def _unsigned(fault: str) -> Unauthenticated:
-    hints = {
-        "missing": "sign the request: webhook-id, webhook-timestamp and webhook-signature",
-        "malformed": "send the three headers in the format of Standard Webhooks",
-        "late": "the time in webhook-timestamp is too far from now: look at the clock, and sign again",
-        "forged": "no channel of this name has the secret that signed it; look at both",
-    }
-    return Unauthenticated("this needs the signature of a channel", reason=f"signature_{fault}", hint=hints[fault])
 
 
 def _delivery(row: OutboxRow) -> JsonObject:

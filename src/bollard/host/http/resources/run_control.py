@@ -15,7 +15,7 @@ from bollard.host.grants.explanation import Explanation
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.bodies import RevokeGrant, SteerRun, chosen_id, message_event, parsed, source_of
-from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.events.message_inputs import MessageInputs
 from bollard.host.http.idempotency import KEY_HEADER, key_of, refuse_other
 from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, EXPLAINED_EXAMPLE, GRANT_EXAMPLE
 from bollard.host.http.openapi.schemas import ACCEPTED, ANY, FLAG, TEXT, array_of, fields, named
@@ -52,16 +52,14 @@ class Control(DeclaredResource):
 
     tag = "grants"
 
-    def __init__(
-        self, *, core: Core, control: RunControl, rows: RunRows, store: Store, attachments: Attachments
-    ) -> None:
+    def __init__(self, *, core: Core, control: RunControl, rows: RunRows, store: Store, inputs: MessageInputs) -> None:
         self._dispatcher = core.dispatcher
         self._intake = core.intake
         self._maker = core.maker
         self._control = control
         self._rows = rows
         self._store = store
-        self._attachments = attachments
+        self._inputs = inputs
 
     @property
     def _live(self) -> Mapping[str, LiveRun]:
@@ -129,16 +127,18 @@ class Control(DeclaredResource):
         await self._rows.check_steering(caller, row)
         await self._rows.check_entering(caller, row)  # a sender becomes a participant of the whole conversation
         source = source_of(caller, chosen)
-        sent = None if chosen is None else (row.workspace, source, chosen)
+        named = chosen or self._maker.new_id()
         actor = speaker(caller, None if body.actor is None else body.actor.identity) or facts_of(row).actor
         event = message_event(
             body.input,
             Scope.of(row, actor),
             source,
-            chosen or self._maker.new_id(),
+            named,
             caller=caller.name,
             actor_name=None if body.actor is None else body.actor.name,
-            attachments=await self._attachments.of(body.input, row, sent),
+            taken=await self._inputs.take(
+                body.input, row, caller.name, (row.workspace, source, named), fresh=chosen is None
+            ),
         )
         # A repeated message gets its first outcome, even if the run has ended since.
         accepted = None if chosen is None else await self._intake.deduplication.find(event)

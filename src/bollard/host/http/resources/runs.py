@@ -16,7 +16,7 @@ from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.auth.presence import REVOKED
 from bollard.host.http.bodies import CreateRun, chosen_id, message_event, parsed, source_of
-from bollard.host.http.events.attachments import Attachments
+from bollard.host.http.events.message_inputs import MessageInputs
 from bollard.host.http.idempotency import KEY_HEADER, key_of, refuse_other
 from bollard.host.http.openapi.examples import (
     ACCEPTED_EXAMPLE,
@@ -97,7 +97,7 @@ class Runs(DeclaredResource):
         rows: RunRows,
         external: ExternalExecution,
         pages: Pages,
-        attachments: Attachments,
+        inputs: MessageInputs,
     ) -> None:
         self._intake = core.intake
         self._maker = core.maker
@@ -106,7 +106,7 @@ class Runs(DeclaredResource):
         self._rows = rows
         self._external = external
         self._pages = pages
-        self._attachments = attachments
+        self._inputs = inputs
 
     @operation(
         "POST /api/v1/runs",
@@ -140,7 +140,7 @@ class Runs(DeclaredResource):
         place = Scope(workspace=caller.workspace, conversation=body.conversation, thread=body.thread)
         await self._rows.check_entering(caller, place)
         source = source_of(caller, named if outside else chosen)
-        sent = None if chosen is None else (caller.workspace, source, chosen)
+        key = (caller.workspace, source, named)
         event = message_event(
             body.input,
             Scope.of(place, speaker(caller, None if body.actor is None else body.actor.identity)),
@@ -150,7 +150,7 @@ class Runs(DeclaredResource):
             actor_name=None if body.actor is None else body.actor.name,
             data=body.data,
             traceparent=traceparent_of(request),
-            attachments=await self._attachments.of(body.input, place, sent),
+            taken=await self._inputs.take(body.input, place, caller.name, key, fresh=chosen is None),
             details=body.details,
         )
         streamed = not outside and "text/event-stream" in request.headers.get("accept", "")

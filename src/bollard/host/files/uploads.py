@@ -1,0 +1,214 @@
+"""Uploads of files for messages: whole, or in pieces that can be resumed, also after a restart of the host.
+
+An upload belongs to the caller that began it, and to one conversation. Its artifact expires after a day unless a
+message uses it. The content is a blob before the record that names it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from bollard.host.clock import Clock
+from bollard.host.errors import Conflict, NotFound, Overloaded, PayloadTooLarge, StorageFull
+from bollard.host.files.media_types import HEAD_BYTES
+from bollard.host.files.message_file import MessageFile, check_file, secret_in_file
+from bollard.host.limits import MESSAGE_FILE_BYTES, UPLOAD_LIFE_S, UPLOADS_OF_CALLER
+from bollard.host.log.entries import Entry
+from bollard.host.log.journal import Journal
+from bollard.host.log.kill_points import kill_point
+from bollard.host.scope import Scope
+from bollard.host.secrets.redactor import Redactor
+from bollard.host.store.artifact_terms import ArtifactTerms
+from bollard.host.store.blobs import BlobStore
+from bollard.host.store.rows import MESSAGE_SOURCE, DropKept, KeptChange, KeptRow, PutKept
+from bollard.host.store.store import Store
+
+_KIND = "upload"
+_LIFE_MS = round(UPLOAD_LIFE_S * 1000)
+
+
+class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
+    """The declared facts of a file."""
+
+    place: Scope
+    by: str
+    name: str | None
+    mime_type: str
+    size_bytes: int
+    sha256: str | None = None
+
+
+class OpenUpload(msgspec.Struct, frozen=True, kw_only=True):
+    """An upload in pieces."""
+
+    upload_id: str
+    new: NewUpload
+    offset: int
+    expires_ms: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(NewUpload).decode
+
+
+class MessageUploads:
+    """Takes the files that callers upload."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        store: Store,
+        blobs: BlobStore,
+        clock: Clock,
+        terms: ArtifactTerms,
+        redactor: Redactor,
+        max_bytes: int = MESSAGE_FILE_BYTES,
+    ) -> None:
+        self._journal = journal
+        self._store = store
+        self._blobs = blobs
+        self._clock = clock
+        self._terms = terms
+        self._redactor = redactor
+        self._max_bytes = max_bytes
+
+    # --- the whole file at once ---
+
+    def check(self, new: NewUpload) -> None:
+        """Check the declared facts, before any content is received."""
+        if self._journal.full:
+            raise StorageFull(
+                "the disk is full, so no new work is accepted",
+                reason="disk_full",
+                hint="free space in the data directory",
+            )
+        check_file(self._terms, new.name, new.mime_type, None, "upload")
+        scrubber = self._redactor.scrubber(new.place.workspace)
+        if scrubber.active and scrubber.holds(f"{new.name} {new.mime_type}"):
+            raise secret_in_file("name")
+        if new.size_bytes > self._max_bytes:
+            raise PayloadTooLarge(
+                f"a file of a message has at most {self._max_bytes} bytes",
+                reason="message_file_too_large",
+                hint="send a smaller file",
+                field="size_bytes",
+                limit=self._max_bytes,
+            )
+
+    def check_content(self, new: NewUpload, head: bytes, pieces: Callable[[], Iterable[bytes]]) -> None:
+        """Check the content against the declared type, and for secrets. Blocks."""
+        check_file(self._terms, new.name, new.mime_type, head, "content")
+        scrubber = self._redactor.scrubber(new.place.workspace)
+        if scrubber.active and scrubber.holds_among(pieces()):
+            raise secret_in_file("content")
+
+    async def add(self, new: NewUpload, sha256: str, size_bytes: int) -> MessageFile:
+        """Record a stored content as an artifact. A file that the conversation has already is not recorded again."""
+        made = MessageFile.new(
+            new.place, new.by, name=new.name, mime_type=new.mime_type, sha256=sha256, size_bytes=size_bytes
+        )
+        now_ms = self._clock.now_ms()
+        file = msgspec.structs.replace(made, expires_ms=now_ms + _LIFE_MS)
+        kill_point("uploads.after_blob")
+        row = await asyncio.to_thread(self._store.artifact, new.place.workspace, file.artifact_id)
+        known = None if row is None or row.source != MESSAGE_SOURCE else MessageFile.of_row(row)
+        if known is not None and (known.expires_ms is None or known.expires_ms > now_ms + _LIFE_MS):
+            return known
+        record = file.record(now_ms)
+        await self._journal.commit(Entry(records=[record], size=len(record.data)))
+        return file
+
+    # --- in pieces ---
+
+    async def begin(self, new: NewUpload) -> OpenUpload:
+        """Begin an upload in pieces. Raises `Overloaded` if the caller has too many."""
+        self.check(new)
+        now_ms = self._clock.now_ms()
+        rows = await asyncio.to_thread(self._store.all_kept, _KIND, new.place.workspace, now_ms)
+        if sum(_decode(row.body).by == new.by for row in rows) >= UPLOADS_OF_CALLER:
+            raise Overloaded(
+                f"{UPLOADS_OF_CALLER} uploads are open",
+                reason="open_uploads",
+                hint="finish or cancel one first",
+                limit=UPLOADS_OF_CALLER,
+            )
+        upload_id = await asyncio.to_thread(self._blobs.begin)
+        row = KeptRow(
+            kind=_KIND,
+            workspace=new.place.workspace,
+            id=upload_id,
+            body=_encode(new),
+            expires_ms=now_ms + _LIFE_MS,
+            updated_ms=now_ms,
+        )
+        await self._keep(PutKept(row), len(row.body))
+        return OpenUpload(upload_id=upload_id, new=new, offset=0, expires_ms=now_ms + _LIFE_MS)
+
+    async def find(self, workspace: str, by: str, upload_id: str) -> OpenUpload:
+        """The open upload of this caller. Uploads of others do not exist for it. Raises `NotFound`."""
+        row = await asyncio.to_thread(self._store.kept, _KIND, workspace, upload_id, self._clock.now_ms())
+        new = None if row is None else _decode(row.body)
+        if row is None or new is None or new.by != by:
+            raise _no_upload()
+        offset = await asyncio.to_thread(self._blobs.received, upload_id)
+        return OpenUpload(upload_id=upload_id, new=new, offset=offset, expires_ms=row.expires_ms or 0)
+
+    async def append(self, upload: OpenUpload, offset: int, content: bytes) -> int:
+        """Add bytes at this offset; returns the next offset. Repeated bytes change nothing. Raises `Conflict`."""
+        if offset + len(content) > upload.new.size_bytes:
+            raise PayloadTooLarge(
+                f"the upload has {upload.new.size_bytes} bytes",
+                reason="upload_longer",
+                hint="begin an upload with the size of the file",
+                field="body",
+                limit=upload.new.size_bytes,
+            )
+        return await asyncio.to_thread(self._blobs.append, upload.upload_id, offset, content)
+
+    async def finish(self, upload: OpenUpload, sha256: str) -> MessageFile:
+        """Turn a complete upload into an artifact. Raises `Conflict` if bytes are missing or the digest differs."""
+        new = upload.new
+        if upload.offset != new.size_bytes:
+            raise Conflict(
+                f"the upload has {upload.offset} of {new.size_bytes} bytes",
+                reason="upload_incomplete",
+                hint=f"continue at {upload.offset}",
+                expected=upload.offset,
+                size=new.size_bytes,
+            )
+        if new.sha256 not in (None, sha256):
+            raise digest_differs(sha256)
+        await asyncio.to_thread(self._check_received, upload)
+        await asyncio.to_thread(self._blobs.finish, upload.upload_id, sha256)
+        file = await self.add(new, sha256, new.size_bytes)
+        await self._keep(DropKept(_KIND, new.place.workspace, upload.upload_id), 0)
+        return file
+
+    def _check_received(self, upload: OpenUpload) -> None:
+        with contextlib.closing(self._blobs.received_pieces(upload.upload_id)) as pieces:  # it holds the lock
+            head = next(pieces, b"")[:HEAD_BYTES]
+        self.check_content(upload.new, head, lambda: self._blobs.received_pieces(upload.upload_id))
+
+    async def cancel(self, upload: OpenUpload) -> None:
+        await self._keep(DropKept(_KIND, upload.new.place.workspace, upload.upload_id), 0)
+        with contextlib.suppress(NotFound):
+            await asyncio.to_thread(self._blobs.abandon, upload.upload_id)
+
+    async def _keep(self, change: KeptChange, size: int) -> None:
+        await self._journal.commit(Entry(keeps=[change], size=size))
+
+
+def digest_differs(sha256: str) -> Conflict:
+    return Conflict(
+        f"the digest of the content is not {sha256}",
+        reason="digest_differs",
+        hint="start a new upload",
+        expected=sha256,
+    )
+
+
+def _no_upload() -> NotFound:
+    return NotFound("there is no such upload", reason="no_such_upload", hint="it may have expired")
