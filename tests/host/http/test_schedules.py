@@ -55,6 +55,17 @@ def test_a_schedule_is_saved_shown_listed_changed_and_deleted(api: Any) -> None:
     assert api.get("/api/v1/schedules/news").status == 404
 
 
+def test_a_list_of_schedules_has_pages(api: Any) -> None:
+    for name in ("a", "b"):
+        save(api, name, every_s=3600)
+    first = api.get("/api/v1/schedules?limit=1").json
+    second = api.get(f"/api/v1/schedules?limit=1&cursor={first['next_cursor']}").json
+    assert [item["schedule_id"] for item in (*first["items"], *second["items"])] == ["a", "b"]
+    assert second["has_more"] is False
+    for name in ("a", "b"):
+        api.delete(f"/api/v1/schedules/{name}")
+
+
 @for_each(
     "reason, body",
     (

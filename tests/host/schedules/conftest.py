@@ -11,6 +11,7 @@ from tests.doubles.memory_store import MemoryStore
 from bollard.host.events.acceptance import Accepted, EventRejection, read_rejection
 from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.runs.event import NewEvent
+from bollard.host.schedules.dispatch import TickDispatcher
 from bollard.host.schedules.planner import read_utc, utc_text
 from bollard.host.schedules.repository import ScheduleRepository
 from bollard.host.schedules.schedule import Schedule
@@ -71,15 +72,14 @@ class Times:
         self.open_workspaces = {"default"}
         self.crashed = False
         asyncio.get_running_loop().set_exception_handler(self._note)
-        self.ticker = Ticker(
-            self.repository,
+        dispatcher = TickDispatcher(
             intake=self.intake,
             drop=self.intake,
             reply=lambda _: None,
-            store=stage.store,
             clock=clock,
             is_open=self.open_workspaces.__contains__,
         )
+        self.ticker = Ticker(self.repository, dispatcher=dispatcher, store=stage.store, clock=clock)
 
     def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not isinstance(context.get("exception"), Crash):

@@ -256,6 +256,7 @@ async def test_a_skipped_tick_does_not_start_because_its_record_failed_first(
     await times.go(20, step_s=1)
     assert times.started() == []
     assert [code for _, code in times.rejected()] == ["missed"]
+    assert times.ticker.problem("default", "s") is None
 
 
 async def test_a_retry_does_not_wait_for_a_clock_that_was_set_back(open_times: Open, memory_store: MemoryStore) -> None:

@@ -13,6 +13,7 @@ from bollard.host.events.intake import Intake
 from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.runs.ids import IdMaker
+from bollard.host.schedules.dispatch import TickDispatcher
 from bollard.host.schedules.limits import CATCH_UP_S
 from bollard.host.schedules.proposals import ScheduleProposals
 from bollard.host.schedules.repository import ScheduleRepository
@@ -72,14 +73,18 @@ def open_schedules(
     """Build the schedules, not loaded yet. `event_days` is how long events are kept: an older tick may have been fired
     although its event is gone."""
     repository = ScheduleRepository(SavedChanges(journal, clock), clock)
-    ticker = Ticker(
-        repository,
+    dispatcher = TickDispatcher(
         intake=intake,
         drop=intake.deduplication,
         reply=partial(reply_route, channels=channels),
-        store=store,
         clock=clock,
         is_open=is_open,
+    )
+    ticker = Ticker(
+        repository,
+        dispatcher=dispatcher,
+        store=store,
+        clock=clock,
         catch_up_s=CATCH_UP_S if event_days is None else min(CATCH_UP_S, event_days * 24 * 3600),
     )
     return ScheduleParts(
