@@ -207,7 +207,7 @@ def _run_resources(
         Capabilities(core=core, agents=agents, pages=pages),
         Bindings(parts.saved.agents.bindings, pages),
         Conversations(store, pages, audience),
-        Artifacts(store, blobs, clock, audience, journal),
+        Artifacts(store, blobs, clock, audience, journal, storage.fetch),
         Uploads(uploads, blobs, rows),
         StateControl(StatePurger(store, journal, clock)),
         ApprovalRoutes(approvals=core.approvals, store=store, agents=agents, audience=audience, pages=pages),

@@ -16,6 +16,7 @@ from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.api import Api
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
+from bollard.host.channels.lazy_contents import LazyContents
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
@@ -160,6 +161,7 @@ class Host:
         identity = await self._open_identity(storage, vault)
         models = await self._open_models(storage, vault)
         channels = await self._open_channels(storage, identity, vault)
+        storage = replace(storage, fetch=LazyContents(channels, storage.journal, self._blobs, self._clock).fetched)
         delivery = Delivery(
             journal=storage.journal, store=self._store, hub=storage.hub, clock=self._clock, channels=channels
         )
@@ -316,7 +318,7 @@ class Host:
             clock=self._clock,
             workspaces=workspaces,
             fetcher=self.egress,
-            artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms),
+            artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms, storage.fetch),
             documents=library,
             questions=core.questions,
             confinement=confinement,
