@@ -32,7 +32,7 @@ ELSEWHERE: Mapping[str, set[str]] = {
     "agents/config_form.py:_refused": {"invalid_argument.invalid_config", "invalid_argument.unknown_files"},
     "approvals/approval.py:stale_error": {f"conflict.{reason}" for reason, _ in approval._STALE.values()},
     "events/placement.py:_crowded": {f"rate_limited.{kind}_share_full" for kind in get_args(ShareKind)},
-    "http/resources/channels.py:_unsigned": {
+    "http/auth/channel_signatures.py:_unsigned": {
         f"unauthenticated.signature_{fault}" for fault in ("missing", "malformed", "late", "forged")
     },
     "log/saved_resources.py:missing": {f"not_found.no_{kind}" for kind in POLICY_KINDS},

@@ -244,7 +244,7 @@ def _run_resources(
         Bindings(parts.saved.agents.bindings, pages),
         Bots(parts.bots, channels, pages),
         Conversations(store, pages, audience, eraser_of(parts)),
-        Artifacts(store, blobs, clock, audience, journal),
+        Artifacts(store, blobs, clock, audience, journal, storage.fetch),
         Uploads(uploads, blobs, rows),
         StateControl(StatePurger(store, journal, clock)),
         ApprovalRoutes(approvals=core.approvals, store=store, approvers=approvers, audience=audience, pages=pages),

@@ -18,6 +18,7 @@ from bollard.host.api import Api
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
 from bollard.host.channels.gate import ChannelGate
+from bollard.host.channels.lazy_contents import LazyContents
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.channels.rooms import Rooms
 from bollard.host.clock import Clock, SystemClock
@@ -166,6 +167,7 @@ class Host:
         identity = await self._open_identity(storage, vault)
         models = await self._open_models(storage, vault)
         channels = await self._open_channels(storage, identity, vault)
+        storage = replace(storage, fetch=LazyContents(channels, storage.journal, self._blobs, self._clock).fetched)
         delivery = Delivery(
             journal=storage.journal,
             store=self._store,
@@ -374,7 +376,7 @@ class Host:
             clock=self._clock,
             workspaces=workspaces,
             fetcher=self.egress,
-            artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms),
+            artifacts=RunArtifacts(core.dispatcher.live.get, reach, self._blobs, storage.terms, storage.fetch),
             documents=library,
             questions=core.questions,
             schedules=schedules.proposals,

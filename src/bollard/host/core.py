@@ -28,7 +28,7 @@ from bollard.host.run_api.gateway import GatewayTokens
 from bollard.host.run_api.handlers import HostFacts, data_handlers, knowledge_handlers, model_handlers
 from bollard.host.run_api.history import thread_cursor
 from bollard.host.run_api.models import ModelPorts, Models
-from bollard.host.run_api.reach import ArtifactReach
+from bollard.host.run_api.reach import ArtifactReach, FetchContent, as_stored
 from bollard.host.run_api.storage import Files
 from bollard.host.run_api.tools import PlatformCalls, ToolCalls
 from bollard.host.runs.backlog import RunLimits
@@ -61,6 +61,8 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
     """Shows records to readers as they arrive."""
     terms: ArtifactTerms = ANY_TERMS
     """On which artifacts are taken."""
+    fetch: FetchContent = as_stored
+    """Fetches contents that channels have."""
 
 
 class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,6 +224,7 @@ def build_core(
                 tracer=tracer,
                 find=ArtifactReach(store, clock).find,
                 blobs=storage.blobs,
+                fetch=storage.fetch,
             )
         )
     _serve(api, storage, identity, parts.library, models)
@@ -257,7 +260,7 @@ def _serve(
 ) -> None:
     """Add the handlers that need no run to be started."""
     store, blobs = storage.store, storage.blobs
-    api.handlers |= data_handlers(store, blobs, storage.clock, storage.terms, identity.cursor_secret)
+    api.handlers |= data_handlers(store, blobs, storage.clock, storage.terms, identity.cursor_secret, storage.fetch)
     api.handlers["files.get"] = Files(store, blobs, library).get
     api.handlers["host.info"] = HostFacts(identity.version).info
     if models is not None:

@@ -222,6 +222,7 @@ CHANNELS_OF_WORKSPACE: Final = 100  # channels of one workspace
 BOTS_OF_WORKSPACE: Final = 100  # bots of one workspace
 CHANNEL_ANSWER_S: Final = 15.0  # to connect to the program behind a channel and read its response
 CHANNEL_ANSWER_BYTES: Final = 64 * KIB  # body of its response that is read
+LAZY_FILE_BYTES: Final = 16 * MIB  # one file that a channel keeps until it is read
 DELIVERIES_OF_CHANNEL: Final = 500  # messages for one channel in memory; the others wait on disk
 DELIVERIES_AT_ONCE: Final = 128  # messages sent to channels concurrently
 DELIVERIES_OF_CHANNEL_AT_ONCE: Final = 8  # of these, messages to one channel

@@ -427,10 +427,14 @@ async def test_a_model_with_a_deleted_key_is_unauthorized_and_names_no_secret(sh
     assert "KEY" not in refused.message
 
 
+CAT = b"\x89PNG" + b"\0" * 1_500_000
+"""An image beyond the part of a blob that is read at once."""
+
+
 async def test_artifacts_of_the_conversation_are_sent_as_images_and_files(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     run = await shop.begin(make_agent(), "small")
-    shop.house.put_artifact("cat", b"\x89PNG", of=run, mime_type="image/png", flow=2)
+    shop.house.put_artifact("cat", CAT, of=run, mime_type="image/png", flow=2)
     shop.house.put_artifact("note", b"words", of=run)
     shop.house.put_artifact("foreign", b"words", of=await shop.house.begin(make_agent(), conversation="elsewhere"))
     parts = [{"type": "text", "text": "look"}, {"type": "artifact", "artifact_id": "cat"}]
@@ -439,7 +443,7 @@ async def test_artifacts_of_the_conversation_are_sent_as_images_and_files(shop: 
     sent = shop.opened[0].calls[0].messages[0].to_wire()["content"]
     assert sent == [
         {"type": "text", "text": "look"},
-        {"type": "image_base64", "image_base64": "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()},
+        {"type": "image_base64", "image_base64": "data:image/png;base64," + base64.b64encode(CAT).decode()},
         {"type": "file_base64", "file_base64": base64.b64encode(b"words").decode(), "file_name": "note.txt"},
     ]
     assert run.flow & 2

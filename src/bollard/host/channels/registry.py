@@ -24,7 +24,7 @@ from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connections import NotSent
 from bollard.host.egress.destination import Destination, EgressRequest, EgressResponse
 from bollard.host.errors import EgressDenied, InvalidRequest, OutcomeUnknown, ToolFailed, UnknownName, caused_by
-from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, CHANNELS_OF_WORKSPACE
+from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, CHANNELS_OF_WORKSPACE, LAZY_FILE_BYTES
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealed_secrets import SealedSecrets
@@ -86,6 +86,19 @@ class HttpChannel:
         except OutcomeUnknown as error:
             return DeliveryUnknown(error.message)
         return _outcome(reply)
+
+    async def fetch(self, handle: str, file_id: str) -> EgressResponse:
+        """Request a file that the program behind the channel has. Raises `HostError`."""
+        place = Destination.of(handle)
+        signed = sign(self._key, file_id, self._clock.now_ms() // 1000, f"GET {place.path}".encode())
+        request = EgressRequest(
+            url=handle,
+            headers=tuple({"user-agent": "bollard", **signed}.items()),
+            max_bytes=LAZY_FILE_BYTES,
+            timeout_s=CHANNEL_ANSWER_S,
+            redirects=0,
+        )
+        return await self._egress.fetch(request, await self._proxy.open())
 
     def _body(self, outgoing: Outgoing) -> JsonObject:
         body: JsonObject = {
@@ -244,6 +257,11 @@ class ChannelRepository(Repository[SavedChannel]):
 
     def sender(self, workspace: str, channel_id: str) -> Channel | None:
         return self._live.get((workspace, channel_id)) if self._is_open(workspace) else None
+
+    def file_source(self, workspace: str, channel_id: str) -> HttpChannel | None:
+        """The channel that has files behind handles; `None` if it is gone or disabled."""
+        channel = self.sender(workspace, channel_id)
+        return channel if isinstance(channel, HttpChannel) else None
 
     def is_off(self, workspace: str, channel_id: str) -> bool:
         saved = self.find(workspace, channel_id)

@@ -73,6 +73,14 @@ class MessageFile(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @classmethod
+    def behind(
+        cls, place: Place, by: str, *, handle: str, name: str | None, mime_type: str, size_bytes: int | None, event: str
+    ) -> "MessageFile":
+        """A file of one event that is fetched on the first read."""
+        made = cls.new(place, by, name=name, mime_type=mime_type, sha256=handle, size_bytes=0, event=event)
+        return msgspec.structs.replace(made, sha256=None, size_bytes=size_bytes, fetch=handle)
+
+    @classmethod
     def of_row(cls, row: ArtifactRow) -> "MessageFile":
         """The file of a row whose source is `MESSAGE_SOURCE`."""
         more = _metadata(row.metadata)

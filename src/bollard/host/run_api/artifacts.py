@@ -14,7 +14,7 @@ import msgspec
 from bollard.host.capabilities.capability import Flow
 from bollard.host.capabilities.sources import CallContext
 from bollard.host.errors import Conflict, HostError, NotFound, ToolFailed
-from bollard.host.run_api.reach import FindArtifact
+from bollard.host.run_api.reach import FetchContent, FindArtifact, as_stored
 from bollard.host.run_api.refusal import ApiRefused, check_name, check_type, no_such_run, secret_in_content, write_down
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.results import artifact_id_of
@@ -58,10 +58,18 @@ def read_piece(blobs: BlobStore, sha256: str, offset: int, length: int) -> Piece
     try:
         size = blobs.size(sha256)
         # A huge offset would make the system call fail.
-        content = blobs.read(sha256, offset, length) if offset < size else b""
+        content = _range(blobs, sha256, offset, min(length, size - offset)) if offset < size else b""
     except NotFound:
         return None
     return Piece(content=content, offset=offset, size_bytes=size)
+
+
+def _range(blobs: BlobStore, sha256: str, offset: int, length: int) -> bytes:
+    """A range of any length: the store reads a limited part at once."""
+    content = b""
+    while len(content) < length and (part := blobs.read(sha256, offset + len(content), length - len(content))):
+        content += part
+    return content
 
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -70,15 +78,19 @@ _decode: Final = msgspec.json.Decoder().decode
 class Artifacts:
     """Reads artifacts for runs."""
 
-    def __init__(self, find: FindArtifact, blobs: BlobStore) -> None:
+    def __init__(self, find: FindArtifact, blobs: BlobStore, fetch: FetchContent = as_stored) -> None:
         self._find = find
         self._blobs = blobs
+        self._fetch = fetch
 
     async def metadata(self, run: LiveRun, params: ArtifactsMetadata) -> ArtifactMetadata:
         return metadata_of(await self._found(run, params.artifact_id))
 
     async def read(self, run: LiveRun, params: ArtifactsRead) -> ArtifactReadResult:
-        row = await self._found(run, params.artifact_id)
+        try:
+            row = await self._fetch(await self._found(run, params.artifact_id))
+        except NotFound as error:
+            raise ApiRefused("not_found", error.message) from None
         piece: Piece | None = None
         if row.sha256 is not None:
             piece = await asyncio.to_thread(read_piece, self._blobs, row.sha256, params.offset, params.length)
@@ -118,11 +130,13 @@ def metadata_of(row: ArtifactRow) -> ArtifactMetadata:
             "runner_id": row.runner_id,
             "created_at": row.created_ms / 1000,
             "expires_at": None if row.expires_ms is None else row.expires_ms / 1000,
-            "metadata": _decode(row.metadata),
+            "metadata": {name: value for name, value in _decode(row.metadata).items() if name != _HANDLE},
         }
     )
 
 
+_HANDLE: Final = "fetch"
+"""Where the content is fetched; for the host alone."""
 UPLOADS_PER_RUN: Final = 16
 """Uploads that one run may have open."""
 
@@ -269,14 +283,17 @@ class RunArtifacts:
         find: FindArtifact,
         blobs: BlobStore,
         terms: ArtifactTerms = ANY_TERMS,
+        fetch: FetchContent = as_stored,
     ) -> None:
         self._live = live
+        self._fetch = fetch
         self._find = find
         self._blobs = blobs
         self._terms = terms
 
     async def read(self, context: CallContext, artifact_id: str, offset: int, length: int) -> ArtifactPiece:
         row = await asyncio.to_thread(self._find, self._run(context), artifact_id)
+        row = None if row is None else await self._fetch(row)
         if row is None or row.sha256 is None:
             hint = "use an artifact id from the conversation"
             raise NotFound("this run has no such artifact", reason="no_artifact", hint=hint)

@@ -17,7 +17,7 @@ from bollard.host.run_api.gate import Handler
 from bollard.host.run_api.history import History
 from bollard.host.run_api.models import Models
 from bollard.host.run_api.pages import Cursors, filled
-from bollard.host.run_api.reach import ArtifactReach, FindArtifact, FlowTracker, reaches
+from bollard.host.run_api.reach import ArtifactReach, FetchContent, FindArtifact, FlowTracker, as_stored, reaches
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.run_api.storage import State, Storage
 from bollard.host.run_api.tools import Tools
@@ -75,12 +75,17 @@ class HostFacts:
 
 
 def data_handlers(
-    store: Store, blobs: BlobStore, clock: Clock, terms: ArtifactTerms, cursor_secret: bytes
+    store: Store,
+    blobs: BlobStore,
+    clock: Clock,
+    terms: ArtifactTerms,
+    cursor_secret: bytes,
+    fetch: FetchContent = as_stored,
 ) -> dict[str, Handler]:
     """The actions that read and write stored data."""
     cursors, reach = Cursors(cursor_secret), ArtifactReach(store, clock)
     history, events = History(store, cursors, reach.find), Events(store, cursors, reach.find)
-    artifacts, uploads = Artifacts(reach.find, blobs), Uploads(blobs, reach.find, terms=terms)
+    artifacts, uploads = Artifacts(reach.find, blobs, fetch), Uploads(blobs, reach.find, terms=terms)
     state, storage = State(store, clock, cursors), Storage(store, blobs, cursors)
     return {
         "history.page": history.page,

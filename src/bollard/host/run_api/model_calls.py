@@ -21,7 +21,7 @@ from bollard.host.models.pricing import cost_of, guess_messages, guess_text, gue
 from bollard.host.run_api.gate import Emit
 from bollard.host.run_api.model_billing import BilledCall, Operation, Payer, RunPayer, WorkspacePayer
 from bollard.host.run_api.models import ModelPorts
-from bollard.host.run_api.reach import FindArtifact
+from bollard.host.run_api.reach import FetchContent, FindArtifact
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.blobs import BlobStore
@@ -85,9 +85,10 @@ def checked_args(extra_args: JsonObject | None) -> JsonObject:
 class MessageContent:
     """Replaces artifact references in messages by their content."""
 
-    def __init__(self, find: FindArtifact, blobs: BlobStore) -> None:
+    def __init__(self, find: FindArtifact, blobs: BlobStore, fetch: FetchContent) -> None:
         self._find = find
         self._blobs = blobs
+        self._fetch = fetch
 
     async def resolved(self, run: LiveRun, messages: Sequence[Message]) -> tuple[Message, ...]:
         """The messages with images and files in place of artifact references."""
@@ -121,6 +122,10 @@ class MessageContent:
         if isinstance(allowed, Denied):
             raise ApiRefused(allowed.code, allowed.sentence)
         row = await asyncio.to_thread(self._find, run, artifact_id)
+        try:
+            row = None if row is None else await self._fetch(row)
+        except NotFound as error:
+            raise ApiRefused("not_found", error.message) from None
         if row is None or row.sha256 is None:
             raise ApiRefused("not_found", "this run has no such artifact")
         run.take_in(row.flow)
@@ -134,7 +139,7 @@ class MessageContent:
                 raise ApiRefused(
                     "payload_too_large", f"the artifacts of a call may have at most {CALL_ARTIFACT_BYTES} bytes"
                 )
-            return self._blobs.read(sha256, 0, left)
+            return b"".join(self._blobs.stream(sha256))
         except NotFound:
             raise ApiRefused("not_found", "the content of the artifact is missing") from None
 
@@ -164,7 +169,7 @@ class ModelCalls:
 
     def __init__(self, ports: ModelPorts) -> None:
         self._ports = ports
-        self._content = MessageContent(ports.find, ports.blobs)
+        self._content = MessageContent(ports.find, ports.blobs, ports.fetch)
         self._known: set[str] = set()
 
     async def invoke(self, run: LiveRun, params: ModelsInvoke) -> Message:

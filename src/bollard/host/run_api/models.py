@@ -11,7 +11,7 @@ from bollard.host.actions.budgets import Budgets
 from bollard.host.clock import Clock
 from bollard.host.models.calls import CallTarget, ModelCaller, ModelGateway
 from bollard.host.run_api.gate import Emit
-from bollard.host.run_api.reach import FindArtifact
+from bollard.host.run_api.reach import FetchContent, FindArtifact, as_stored
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.store.blobs import BlobStore
 from bollard.host.telemetry.counts import ModelCounts
@@ -32,6 +32,7 @@ class ModelPorts(msgspec.Struct, frozen=True, kw_only=True):
     tracer: Tracer
     find: FindArtifact
     blobs: BlobStore
+    fetch: FetchContent = as_stored
 
 
 class Models:

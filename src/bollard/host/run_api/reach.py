@@ -5,7 +5,7 @@ that conversation on the run's bot are in reach.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from bollard.host.clock import Clock
@@ -18,6 +18,15 @@ from bollard.host.store.keys import key_problem
 from bollard.host.store.rows import MESSAGE_SOURCE, ArtifactRow, RunRow
 from bollard.host.store.store import Store
 from bollard.protocol import KeyPage, StateList, StorageList
+
+FetchContent = Callable[[ArtifactRow], Awaitable[ArtifactRow]]
+"""The artifact with its content, which is fetched first if a channel has it. Raises `NotFound`."""
+
+
+async def as_stored(row: ArtifactRow) -> ArtifactRow:
+    """Fetches nothing."""
+    return row
+
 
 FindArtifact = Callable[[LiveRun, str], ArtifactRow | None]
 """The artifact with this id, if it is in the reach of the run. Blocks."""

@@ -6,12 +6,13 @@ actors of the channel (`room:ann`), never users of the workspace. Pure, except f
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from pydantic import Field
 
 from bollard.host.channels.channel import SavedChannel
+from bollard.host.channels.lazy_contents import CHANNEL_CALLER
 from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge, caused_by
 from bollard.host.http.answers import BODY_BYTES
 from bollard.host.http.bodies import ChatFields, Id, MessageParts, PostEvent, chosen_id, parsed
@@ -28,8 +29,9 @@ from bollard.host.http.events.event_data import (
     read_document,
     summary_of,
 )
+from bollard.host.http.events.file_handles import FileHandle, check_handles
 from bollard.host.http.events.payloads import Payload, Payloads
-from bollard.host.limits import EVENT_DATA_BYTES, EVENTS_IN_BATCH
+from bollard.host.limits import ATTACHMENTS, EVENT_DATA_BYTES, EVENTS_IN_BATCH
 from bollard.host.runs.event import NewEvent, ReplyRoute
 from bollard.protocol import AgentInput, JsonObject, JsonValue
 from bollard.wire import FrameError, decode
@@ -47,6 +49,9 @@ class ChannelEvent(ChatFields):
     id: Id | None = Field(default=None, description="Otherwise the webhook-id.")
     type: Id = "message.received"
     reply_target: Id | None = Field(default=None, description="Where the answer goes; otherwise the conversation.")
+    files: Annotated[tuple[FileHandle, ...], Field(max_length=ATTACHMENTS)] = Field(
+        default=(), description="Files that the host fetches when they are read."
+    )
 
 
 class Sender(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +72,8 @@ class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Without its contents: files become artifacts first."""
     message: AgentInput = msgspec.field(default_factory=AgentInput)
     """The contents and attachments of the event."""
+    handles: tuple[FileHandle, ...] = ()
+    """Files that the channel keeps until they are read."""
     agent: str | None = None
     expires_ms: int | None = None
     large: LargeData | None = None
@@ -187,8 +194,14 @@ def _native(document: JsonObject, data: EventData, sender: Sender) -> IncomingEv
     )
     if isinstance(body, ChannelEvent):
         event = replace(event, facts=body.facts)
+    handles = body.files if isinstance(body, ChannelEvent) else ()
+    check_handles(handles, sender.channel)
     return IncomingEvent(
-        event=_sent_by(event, sender, body.agent, target), message=body.input, agent=body.agent, large=data.large
+        event=_sent_by(event, sender, body.agent, target),
+        message=body.input,
+        handles=handles,
+        agent=body.agent,
+        large=data.large,
     )
 
 
@@ -252,7 +265,7 @@ def through_channel(event: NewEvent, channel: SavedChannel, target: str = "") ->
 
 def caller_name(channel_id: str) -> str:
     """The name of the channel as a caller."""
-    return f"channel:{channel_id}"
+    return f"{CHANNEL_CALLER}{channel_id}"
 
 
 def _object_data(data: JsonValue) -> EventData:

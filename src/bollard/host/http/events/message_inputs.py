@@ -7,7 +7,7 @@ message can read it. The host looks up name, type and size of an artifact; it do
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -61,12 +61,20 @@ class MessageInputs:
         self._redactor = redactor
 
     async def take(
-        self, message: AgentInput, place: Place, by: str, key: EventKey, *, fresh: bool = False, within: str = "input."
+        self,
+        message: AgentInput,
+        place: Place,
+        by: str,
+        key: EventKey,
+        *,
+        fresh: bool = False,
+        within: str = "input.",
+        kept: Sequence[MessageFile] = (),
     ) -> TakenInput:
         """Raises `InvalidRequest` for the first invalid element, `PayloadTooLarge`.
 
         A repeated message has its first attachments, even if they were removed since; a `fresh` one is no repeat.
-        `within` is the prefix of the fields in errors."""
+        `within` is the prefix of the fields in errors. `kept` are files that a channel keeps until they are read."""
         contents: list[JsonObject] = [element.to_wire() for element in message.contents]
         inline = inline_files(message.contents, within)
         named = {
@@ -80,9 +88,9 @@ class MessageInputs:
                 for number, ref in enumerate(message.attachments)
             },
         }
-        if not inline and not named:
+        if not inline and not named and not kept:
             return TakenInput(contents=tuple(contents))
-        if len(inline) + max(len(named), len(message.attachments)) > ATTACHMENTS:
+        if len(kept) + len(inline) + max(len(named), len(message.attachments)) > ATTACHMENTS:
             raise InvalidRequest(
                 f"a message has at most {ATTACHMENTS} attachments",
                 reason="attachments",
@@ -104,6 +112,11 @@ class MessageInputs:
             attached[artifact_id] = reference
             if found is not None:
                 files[artifact_id] = found
+        for number, file in enumerate(kept):
+            check_file(self._terms, file.name, file.mime_type, None, f"{within}files.{number}")
+            lazy = msgspec.structs.replace(file, expires_ms=self._terms.expires_ms(self._clock.now_ms()))
+            attached[lazy.artifact_id] = first.get(lazy.artifact_id) or lazy.reference()
+            files[lazy.artifact_id] = lazy
         standing = [each.get("artifact_id") for each in contents]
         contents += [_element(each) for each in attached if each not in standing]
         return TakenInput(contents=tuple(contents), attachments=tuple(attached.values()), files=tuple(files.values()))

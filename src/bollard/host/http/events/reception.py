@@ -15,6 +15,7 @@ from bollard.host.http.answers import JsonAnswer, error_answer, error_body
 from bollard.host.http.downloads import is_media_type
 from bollard.host.http.errors import UnsupportedMedia
 from bollard.host.http.events.event_data import LargeData
+from bollard.host.http.events.file_handles import lazy_file
 from bollard.host.http.events.incoming import BatchItem, IncomingEvent
 from bollard.host.http.events.message_inputs import MessageInputs
 from bollard.host.http.events.payloads import Payload, Payloads
@@ -57,8 +58,10 @@ class EventReception:
         """
         event, large = incoming.event, incoming.large
         _refuse_own(event)
-        if incoming.message.contents or incoming.message.attachments:
-            taken = await self._inputs.take(incoming.message, event.scope, event.caller or "", event.key, within="")
+        if incoming.message.contents or incoming.message.attachments or incoming.handles:
+            by = event.caller or ""
+            kept = [lazy_file(each, event, by) for each in incoming.handles]
+            taken = await self._inputs.take(incoming.message, event.scope, by, event.key, within="", kept=kept)
             event = replace(event, contents=taken.contents, attachments=taken.attachments, files=taken.files)
         if large is not None:
             try:

@@ -21,6 +21,7 @@ from bollard.host.identity.audience import Audience
 from bollard.host.log.journal import Journal
 from bollard.host.log.removal import remove_artifact
 from bollard.host.run_api.artifacts import metadata_of
+from bollard.host.run_api.reach import FetchContent, as_stored
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.rows import MESSAGE_SOURCE, ArtifactRow, EventRow
 from bollard.host.store.store import Store
@@ -37,7 +38,16 @@ class Artifacts(DeclaredResource):
 
     tag = "artifacts"
 
-    def __init__(self, store: Store, blobs: BlobStore, clock: Clock, audience: Audience, journal: Journal) -> None:
+    def __init__(
+        self,
+        store: Store,
+        blobs: BlobStore,
+        clock: Clock,
+        audience: Audience,
+        journal: Journal,
+        fetch: FetchContent = as_stored,
+    ) -> None:
+        self._fetch = fetch
         self._store = store
         self._journal = journal
         self._audience = audience
@@ -66,7 +76,7 @@ class Artifacts(DeclaredResource):
         errors=("not_found", "range_not_satisfiable"),
     )
     async def content(self, request: Request) -> Response:
-        row = await self._readable(request)
+        row = await self._fetch(await self._readable(request))
         if row.sha256 is None:
             raise NotFound(
                 "the artifact has no content here",
