@@ -109,13 +109,7 @@ class Api:
         self, parts: HostParts, standing: Callable[[], HostStatus], pools: Callable[[], Sequence[SupervisedPool]]
     ) -> None:
         storage, operating, settings = parts.storage, parts.operating, parts.settings
-        audience = Audience(
-            agents=parts.directory.agents,
-            users=parts.identity.users,
-            links=parts.identity.links,
-            callers=parts.identity.callers,
-            store=storage.store,
-        )
+        audience = parts.audience
         authenticator = operating.admitting(IdentityAuthenticator(parts.keys.token, parts.identity, storage.clock))
         readiness = Readiness(standing, storage.journal, storage.store, storage.clock, parts.trail.numbers)
         external_runs = ExternalRuns(parts.keys.cursor_secret, storage.clock, parts.core.dispatcher.live)
@@ -166,7 +160,7 @@ def _run_resources(
     external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
     run_control = RunControl(store, live)
     attachments = Attachments(ArtifactReach(store, clock), core.intake.deduplication)
-    approvers = Approvers(audience, agents)
+    approvers = Approvers(audience, agents, parts.identity.links)
     control = Control(core=core, control=run_control, rows=rows, store=store, attachments=attachments)
     return (
         Runs(core=core, store=store, rows=rows, external=external, pages=pages, attachments=attachments),

@@ -14,11 +14,13 @@ from bollard.host.actions.budgets import SavedBudgets, day_budgets
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.api import Api
+from bollard.host.approvals.approvers import Approvers
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
+from bollard.host.delivery.contents import Contents
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.proxy import ProxyRules
@@ -27,6 +29,7 @@ from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.edge import Edge
 from bollard.host.http.operations import Resource
 from bollard.host.http.resources.health import HostStatus, OperationParts
+from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
 from bollard.host.identity.directory import IdentityDirectory, open_identity
 from bollard.host.knowledge.library import Library, open_library
@@ -160,14 +163,8 @@ class Host:
         identity = await self._open_identity(storage, vault)
         models = await self._open_models(storage, vault)
         channels = await self._open_channels(storage, identity, vault)
-        delivery = Delivery(
-            journal=storage.journal,
-            store=self._store,
-            hub=storage.hub,
-            clock=self._clock,
-            channels=channels,
-            address=next(iter(self.settings.origins), None),
-        )
+        audience = self._open_audience(identity)
+        delivery = self._open_delivery(storage, channels, Approvers(audience, self._directory.agents, identity.links))
         budgets = await self._open_budgets(storage)
         library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
         core = self._build_core(storage, identity, vault, delivery, models, library, budgets)
@@ -194,6 +191,7 @@ class Host:
             storage=storage,
             directory=self._directory,
             identity=identity,
+            audience=audience,
             vault=vault,
             redactor=self.redactor,
             fleet=self.fleet,
@@ -277,6 +275,25 @@ class Host:
         )
         await channels.load(storage.store)
         return channels
+
+    def _open_audience(self, identity: IdentityDirectory) -> Audience:
+        return Audience(
+            agents=self._directory.agents,
+            users=identity.users,
+            links=identity.links,
+            callers=identity.callers,
+            store=self._store,
+        )
+
+    def _open_delivery(self, storage: Storage, channels: ChannelRepository, approvers: Approvers) -> Delivery:
+        return Delivery(
+            journal=storage.journal,
+            store=self._store,
+            hub=storage.hub,
+            clock=self._clock,
+            channels=channels,
+            contents=Contents(self._store, next(iter(self.settings.origins), None), approvers),
+        )
 
     async def _open_budgets(self, storage: Storage) -> SavedBudgets:
         settings = self.settings

@@ -4,9 +4,8 @@ With native deduplication a doubtful part is sent again under its idempotency ke
 is sent, sent at most once, and its outcome is unknown if the channel does not confirm it.
 """
 
-import asyncio
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 import structlog
@@ -14,23 +13,13 @@ import structlog
 from bollard.host.channels.channel import Channel, Delivered, DeliveryUnknown, NotDelivered, Outgoing
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
+from bollard.host.delivery.contents import Content, Contents
 from bollard.host.delivery.delivery_log import DeliveryLog
-from bollard.host.delivery.interaction_content import (
-    INTERACTION_RECORDS,
-    OPENING,
-    Surface,
-    closed_content,
-    opened_content,
-    route_in,
-)
 from bollard.host.delivery.previews import Preview, Previews, split
 from bollard.host.errors import HostError
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S, DELIVERY_WAIT_S
 from bollard.host.log.kill_points import kill_point
-from bollard.host.log.outbox_projections import opened_delivery
-from bollard.host.store.rows import OutboxRow, RecordRow
-from bollard.host.store.store import Store
-from bollard.protocol import JsonObject
+from bollard.host.store.rows import OutboxRow
 
 _log = structlog.get_logger("bollard.delivery")
 _decode: Final = msgspec.json.Decoder().decode
@@ -66,64 +55,16 @@ class Counts:
     retried: int = 0
 
 
-class _Element(msgspec.Struct):
-    type: str = ""
-    text: str | None = None
-
-
-class _Ref(msgspec.Struct):
-    artifact_id: str
-
-
-class _Message(msgspec.Struct):
-    content: str | list[_Element] | None = None
-    artifact_refs: list[_Ref] | None = None
-
-
-class _Completed(msgspec.Struct):
-    """The part of `message.completed` that can be sent."""
-
-    message: _Message
-
-
-class _Ended(msgspec.Struct):
-    """The data of `run.ended`."""
-
-    code: str | None = None
-
-
-_completed: Final = msgspec.json.Decoder(_Completed).decode
-_ended: Final = msgspec.json.Decoder(_Ended).decode
-
-
-class _Content(msgspec.Struct, frozen=True):
-    text: str = ""
-    artifacts: tuple[str, ...] = ()
-    failed: str | None = None
-    operation: Literal["message", "interaction", "interaction_update"] = "message"
-    card: JsonObject | None = None
-    edit_of: str | None = None
-    """The message that shows the interaction."""
-
-
 class Sender:
     """Sends single messages. The caller decides the order."""
 
     def __init__(
-        self,
-        channels: Channels,
-        log: DeliveryLog,
-        previews: Previews,
-        store: Store,
-        clock: Clock,
-        address: str | None = None,
+        self, channels: Channels, log: DeliveryLog, previews: Previews, contents: Contents, clock: Clock
     ) -> None:
-        """`address` is the public address of the host."""
-        self._address = address
         self._channels = channels
         self._log = log
         self._previews = previews
-        self._store = store
+        self._contents = contents
         self._clock = clock
         self.counts = Counts()
 
@@ -140,7 +81,7 @@ class Sender:
             return await self._fail(pending, f"there is no channel {row.channel} that sends")
         if pending.left_before and channel.abilities.dedupe == "none":
             return await self._doubt(pending, "the host ended while it was being sent")
-        content = await asyncio.to_thread(self._content, row, channel)
+        content = await self._contents.of(row, channel)
         if content is None:
             return await self._fail(pending, "the message was deleted by retention")
         if content.failed is not None or content.operation != "message":
@@ -162,7 +103,7 @@ class Sender:
             return DELIVERY_WAIT_S
 
     async def _send_parts(
-        self, pending: PendingDelivery, channel: Channel, parts: list[str], content: "_Content"
+        self, pending: PendingDelivery, channel: Channel, parts: list[str], content: Content
     ) -> float | None:
         row, native = pending.row, channel.abilities.dedupe == "native"
         edit_of = content.edit_of
@@ -192,6 +133,7 @@ class Sender:
                 artifacts=content.artifacts if last else (),
                 operation=content.operation,
                 card=content.card,
+                visible_to=content.visible_to,
             )
             outcome = await channel.send(outgoing)
             kill_point("delivery.after_send")
@@ -278,41 +220,3 @@ class Sender:
         await self._take_preview(pending)
         if pending.preview is not None:
             await self._log.failed(pending.row.workspace, pending.preview.delivery_id, pending.row.run_id, reason)
-
-    # --- content ---
-
-    def _content(self, row: OutboxRow, channel: Channel) -> _Content | None:
-        record = self._record(row)
-        if record is None or record.data is None:
-            return None
-        if record.type in INTERACTION_RECORDS:
-            return self._interaction(record, channel)
-        if record.type == "run.ended":
-            return _Content(failed=_ended(record.data).code or "failed")
-        message = _completed(record.data).message
-        if not isinstance(message.content, list):
-            text = message.content or ""
-        else:  # other elements have no text to send
-            text = "\n".join(part.text for part in message.content if part.type == "text" and part.text is not None)
-        return _Content(text, tuple(ref.artifact_id for ref in message.artifact_refs or ()))
-
-    def _record(self, row: OutboxRow) -> RecordRow | None:
-        return next(iter(self._store.records(row.record_id - 1, 1)), None)
-
-    def _interaction(self, record: RecordRow, channel: Channel) -> _Content | None:
-        surface = Surface(abilities=channel.abilities, locale=channel.locale, address=self._address)
-        if record.type in OPENING:
-            content = opened_content(record, surface)
-            return _Content(content.text, operation=content.operation, card=content.card)
-        shown = self._store.delivery(opened_delivery(route_in(record.data or b"{}").id))
-        opened = None if shown is None else self._record(shown)
-        if shown is None or opened is None or opened.data is None:
-            return None
-        content = closed_content(record, opened, surface)
-        messages: list[str] = _decode(shown.messages)
-        edits = (
-            len(messages) == 1 and bool(messages[0]) and (content.card is not None or surface.abilities.supports_edit)
-        )
-        return _Content(
-            content.text, operation=content.operation, card=content.card, edit_of=messages[0] if edits else None
-        )
