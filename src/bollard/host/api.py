@@ -126,13 +126,7 @@ class Api:
         self, parts: HostParts, standing: Callable[[], HostStatus], pools: Callable[[], Sequence[SupervisedPool]]
     ) -> None:
         storage, operating, settings = parts.storage, parts.operating, parts.settings
-        audience = Audience(
-            agents=parts.directory.agents,
-            users=parts.identity.users,
-            links=parts.identity.links,
-            callers=parts.identity.callers,
-            store=storage.store,
-        )
+        audience = parts.audience
         authenticator = operating.admitting(IdentityAuthenticator(parts.keys.token, parts.identity, storage.clock))
         readiness = Readiness(standing, storage.journal, storage.store, storage.clock, parts.trail.numbers)
         external_runs = ExternalRuns(parts.keys.cursor_secret, storage.clock, parts.core.dispatcher.live)
@@ -206,7 +200,7 @@ def _run_resources(
     uploads = MessageUploads(
         journal=journal, store=store, blobs=blobs, clock=clock, terms=storage.terms, redactor=parts.redactor
     )
-    approvers = Approvers(audience, agents)
+    approvers = Approvers(audience, agents, parts.identity.links)
     control = Control(core=core, control=run_control, rows=rows, store=store, inputs=inputs)
     return (
         Runs(core=core, store=store, rows=rows, external=external, pages=pages, inputs=inputs),

@@ -15,6 +15,7 @@ from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.bot import BotRepository
 from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.api import Api
+from bollard.host.approvals.approvers import Approvers
 from bollard.host.audit.trail import AuditTrail
 from bollard.host.channels.actions import ChannelActions
 from bollard.host.channels.gate import ChannelGate
@@ -23,6 +24,7 @@ from bollard.host.channels.registry import ChannelRepository
 from bollard.host.channels.rooms import Rooms
 from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
+from bollard.host.delivery.contents import Contents
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.proxy import ProxyRules
@@ -33,6 +35,7 @@ from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.edge import Edge
 from bollard.host.http.operations import Resource
 from bollard.host.http.resources.health import HostStatus, OperationParts
+from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
 from bollard.host.identity.directory import IdentityDirectory, open_identity
 from bollard.host.knowledge.library import Library, open_library
@@ -168,14 +171,8 @@ class Host:
         models = await self._open_models(storage, vault)
         channels = await self._open_channels(storage, identity, vault)
         storage = replace(storage, fetch=LazyContents(channels, storage.journal, self._blobs, self._clock).fetched)
-        delivery = Delivery(
-            journal=storage.journal,
-            store=self._store,
-            hub=storage.hub,
-            clock=self._clock,
-            channels=channels,
-            address=next(iter(self.settings.origins), None),
-        )
+        audience = self._open_audience(identity)
+        delivery = self._open_delivery(storage, channels, Approvers(audience, self._directory.agents, identity.links))
         budgets = await self._open_budgets(storage)
         library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
         bots = BotRepository(SavedChanges(storage.journal, self._clock), self._directory.agents)
@@ -207,6 +204,7 @@ class Host:
             storage=storage,
             directory=self._directory,
             identity=identity,
+            audience=audience,
             vault=vault,
             redactor=self.redactor,
             fleet=self.fleet,
@@ -311,6 +309,25 @@ class Host:
             commands=commands,
             deduplication=core.intake.deduplication,
             replied=delivery.wake,
+        )
+
+    def _open_audience(self, identity: IdentityDirectory) -> Audience:
+        return Audience(
+            agents=self._directory.agents,
+            users=identity.users,
+            links=identity.links,
+            callers=identity.callers,
+            store=self._store,
+        )
+
+    def _open_delivery(self, storage: Storage, channels: ChannelRepository, approvers: Approvers) -> Delivery:
+        return Delivery(
+            journal=storage.journal,
+            store=self._store,
+            hub=storage.hub,
+            clock=self._clock,
+            channels=channels,
+            contents=Contents(self._store, self._clock, next(iter(self.settings.origins), None), approvers),
         )
 
     async def _open_budgets(self, storage: Storage) -> SavedBudgets:

@@ -287,6 +287,7 @@ ANSWER_CHARACTERS: Final = 20_000  # longest answer to such a question
 APPROVALS_OF_RUN: Final = 16  # open approvals of one run
 APPROVALS_OF_WORKSPACE: Final = 1000  # open approvals of one workspace
 APPROVAL_BYTES_OF_WORKSPACE: Final = 32 * MIB  # open approvals of one workspace, which are all in memory
+APPROVERS_SHOWN: Final = 100  # people to whom a channel shows an approval in private
 DETACHED_AT_ONCE: Final = 8  # concurrent approved calls of runs that have ended
 DETACHED_WAIT_S: Final = 60.0  # that such a call waits after a start for its plugin or server
 ACTION_ARGUMENTS_BYTES: Final = 256 * KIB  # arguments in the record of a call; of larger ones it has digest and size

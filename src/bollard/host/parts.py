@@ -18,6 +18,7 @@ from bollard.host.errors import HostError
 from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.resources.health import OperationParts
+from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
 from bollard.host.identity.directory import IdentityDirectory
 from bollard.host.limits import HOUSEKEEPING_FIRST_S, LEASE_RENEW_S, REPLAY_PAGE
@@ -52,6 +53,7 @@ class HostParts(msgspec.Struct, frozen=True, kw_only=True):
     storage: Storage
     directory: AgentDirectory
     identity: IdentityDirectory
+    audience: Audience
     vault: Vault
     redactor: Redactor
     fleet: PluginFleet

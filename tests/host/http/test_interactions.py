@@ -324,3 +324,17 @@ def test_a_click_with_attached_content_can_only_deny(room: Room) -> None:
     assert [each["id"] for each in card["interaction"]["buttons"]] == ["deny", "deny_stop"]
     assert room.click(card, "allow_once")["reason"]["reason"] == "inspected_missing"
     assert room.click(card, "deny")["outcome"] == "denied"
+
+
+def test_a_channel_with_private_messages_shows_an_approval_to_those_who_may_decide(
+    clerk: Any, program: Program
+) -> None:
+    private = Room(clerk, program, abilities={**CARDS, "private_messages": True})
+    private.say(SUM)
+    card = private.card()
+    assert sorted(card["visible_to"]) == ["ann", "bob"], "vic has no right to decide"
+    assert private.click(card, "deny")["outcome"] == "denied"
+    private.say(ASK)
+    question = private.sent(lambda body: body.get("interaction", {}).get("kind") == "question")
+    assert "visible_to" not in question
+    assert private.click(question, "1")["outcome"] == "answered"

@@ -1,23 +1,49 @@
 """Who may decide an approval: the same rule for the API and for clicks in a conversation."""
 
+from contextlib import suppress
+
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.approvals.approval import Approval
 from bollard.host.errors import Forbidden
 from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import Caller
+from bollard.host.identity.users import ActorLinks
+from bollard.host.limits import APPROVERS_SHOWN
 from bollard.host.scope import Actor
 from bollard.host.store.rows import RunRow
 
 
 class Approvers:
-    """Applies the audience of the agent, and the rule that another person decides."""
+    """Applies the right, the audience of the agent, and the rule that another person decides."""
 
-    def __init__(self, audience: Audience, agents: AgentRegistry) -> None:
+    def __init__(self, audience: Audience, agents: AgentRegistry, links: ActorLinks) -> None:
         self._audience = audience
         self._agents = agents
+        self._links = links
+
+    async def on_channel(self, channel: str, approval: Approval, run: RunRow) -> list[str]:
+        """The ids of the channel's linked actors who may decide the approval, at most `APPROVERS_SHOWN`."""
+        found: list[str] = []
+        for link in self._links.all(run.workspace):
+            kind, _, actor_id = link.value.actor.partition(":")
+            caller = self._links.caller_of(run.workspace, Actor(kind, actor_id)) if kind == channel else None
+            if caller is None:
+                continue
+            with suppress(Forbidden):
+                await self.check(caller, approval, run)
+                found.append(actor_id)
+            if len(found) == APPROVERS_SHOWN:
+                break
+        return found
 
     async def check(self, caller: Caller, approval: Approval, run: RunRow) -> None:
         """Raises `Forbidden` for callers who may not decide the approval."""
+        if not caller.may("approvals.decide"):
+            raise Forbidden(
+                "you may not decide approvals",
+                reason="decide_not_permitted",
+                hint="ask an administrator for a role with the right approvals.decide",
+            )
         if not await self._audience.may(caller, "approve", run):
             raise Forbidden(
                 f"you may not approve calls of agent {run.agent_id}",

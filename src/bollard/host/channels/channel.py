@@ -47,6 +47,9 @@ class Abilities(Strict):
         default=False, description="Show approvals and choices with buttons; without, they are text."
     )
     supports_forms: Flag = Field(default=False, description="Show a question without choices as a form.")
+    private_messages: Flag = Field(
+        default=False, description="A message can be shown to some people only: approvals, to those who may decide."
+    )
     max_message_size: Annotated[Int, Field(ge=16, le=limits.RESULT_BYTES)] | None = Field(
         default=None, description="Characters of one message."
     )
@@ -155,6 +158,8 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     operation: Literal["message", "interaction", "interaction_update"] = "message"
     card: JsonObject | None = None
     """The interaction with its buttons, or its outcome. The text says the same."""
+    visible_to: tuple[str, ...] = ()
+    """Ids of the actors who alone may see it; empty: everyone in the conversation."""
 
 
 class Delivered(msgspec.Struct, frozen=True):

@@ -121,6 +121,8 @@ class HttpChannel:
             body["contents"] = [*outgoing.contents]
         if outgoing.artifacts:
             body["artifacts"] = [*outgoing.artifacts]
+        if outgoing.visible_to:
+            body["visible_to"] = [*outgoing.visible_to]
         if outgoing.card is not None:
             body |= {"type": _CARD_TYPES[outgoing.operation], "interaction": outgoing.card}
         return body

@@ -77,6 +77,11 @@ def route_in(data: bytes) -> InteractionRoute:
     return _closed(data).interaction
 
 
+def requested_approval(record: RecordRow) -> Approval | None:
+    """The approval that a record requests; `None` for any other record."""
+    return _approval(record.data or b"{}") if record.type == "approval.requested" else None
+
+
 def opened_content(record: RecordRow, surface: Surface) -> InteractionContent:
     """The operation that shows an approval or a question."""
     data = record.data or b"{}"

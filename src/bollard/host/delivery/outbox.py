@@ -14,6 +14,7 @@ import structlog
 from bollard.host.background import Background
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
+from bollard.host.delivery.contents import Contents
 from bollard.host.delivery.delivery_log import DeliveryLog
 from bollard.host.delivery.interaction_content import INTERACTION_RECORDS
 from bollard.host.delivery.previews import Previews
@@ -133,15 +134,21 @@ class Delivery:
     """Delivers the messages of all runs."""
 
     def __init__(
-        self, *, journal: Journal, store: Store, hub: Hub, clock: Clock, channels: Channels, address: str | None = None
+        self,
+        *,
+        journal: Journal,
+        store: Store,
+        hub: Hub,
+        clock: Clock,
+        channels: Channels,
+        contents: Contents | None = None,
     ) -> None:
-        """`address` is the public address of the host, for links."""
         self._store = store
         self._hub = hub
         self._clock = clock
         log = DeliveryLog(journal, clock)
         self._previews = Previews(channels, log, self._is_busy)
-        self._sender = Sender(channels, log, self._previews, store, clock, address)
+        self._sender = Sender(channels, log, self._previews, contents or Contents(store, clock), clock)
         self._lanes: dict[_Lane, deque[PendingDelivery]] = {}
         self._of_run: Counter[str] = Counter()
         """Pending messages by run."""

@@ -4,7 +4,6 @@ With native deduplication a doubtful part is sent again under its idempotency ke
 is sent, sent at most once, and its outcome is unknown if the channel does not confirm it.
 """
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,14 +13,13 @@ import structlog
 from bollard.host.channels.channel import Channel, Delivered, DeliveryUnknown, NotDelivered, Outgoing
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
+from bollard.host.delivery.contents import Content, Contents
 from bollard.host.delivery.delivery_log import DeliveryLog
-from bollard.host.delivery.message_content import MessageContent, MessageContents
 from bollard.host.delivery.previews import Preview, Previews, split
 from bollard.host.errors import HostError
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S, DELIVERY_WAIT_S
 from bollard.host.log.kill_points import kill_point
 from bollard.host.store.rows import OutboxRow
-from bollard.host.store.store import Store
 
 _log = structlog.get_logger("bollard.delivery")
 _decode: Final = msgspec.json.Decoder().decode
@@ -61,19 +59,12 @@ class Sender:
     """Sends single messages. The caller decides the order."""
 
     def __init__(
-        self,
-        channels: Channels,
-        log: DeliveryLog,
-        previews: Previews,
-        store: Store,
-        clock: Clock,
-        address: str | None = None,
+        self, channels: Channels, log: DeliveryLog, previews: Previews, contents: Contents, clock: Clock
     ) -> None:
-        """`address` is the public address of the host."""
         self._channels = channels
         self._log = log
         self._previews = previews
-        self._contents = MessageContents(store, clock, address)
+        self._contents = contents
         self._clock = clock
         self.counts = Counts()
 
@@ -90,7 +81,7 @@ class Sender:
             return await self._fail(pending, f"there is no channel {row.channel} that sends")
         if pending.left_before and channel.abilities.dedupe == "none":
             return await self._doubt(pending, "the host ended while it was being sent")
-        content = await asyncio.to_thread(self._contents.of, row, channel)
+        content = await self._contents.of(row, channel)
         if content is None:
             return await self._fail(pending, "the message was deleted by retention")
         if content.failed is not None or content.operation != "message":
@@ -112,7 +103,7 @@ class Sender:
             return DELIVERY_WAIT_S
 
     async def _send_parts(
-        self, pending: PendingDelivery, channel: Channel, parts: list[str], content: MessageContent
+        self, pending: PendingDelivery, channel: Channel, parts: list[str], content: Content
     ) -> float | None:
         row, native = pending.row, channel.abilities.dedupe == "native"
         edit_of = content.edit_of
@@ -143,6 +134,7 @@ class Sender:
                 artifacts=content.artifacts if last else (),
                 operation=content.operation,
                 card=content.card,
+                visible_to=content.visible_to,
             )
             outcome = await channel.send(outgoing)
             kill_point("delivery.after_send")
