@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import string
 from typing import Any
 
 import pytest
@@ -153,6 +154,15 @@ def test_a_time_that_is_no_number_is_malformed(stamp: str) -> None:
     chosen = verifier(kind="slack")
     headers = {**signed_headers(chosen, SECRET, BODY, NOW, "m"), "x-slack-request-timestamp": stamp}
     assert verify(chosen, SECRET, headers, BODY, NOW) in ("malformed", "missing")
+
+
+def test_a_signature_has_one_spelling_in_base64() -> None:
+    chosen = verifier(kind="hmac", header="X-S", encoding="base64")
+    signed = signed_headers(chosen, SECRET, BODY, NOW, "m")["x-s"]
+    digits = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    other = signed[:-2] + digits[digits.index(signed[-2]) ^ 1] + "="
+    assert base64.b64decode(other) == base64.b64decode(signed)
+    assert verify(chosen, SECRET, {"x-s": other}, BODY, NOW) == "malformed"
 
 
 def test_a_signing_token_of_gitlab_is_no_plain_token() -> None:
