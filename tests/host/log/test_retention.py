@@ -18,7 +18,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import rebuild
 from bollard.host.log.records import data_of
-from bollard.host.log.retention import KINDS, STANDING, Retention, purge, retention_of
+from bollard.host.log.retention import ERASURES, KINDS, STANDING, Retention, purge, retention_of
 from bollard.host.store.queries import TranscriptQuery
 from bollard.host.store.store import Store
 
@@ -119,10 +119,11 @@ async def test_a_purge_that_fails_dropped_nothing_that_it_does_not_account_for(
 
 
 def test_kinds_on_which_something_stands_are_refused() -> None:
-    """Everything that projections are made of, but what was said."""
+    """Everything that projections are made of, but what was said; and what accounts for erased data."""
     handlers = Projector()._handlers  # pyright: ignore[reportPrivateUsage]
     read_from_the_log = {"grant.revoked"}
-    assert (handlers.keys() - {"event.received", "message.completed"}) | read_from_the_log == STANDING
+    said = {"event.received", "message.completed", "delivery.queued"}
+    assert (handlers.keys() - said) | read_from_the_log | ERASURES == STANDING
     for kind in STANDING:
         with pytest.raises(SettingsError) as refusal:
             retention_of(((kind, 1.0),))
