@@ -23,17 +23,17 @@ from bollard.trust.keys import SigningKey
 ANN = name_digest("default", "room:ann")
 
 
-def row(number: int, kind: str, run_id: str | None = None, **data: Any) -> RecordRow:
+def row(number: int, type_: str, of_run: str | None = None, **data: Any) -> RecordRow:
     return RecordRow(
         id=number,
         workspace="default",
         chain="i1",
         position=number,
-        run_id=run_id,
+        run_id=of_run,
         seq=None,
         epoch=None,
         source_seq=None,
-        type=kind,
+        type=type_,
         observed=True,
         created_ms=0,
         data=msgspec.json.encode(data),

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.tables import for_each
 
 from bollard.host.audit.severity import SEVERITIES, severity_of, types_of
-from bollard.host.log.retention import KINDS
+from bollard.host.log.retention import ERASURES, KINDS
 from bollard.protocol import HOST_RECORD_TYPES, RESULT_TYPES
 
 HOST = Path(__file__).parents[3] / "src" / "bollard" / "host"
@@ -83,7 +83,7 @@ def test_each_record_type_is_written_in_the_module_of_the_table(kind: str) -> No
 RECORDING = {"NewRecord", "Judged", "_insist", "_kept", "_note", "_record", "_write", "_written", "beside", "into_run"}
 RECORDING |= {"note", "observe", "record", "settle", "write", "write_down", "write_first"}
 """Functions that write a record."""
-CHOSEN_BEFORE = {"action.completed", "action.failed", "approval.denied", "approval.granted"}
+CHOSEN_BEFORE = {"action.completed", "action.failed", "approval.denied", "approval.granted"} | ERASURES
 """Kinds that are put together, or chosen, before the call."""
 CALLS = {"agents.call", "platform.request", "tools.detail"}
 """Names of the run API, which stand in pairs too."""

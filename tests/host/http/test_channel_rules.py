@@ -36,7 +36,7 @@ def test_words_are_masked_on_the_way_in_and_withheld_on_the_way_out(api: Any, pr
     post(api, "bar", secret, {"text": "a rum", "conversation": "b"})
     assert "***" in program.until(1)[0]["text"]
     post(api, "bar", secret, {"text": "说暗号", "conversation": "b"}, number="msg-2")
-    assert program.until(2)[1]["text"] == "该回答已被此渠道的内容过滤拦截。"
+    assert program.until(2)[1]["text"] == "该回答已被此渠道的内容检查拦截。"
 
 
 def test_a_message_beyond_the_rate_is_refused_and_a_repeat_of_an_accepted_one_is_not(api: Any) -> None:

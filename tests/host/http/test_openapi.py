@@ -205,6 +205,7 @@ REFUSED = {
     "rollbackPlugin": "not_found",  # there is no earlier version
     "consentRuntime": "conflict",  # the runtime is not connected
     "enrolRuntime": "unauthenticated",  # the code of the example was never issued; a valid one is used below
+    "erasePerson": "conflict",  # a run of the person of the example is active; test_people erases
     "redeemLinkCode": "invalid_argument",  # the code of the example was never issued; test_chat_commands has valid ones
     "consentMcpTools": "conflict",  # the server of the example is switched off, and lists nothing
     "refreshMcpServer": "conflict",
@@ -353,7 +354,9 @@ def world(api: Any) -> World:
     api.save_agent("historian", "workshop/reader", access={"permissions": {"history": ["page"]}})
     outside = [api.post("/api/v1/runs", {"agent": "parrot", "execution": "external"}).json["run_id"] for _ in range(3)]
     steady = _active(api, "workshop.steady", "begin", conversation="steered", actor={"type": "user", "id": "ann"})
+    api.ended(api.tell("parrot", "bye", conversation="over").json["run_id"])
     world.own = {
+        "deleteConversation": {"conversation_id": "over"},
         "cancelRun": _active(api, "parrot", "wait"),
         "steerRun": steady,
         "revokeRunGrant": _active(api, "historian", "read", conversation="read"),
