@@ -199,7 +199,7 @@ def test_an_approval_decided_elsewhere_removes_its_prompt(screen, bollard, host,
 
 
 def test_a_token_without_the_right_to_decide_learns_the_missing_right(screen, bollard, host, clerk) -> None:
-    """Without the right to read approvals at once, with it at the decision. An approver decides in both cases."""
+    """No one is asked for a decision that the host would refuse. An approver decides in both cases."""
     agent, rights = clerk("guarded", "always"), ["runs.create", "runs.read", "runs.control", "agents.read"]
     for further, missing in ([], "approvals.read"), (["approvals.read"], "approvals.decide"):
         options = [part for right in (*rights, *further) for part in ("--right", right)]
@@ -207,14 +207,12 @@ def test_a_token_without_the_right_to_decide_learns_the_missing_right(screen, bo
         shell = screen("chat", "--agent", agent, **{**host.variables, "BOLLARD_TOKEN": key["token"]})
         shell.expect("^›")
         shell.send(CALCULATE)
-        if further:
-            shell.expect(r"^Allow this call\?")
-            shell.send("y")
         shell.expect(f"the host says: this needs the right {missing}$")
         shell.expect("hint: ask an admin of the workspace for a role or a key that has it")
         waits = shell.expect(r"calculate waits until an approver decides: bollard approvals allow\s+apr_\w+")
         assert bollard("approvals", "allow", waits.split()[-1], "--yes", **host.variables).code == 0
         shell.expect(r"^calculate answered: 42$")
+        assert "Allow this call?" not in shell.text
         shell.send(CTRL_D)
         assert shell.end() == 0
         assert bollard("keys", "delete", key["key_id"], **host.variables).code == 0

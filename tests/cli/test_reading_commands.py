@@ -1,10 +1,15 @@
 """`bollard conversations` and `bollard artifacts` against a real host."""
 
 import hashlib
+import http.server
 import json
+import threading
+import urllib.parse
 import urllib.request
 
 import pytest
+
+from bollard.cli.limits import SEARCH_PAGES
 
 CONTENT = b"\x00\x01not json at all\xff" * 1000
 
@@ -68,6 +73,41 @@ def test_a_search_finds_chinese_words_in_all_conversations(host, bollard) -> Non
     refused = bollard("conversations", "search", "!?", "--lang", "zh_Hans", **host.variables)
     assert refused.code == 4
     assert "搜索内容里没有词" in refused.err
+
+
+class _HiddenMatches(http.server.BaseHTTPRequestHandler):
+    """A search whose first pages hold no message that the person may see."""
+
+    hidden = 0
+
+    def do_GET(self) -> None:
+        asked = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        number = int(asked.get("cursor", ["0"])[0])
+        page = {"items": [], "has_more": True, "next_cursor": str(number + 1)}
+        if number >= self.hidden:
+            message = {"conversation_id": "c1", "role": "user", "snippet": "found it", "created_at": 1.0}
+            page = {"items": [message], "has_more": False}
+        body = json.dumps(page).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the name of the base class
+        del format, args
+
+
+@pytest.mark.parametrize(("hidden", "found"), [(3, "found it"), (SEARCH_PAGES, "")])
+def test_a_search_reads_on_behind_hidden_matches_up_to_a_bound(bollard, hidden: int, found: str) -> None:
+    handler = type("Handler", (_HiddenMatches,), {"hidden": hidden})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = {"BOLLARD_URL": f"http://127.0.0.1:{server.server_port}", "BOLLARD_TOKEN": "t"}
+        page = bollard("conversations", "search", "it", **address).json
+        server.shutdown()
+    assert "".join(item["snippet"] for item in page["items"]) == found
+    assert page["has_more"] is (found == "")
 
 
 def test_an_absent_conversation_is_a_host_problem(host, bollard) -> None:

@@ -183,13 +183,13 @@ def test_only_approvers_of_the_agent_may_decide(asking: Any) -> None:
     run_id, item = parked(asking, agent="guarded")
     token = key(asking, "approvals.read", "approvals.decide")
     path = f"/api/v1/approvals/{item['approval_id']}"
-    assert asking.get(path, token=token).json["decidable"] is False
-    assert asking.get(path).json["decidable"] is True
+    assert asking.get(path, token=token).json["refusal"]["details"]["reason"] == "not_an_approver"
+    assert "refusal" not in asking.get(path).json
     body = {"decision": "allow_once", "digest": item["digest"]}
     refused = asking.post(f"{path}/decide", body, token=token)
     assert (refused.status, refused.error["code"]) == (403, "unauthorized")
     reader = key(asking, "approvals.read")
-    assert asking.get(path, token=reader).json["decidable"] is False
+    assert asking.get(path, token=reader).json["refusal"]["details"] == {"reason": "right", "right": "approvals.decide"}
     assert asking.post(f"{path}/decide", body, token=reader).status == 403
     assert asking.post(f"{path}/decide", body, token=None).status == 401
     assert asking.get(path).json["status"] == "requested"

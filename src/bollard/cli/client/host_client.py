@@ -191,14 +191,19 @@ class HostClient:
         error = (await self._object(answer)).get("error")
         if not isinstance(error, dict) or "code" not in error:
             raise self._not_a_host(answer)
-        return HostRefusal(
-            "error.host",
-            "hint.host",
-            code=str(error["code"]),
-            details=cast("dict[str, Any]", error.get("details") or {}),
-            detail=str(error.get("message") or f"HTTP {answer.status}"),
-            advice=str(error.get("hint") or self.address),
-        )
+        return refused({"message": f"HTTP {answer.status}", "hint": self.address, **error})
+
+
+def refused(error: Mapping[str, Any]) -> HostRefusal:
+    """The refusal for an error as the host sends it."""
+    return HostRefusal(
+        "error.host",
+        "hint.host",
+        code=str(error["code"]),
+        details=cast("dict[str, Any]", error.get("details") or {}),
+        detail=str(error["message"]),
+        advice=str(error["hint"]),
+    )
 
 
 async def _events(answer: HttpAnswer) -> AsyncIterator[SseEvent]:

@@ -84,7 +84,7 @@ def _decide(shell: HostShell, approval: str, decision: str, digest: str | None, 
     if not shell.for_programs:
         shell.show(found, approval_lines(found, shell.text))
         # A caller who may not decide is refused by the host, and is not asked before.
-        asks = found["status"] == "requested" and found.get("decidable", True) and not yes and sys.stdin.isatty()
+        asks = found["status"] == "requested" and "refusal" not in found and not yes and sys.stdin.isatty()
         question = shell.text(f"approvals.confirm.{decision}")
         if asks and typer.prompt(question, default="", show_default=False) not in ("y", "yes"):
             shell.print(shell.text("approvals.undecided"))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import quote
 
-from bollard.cli.client.host_client import HostClient
+from bollard.cli.client.host_client import HostClient, refused
 from bollard.cli.errors import HostProblem
 from bollard.cli.language import Text
 from bollard.cli.runs.approvals import APPROVALS, approval_lines
@@ -121,8 +121,8 @@ class InlineRequests:
                 return
             for line in approval_lines(found, self._text):
                 self._screen.write(line)
-            if not found.get("decidable", True):
-                self._waits(approval_id, name)
+            if (refusal := found.get("refusal")) is not None:
+                self._left_to_others(refused(refusal), approval_id, name)
                 return
             await self._screen.pause()
             decision = await self._decision(found)
@@ -141,9 +141,6 @@ class InlineRequests:
     def _left_to_others(self, error: HostProblem, approval_id: str, name: str) -> None:
         """Say why the person cannot decide, and who can."""
         note_problem(self._renderer, error, self._text)
-        self._waits(approval_id, name)
-
-    def _waits(self, approval_id: str, name: str) -> None:
         self._renderer.note(self._text("chat.waits_for_approver", name=printable(name), approval=approval_id))
 
     async def _decision(self, found: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from bollard.host.background import Background
-from bollard.host.errors import Forbidden, HostError, InvalidRequest, Unauthenticated
+from bollard.host.errors import HostError, InvalidRequest, Unauthenticated
 from bollard.host.http.answers import error_answer, internal_error
 from bollard.host.http.auth.callers import Authenticator, bearer_of, give_caller
 from bollard.host.http.auth.presence import LongRead, Presence
@@ -325,13 +325,8 @@ class Guard:
         if not operation.open:
             caller = self._caller(operation, connection)
             give_caller(connection, caller)
-            if operation.right is not None and operation.right not in caller.rights:
-                raise Forbidden(
-                    f"this needs the right {operation.right}",
-                    reason="right",
-                    hint="ask an admin of the workspace for a role or a key that has it",
-                    right=operation.right,
-                )
+            if operation.right is not None:
+                caller.require(operation.right)
             error = self._rates.take(_name(caller))
             if error is not None:
                 raise error

@@ -10,6 +10,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from bollard.host.errors import Forbidden
 from bollard.host.scope import Actor
 
 Right = Literal[
@@ -173,6 +174,16 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     def may(self, right: Right) -> bool:
         return right in self.rights
+
+    def require(self, right: Right) -> None:
+        """Raises `Forbidden` without the right."""
+        if not self.may(right):
+            raise Forbidden(
+                f"this needs the right {right}",
+                reason="right",
+                hint="ask an admin of the workspace for a role or a key that has it",
+                right=right,
+            )
 
     @property
     def actor(self) -> Actor | None:

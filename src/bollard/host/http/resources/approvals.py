@@ -18,7 +18,7 @@ from bollard.host.errors import Forbidden, NotFound
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, TIME, array_of, choice, fields
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, map_of
 from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to
 from bollard.host.http.queries import Pages, page_limit, whole_number, whole_number_in
 from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation, seconds
@@ -85,9 +85,9 @@ _SHOWN: Final = _LISTED.extended(
                 {"part": "arguments", "place": "arguments.title", "label": "arguments", "text": '"A title"'},
             ],
             "attached": [],
-        },
-        "decidable": True,
+        }
     },
+    {"refusal": fields(code=TEXT, message=TEXT, hint=TEXT, details=map_of(ANY))},
     display=_DISPLAY,
 )
 _LOCALE: Final = QueryField(name="locale", summary="The language of the labels.", choices=LOCALES, default="en_US")
@@ -152,7 +152,8 @@ class ApprovalRoutes(DeclaredResource):
         name="getApproval",
         summary="Show one approval with the whole call, as the host renders it.",
         description="Every `text` is one line of plain text without hidden characters; it is never markup. Long values "
-        "are attached, with their length and digest. `decidable` says whether the caller may decide it.",
+        "are attached, with their length and digest. A caller who may not decide it gets "
+        "the `refusal` of a decision.",
         right="approvals.read",
         query=(_LOCALE,),
         editable=True,
@@ -165,8 +166,10 @@ class ApprovalRoutes(DeclaredResource):
         row, approval = await self._one(request)
         locale = cast("Locale", request.query_params.get("locale", "en_US"))
         shown = await asyncio.to_thread(display, approval, locale)
-        decidable = await self._may_decide(caller_of(request), approval, row)
-        body: JsonObject = {**_summary(row, approval), "display": shown.to_wire(), "decidable": decidable}
+        body: JsonObject = {**_summary(row, approval), "display": shown.to_wire()}
+        if (refusal := await self._refusal(caller_of(request), approval, row)) is not None:
+            about = {"code": refusal.code, "message": refusal.message, "hint": refusal.hint}
+            body["refusal"] = {**about, "details": refusal.details}
         return revised(request, body, _REVISIONS[row.status])
 
     @operation(
@@ -276,14 +279,14 @@ class ApprovalRoutes(DeclaredResource):
             raise no_approval()
         return run
 
-    async def _may_decide(self, caller: Caller, approval: Approval, row: ApprovalRow) -> bool:
-        if not caller.may("approvals.decide"):
-            return False
+    async def _refusal(self, caller: Caller, approval: Approval, row: ApprovalRow) -> Forbidden | None:
+        """The error that a decision of the caller would get; `None` if the caller may decide."""
         try:
+            caller.require("approvals.decide")
             await self._approvers.check(caller, approval, await self._run_of(row))
-        except Forbidden:
-            return False
-        return True
+        except Forbidden as error:
+            return error
+        return None
 
 
 def _summary(row: ApprovalRow, approval: Approval) -> JsonObject:
