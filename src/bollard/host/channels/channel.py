@@ -8,15 +8,10 @@ from typing import Annotated, Final, Literal, Protocol
 import msgspec
 from pydantic import Field
 
-from bollard.host.agents.config_form import KEPT
 from bollard.host.agents.names import ChosenName, ForeignId
-from bollard.host.agents.saved_proxy import ProxiedBody
-from bollard.host.channels.signing import new_secret, secret_bytes
-from bollard.host.egress.destination import Destination
-from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
-from bollard.wire.addresses import is_loopback
+from bollard.host.channels.signed_body import URL_CHARACTERS, SignedBody
+from bollard.protocol import Flag, Int, Number, Strict, limits
 
-_URL_CHARACTERS: Final = 2048
 _EDITS_PER_S_MAX: Final = 20.0
 _RESERVED: Final = frozenset({"api", "key", "role", "run", "user"})
 """Names that are no channel: an actor of a channel is `channel:id`, and must not imitate a caller of the workspace."""
@@ -41,44 +36,27 @@ class Abilities(Strict):
     )
 
 
-class SavedChannel(ProxiedBody):
+class SavedChannel(SignedBody):
     """A channel. Without a secret it neither sends nor receives anything."""
 
     noun = "channel"
     channel_id: ChosenName
     kind: Literal["http"] = "http"
     enabled: Flag = True
-    url: Annotated[str, Field(min_length=1, max_length=_URL_CHARACTERS)] | None = Field(
+    url: Annotated[str, Field(min_length=1, max_length=URL_CHARACTERS)] | None = Field(
         default=None, description="Where messages go; without it the channel only receives events."
-    )
-    secret: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
-        default=None, repr=False, exclude=True, description="Signs messages, and verifies events."
     )
     bot: ForeignId | None = Field(default=None, description="The bot of events that name none.")
     abilities: Abilities = Field(default_factory=Abilities)
-
-    def to_wire(self) -> JsonObject:
-        """The channel in an answer: `KEPT` stands for the secret, which is never shown."""
-        return {**super().to_wire(), "secret": KEPT}
-
-    def stored(self) -> JsonObject:
-        """The body in the log, which must not have the secret."""
-        return super().to_wire()
 
     def checked(self, before: "SavedChannel | None") -> "SavedChannel":
         """The channel of a request, with its secret: a new one, the one of the request, or the one that it had.
         Raises `InvalidRequest`."""
         if self.channel_id in _RESERVED:
             raise self._wrong("channel_reserved", "channel_id", f"{self.channel_id} is reserved", "choose another name")
-        secret = self.secret
-        if secret is None or secret == KEPT:
-            secret = (before and before.secret) or new_secret()
-        try:
-            secret_bytes(secret)
-        except ValueError as error:
-            raise self._wrong("channel_secret", "secret", str(error), "leave it out: the host makes one") from error
+        secret = self.checked_secret(before and before.secret)
         if self.url is not None:
-            self._check_url(self.url)
+            self.check_url(self.url)
         if self.proxy is not None and self.url is None:
             raise self._wrong(
                 "channel_proxy_unused", "proxy", "the channel has no url, so nothing is sent", "set url, or omit proxy"
@@ -91,19 +69,6 @@ class SavedChannel(ProxiedBody):
                 "the host shows an unfinished message by edits",
             )
         return self.with_secret(secret)
-
-    def with_secret(self, secret: str | None) -> "SavedChannel":
-        return self.model_copy(update={"secret": secret})
-
-    def _check_url(self, url: str) -> None:
-        try:
-            place = Destination.of(url)
-        except ValueError as error:
-            hint = "use something like https://chat.example.org/hook"
-            raise self._wrong("channel_url", "url", str(error), hint) from error
-        if place.scheme == "http" and not is_loopback(place.host):
-            hint = "use https, or a program on this machine"
-            raise self._wrong("channel_url_plain", "url", "is plain http to another machine", hint)
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +104,8 @@ class NotDelivered(msgspec.Struct, frozen=True):
     reason: str
     retryable: bool
     retry_after_s: float | None = None
+    gone: bool = False
+    """Whether the receiver says that it wants no more messages."""
 
 
 class DeliveryUnknown(msgspec.Struct, frozen=True):

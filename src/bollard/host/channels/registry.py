@@ -1,6 +1,5 @@
 """The saved channels of every workspace, and their senders."""
 
-import asyncio
 import contextlib
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -8,33 +7,22 @@ from typing import Final, Protocol
 import msgspec
 
 from bollard.host.agents.saved_proxy import Logins, OwnProxy
-from bollard.host.channels.channel import (
-    Abilities,
-    Channel,
-    Delivered,
-    DeliveryUnknown,
-    NotDelivered,
-    Outgoing,
-    SavedChannel,
-    SendOutcome,
-)
-from bollard.host.channels.signing import secret_bytes, sign
+from bollard.host.channels.channel import Abilities, Channel, Delivered, Outgoing, SavedChannel, SendOutcome
+from bollard.host.channels.signed_post import SignedPost
+from bollard.host.channels.signing import secret_bytes
+from bollard.host.channels.signing_secrets import SigningSecrets
 from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
-from bollard.host.egress.connections import NotSent
-from bollard.host.egress.destination import Destination, EgressRequest, EgressResponse
-from bollard.host.errors import EgressDenied, InvalidRequest, OutcomeUnknown, ToolFailed, UnknownName, caused_by
-from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, CHANNELS_OF_WORKSPACE
+from bollard.host.egress.destination import EgressResponse
+from bollard.host.limits import CHANNELS_OF_WORKSPACE
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.secrets.redactor import Redactor
-from bollard.host.secrets.sealing import Sealer, Unsealable, is_sealed
-from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
+from bollard.host.secrets.sealing import Sealer
+from bollard.host.store.rows import KeptChange
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
-_RETRYABLE: Final = frozenset({408, 425, 429})
 _ID_CHARACTERS: Final = 256
-_WAIT_MAX_S: Final = 3600.0
 
 
 class HttpChannel:
@@ -45,40 +33,18 @@ class HttpChannel:
     ) -> None:
         """`logins` has the login of the channel's proxy."""
         self._config = config
-        self._proxy = OwnProxy(config, logins, workspace, f"channel:{config.channel_id}")
         self._workspace = workspace
-        self._clock = clock
-        self._egress = egress
-        self._key = secret_bytes(config.secret or "")
+        proxy = OwnProxy(config, logins, workspace, f"channel:{config.channel_id}")
+        key = secret_bytes(config.secret or "")
+        self._post = SignedPost(config.url or "", key, clock=clock, egress=egress, proxy=proxy)
 
     @property
     def abilities(self) -> Abilities:
         return self._config.abilities
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:
-        body = msgspec.json.encode(self._body(outgoing))
-        headers = {"content-type": "application/json", "user-agent": "bollard"}
-        headers |= sign(self._key, outgoing.key, self._clock.now_ms() // 1000, body)
-        request = EgressRequest(
-            url=self._config.url or "",
-            method="POST",
-            headers=tuple(headers.items()),
-            body=body,
-            max_bytes=CHANNEL_ANSWER_BYTES,
-            timeout_s=CHANNEL_ANSWER_S,
-            redirects=0,
-        )
-        try:
-            reply = await self._egress.fetch(request, await self._proxy.open())
-        except NotSent as error:
-            return NotDelivered(str(error), retryable=True)
-        except EgressDenied as error:
-            return NotDelivered(f"{error.message}; {error.hint}", retryable=isinstance(error, UnknownName))
-        except ToolFailed as error:
-            return NotDelivered(error.message, retryable=True)
-        except OutcomeUnknown as error:
-            return DeliveryUnknown(error.message)
-        return _outcome(reply)
+        reply = await self._post.send(outgoing.key, self._body(outgoing))
+        return Delivered(_message_of(reply)) if isinstance(reply, EgressResponse) else reply
 
     def _body(self, outgoing: Outgoing) -> JsonObject:
         body: JsonObject = {
@@ -111,16 +77,6 @@ class _ResponseBody(msgspec.Struct):
     message: str | None = None
 
 
-def _outcome(reply: EgressResponse) -> SendOutcome:
-    status = reply.status
-    if 200 <= status < 300:
-        return Delivered(_message_of(reply))
-    reason = f"the receiver responded with status {status}"
-    if status in _RETRYABLE or status >= 500:
-        return NotDelivered(reason, retryable=True, retry_after_s=_wait_of(reply))
-    return NotDelivered(reason, retryable=False)
-
-
 def _message_of(reply: EgressResponse) -> str | None:
     """The receiver's id of the message, if the response has one: `{"message": "…"}`."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
@@ -130,13 +86,7 @@ def _message_of(reply: EgressResponse) -> str | None:
     return None
 
 
-def _wait_of(reply: EgressResponse) -> float | None:
-    text = reply.header("retry-after") or ""
-    return min(float(text), _WAIT_MAX_S) if text.isascii() and text.isdigit() and len(text) < 9 else None
-
-
 CHANNEL: Final = ResourceKind(kind="channel", noun="channel", listed_by="channels", limit=CHANNELS_OF_WORKSPACE)
-_SECRET: Final = "channel_secret"  # noqa: S105 -- the kind of row that holds one
 
 
 class Channels(Protocol):
@@ -168,21 +118,17 @@ class ChannelRepository(Repository[SavedChannel]):
         """`is_open` says whether a workspace is open: a channel of a closed workspace receives and sends nothing.
         Without a `sealer`, in memory, secrets are stored in plain text."""
         super().__init__(CHANNEL, changes, self._read_channel, SavedChannel.stored)
-        self._sealer = sealer
-        self._redactor = redactor or Redactor()
+        self._secrets = SigningSecrets("channel_secret", clock, sealer, redactor or Redactor())
         self._egress = egress or EgressClient()
         self._logins = logins
         self._is_open = is_open
         self._clock = clock
-        self._secrets: dict[tuple[str, str], str] = {}
         self._live: dict[tuple[str, str], Channel] = {}
         self.revision = 0
         """Grows with every change."""
 
     async def load(self, store: Store) -> None:
-        for row in await asyncio.to_thread(store.all_kept, _SECRET):
-            with contextlib.suppress(Unsealable):  # a channel without its secret does nothing until it gets a new one
-                self._know(row.workspace, row.id, self._opened(row))
+        await self._secrets.load(store)
         await super().load(store)
 
     def named(self, channel_id: str) -> list[Saved[SavedChannel]]:
@@ -199,60 +145,23 @@ class ChannelRepository(Repository[SavedChannel]):
             nonlocal new_secret
             known = None if before is None else before.value
             config = SavedChannel.read({**body, "channel_id": channel_id}).checked(known)
-            self._check_reach(config)
+            config.check_reach(config.url, self._egress)
             new_secret = None if known is not None and config.secret == known.secret else config.secret
             return config
 
         def keeps() -> list[KeptChange]:
-            return [] if new_secret is None else [PutKept(self._secret_row(workspace, channel_id, new_secret))]
+            return [] if new_secret is None else [self._secrets.put(workspace, channel_id, new_secret)]
 
         saved = await self._save(workspace, channel_id, make, by=by, edited=edited, keeps=keeps)
         if saved.value.secret is not None:
-            self._know(workspace, channel_id, saved.value.secret)
+            self._secrets.know(workspace, channel_id, saved.value.secret)
         return saved, new_secret
 
     async def delete(self, workspace: str, channel_id: str, *, by: str, edited: int | None = None) -> None:
         """Delete a channel. Messages that wait for it fail."""
-        drop = DropKept(_SECRET, workspace, channel_id)
+        drop = self._secrets.drop(workspace, channel_id)
         await self._delete(workspace, channel_id, by=by, edited=edited, keeps=[drop])
-        self._secrets.pop((workspace, channel_id), None)
-
-    def _check_reach(self, config: SavedChannel) -> None:
-        """Refuse an address that the egress rules forbid. A host name is checked with each delivery."""
-        config.check_proxy(self._egress)
-        if config.url is None:
-            return
-        try:
-            self._egress.check_host(Destination.of(config.url))
-        except EgressDenied as error:
-            raise InvalidRequest(
-                f"channel.url: {error.message}",
-                reason="channel_url_denied",
-                hint=error.hint,
-                field="channel.url",
-                **caused_by(error),
-            ) from error
-
-    def _know(self, workspace: str, channel_id: str, secret: str) -> None:
-        self._secrets[workspace, channel_id] = secret
-        self._redactor.add(workspace, secret)
-
-    def _secret_row(self, workspace: str, channel_id: str, secret: str) -> KeptRow:
-        content = secret.encode()
-        return KeptRow(
-            kind=_SECRET,
-            workspace=workspace,
-            id=channel_id,
-            body=content if self._sealer is None else self._sealer.seal(_place(workspace, channel_id), content),
-            expires_ms=None,
-            updated_ms=self._clock.now_ms(),
-        )
-
-    def _opened(self, row: KeptRow) -> str:
-        """Raises `Unsealable`. A secret that an earlier version stored in plain text is sealed when it changes."""
-        if self._sealer is None or not is_sealed(row.body):
-            return row.body.decode()
-        return self._sealer.open(_place(row.workspace, row.id), row.body).decode()
+        self._secrets.forget(workspace, channel_id)
 
     # --- sending ---
 
@@ -284,8 +193,4 @@ class ChannelRepository(Repository[SavedChannel]):
 
     def _read_channel(self, body: JsonObject, workspace: str) -> SavedChannel:
         config = SavedChannel.read(body)
-        return config.with_secret(self._secrets.get((workspace, config.channel_id)))
-
-
-def _place(workspace: str, channel_id: str) -> str:
-    return f"{_SECRET}/{workspace}/{channel_id}"
+        return config.with_secret(self._secrets.get(workspace, config.channel_id))
