@@ -37,6 +37,7 @@ KINDS: Final = frozenset(
         "artifact.deleted",
         "audit.exported",
         "audit.gap",
+        "channel.status_changed",
         "delivery.deferred",
         "delivery.failed",
         "delivery.sent",
@@ -89,6 +90,8 @@ KINDS: Final = frozenset(
         "storage.updated",
         "store.restored",
         "token.issued",
+        "webhook.failed",
+        "webhook.sent",
         "workspace.imported",
     }
 )
