@@ -40,6 +40,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "artifacts": "runs.artifacts:app",
         "state": "runs.state:app",
         "channels": "agents.channels:app",
+        "subscriptions": "agents.subscriptions:app",
         "models": "agents.models:app",
         "skills": "agents.skills:app",
         "files": "agents.files:app",

@@ -16,12 +16,15 @@ from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import SystemClock
 from bollard.host.errors import Conflict, StorageUnavailable
+from bollard.host.feed.followers import POSITION
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import UNSETTLED, check_settled
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.log.writer import Writer
 from bollard.host.store.blobs import BlobStore
+from bollard.host.store.rows import KeptRow, PutKept
 from bollard.host.store.selection import choose_store
+from bollard.host.subscriptions.delivery_rows import OPEN, WebhookDelivery
 from bollard.trust.keys import load_or_make_signing_key
 
 PAST = Path(__file__).parent / "fixtures" / "revision_0004"
@@ -195,3 +198,18 @@ def test_a_restore_leaves_a_store_that_a_host_starts_on(source, tmp_path):
     with opened(target) as store:
         check_settled(store)
         assert store.meta(UNSETTLED) == ""
+
+
+def test_undelivered_webhooks_fail_and_positions_in_the_log_are_dropped_by_a_restore(source, tmp_path):
+    waiting = WebhookDelivery(
+        subscription_id="alerts", position=1, event_id="run_1-failed", type="run.failed", created_ms=1, updated_ms=1
+    )
+    position = KeptRow(kind=POSITION, workspace="default", id="bindings", body=b"1", expires_ms=None, updated_ms=1)
+    with opened(source) as store, store.write() as transaction:
+        transaction.keep([waiting.put("default"), PutKept(position)])
+    target = BackupSource(database="", data=tmp_path / "restored")
+    restored(source, target, tmp_path)
+    with opened(target) as store:
+        assert (store.all_kept(OPEN), store.all_kept(POSITION)) == ([], [])
+        (found,) = records_of(store, "webhook.failed")
+        assert (found[1]["webhook_id"], found[1]["reason"]) == ("run_1-failed", "store.restored")

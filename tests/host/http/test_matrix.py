@@ -51,6 +51,7 @@ ABSENT = {
     "question_id": "qst_absent",
     "number": "1",
     "channel_id": "absent-channel",
+    "subscription_id": "absent-subscription",
     "author": "absent-author",
     "name": "absent-name",
     "user_id": "absent-user",
@@ -166,6 +167,8 @@ def theirs(api: Any) -> Theirs:
     channel = api.put("/api/v1/channels/their-channel", CHANNEL)
     assert channel.status == 201, channel.body
     ids["channel_id"] = "their-channel"
+    assert api.put("/api/v1/subscriptions/their-subscription", SUBSCRIPTION).status == 201
+    ids["subscription_id"] = "their-subscription"
     ids["workspace_id"] = "default"
     installed = api.post("/api/v1/plugins", archive(), content_type="application/zip")
     if installed.status == 409:
@@ -211,6 +214,7 @@ def enrolled(api: Any) -> str:
 
 
 CHANNEL = OPERATIONS["PUT /api/v1/channels/{channel_id}"].body_example
+SUBSCRIPTION = OPERATIONS["PUT /api/v1/subscriptions/{subscription_id}"].body_example
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,7 @@ from bollard.host.http.openapi.answers import ERROR, ERROR_WORDS, errors_of
 from bollard.host.http.openapi.document import PATH_PARTS, described, parts_of
 from bollard.host.http.operations import Operation
 from bollard.host.http.queries import TICKET
+from bollard.host.http.resources.event_stream import EVENT_EXAMPLE
 from bollard.host.settings import Settings
 from bollard.protocol.export import render
 from bollard.trust import enrol_proof
@@ -314,6 +315,7 @@ def world(api: Any) -> World:
     _saved(api, "saveAgent", "/api/v1/agents/polly")
     _saved(api, "saveBinding", "/api/v1/bindings/builds")
     secret = _saved(api, "saveChannel", "/api/v1/channels/room")["secret"]
+    _saved(api, "saveSubscription", "/api/v1/subscriptions/alerts")
     _saved(api, "saveUser", "/api/v1/users/ann")
     _saved(api, "saveWorkspace", "/api/v1/workspaces/north")
     _enrol(api)
@@ -375,7 +377,10 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
     return path, body, token, headers
 
 
-@for_each("name", sorted((name for name in ALL if name != "streamPluginLogs"), key=lambda n: _turn(ALL[n])))
+ENDLESS = frozenset({"streamPluginLogs", "streamEvents"})
+
+
+@for_each("name", sorted((name for name in ALL if name not in ENDLESS), key=lambda n: _turn(ALL[n])))
 def test_the_example_of_an_operation_is_true(world: World, name: str) -> None:
     operation = ALL[name]
     path, body, token, headers = _request(world, operation)
@@ -392,7 +397,7 @@ def test_the_example_of_an_operation_is_true(world: World, name: str) -> None:
 @for_each("name", [name for name, each in ALL.items() if each.method == "GET" and each.query])
 def test_the_examples_of_parameters_are_taken(world: World, name: str) -> None:
     operation = ALL[name]
-    if name == "streamPluginLogs":
+    if name in ENDLESS:
         return
     path, _, token, _ = _request(world, operation)
     query = [resolved(each) for each in ITEMS[name]["parameters"]]
@@ -413,6 +418,14 @@ def test_the_example_of_an_endless_stream_is_true(world: World) -> None:
     event = {name: value.rstrip("\n") for name, _, value in lines}
     assert problems(said["schema"], event) == []
     assert json.loads(event["data"])["number"] == 1
+
+
+def test_the_example_of_the_stream_of_events_is_true(world: World) -> None:
+    with contextlib.closing(world.api.events("?types=message.received", last="1.0")) as stream:
+        event = next(iter(stream))
+    said = ITEMS["streamEvents"]["responses"]["200"]["content"]["text/event-stream"]
+    assert problems(said["schema"], {"id": event.id, "event": event.type, "data": json.dumps(event.data)}) == []
+    assert event.data.keys() == EVENT_EXAMPLE.keys()
 
 
 def test_the_document_of_a_host_is_that_of_its_version(world: World) -> None:

@@ -117,7 +117,18 @@ def test_every_list_is_among_those_that_are_tried() -> None:
     """A list is what takes a cursor; one that is elsewhere is tested where its things are."""
     here = {path.partition("?")[0].replace("long%20talk", "{conversation_id}") for path, _ in LISTS}
     people = ("identity", "users", "keys", "workspaces", "actors")
-    things = ("plugins", "channels", "runtimes", "deliveries", "secrets", "skills", "mcp", "models", "knowledge")
+    things = (
+        "plugins",
+        "channels",
+        "subscriptions",
+        "runtimes",
+        "deliveries",
+        "secrets",
+        "skills",
+        "mcp",
+        "models",
+        "knowledge",
+    )
     elsewhere = (*people, *things, "calls", "questions", "capabilities", "approvals", "audit")
     lists = {each.path for each in operations() if any(field.name == "cursor" for field in each.query)}
     assert {path for path in lists if not any(f"/{name}" in path for name in elsewhere)} == {

@@ -39,6 +39,7 @@ PATH_PARTS: Final[Mapping[str, tuple[str, JsonObject, str]]] = {
     "artifact_id": ("An artifact.", _GIVEN, "art_01"),
     "file_id": ("A file of the workspace.", _GIVEN, "file_01"),
     "channel_id": ("A channel.", _CHOSEN, "room"),
+    "subscription_id": ("A subscription.", _CHOSEN, "alerts"),
     "author": ("The author of the plugin.", _GIVEN, "acme"),
     "name": ("The plugin's name.", _GIVEN, "parrot"),
     "runtime_id": ("A runtime of another machine.", _CHOSEN, "gpu-box"),
