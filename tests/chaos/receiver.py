@@ -23,6 +23,6 @@ class Receiver:
             headers = {line.partition(":")[0].lower(): line.partition(":")[2].strip() for line in head[1:] if line}
             body = json.loads(await reader.readexactly(int(headers["content-length"])))
             self.arrived[headers["webhook-id"]] += 1
-            self.texts[headers["webhook-id"]] = body["text"]
+            self.texts[headers["webhook-id"]] = body.get("text")
             writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"message":"m"}')
             await writer.drain()

@@ -55,6 +55,8 @@ DYNAMIC = (
     "mcp.state.",
     "mcp.flow.",
     "runtimes.status.",
+    "subscriptions.only.",
+    "subscriptions.status.",
     "knowledge.status.",
 )
 """Keys that are put together in the code."""

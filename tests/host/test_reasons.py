@@ -31,6 +31,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 ELSEWHERE: Mapping[str, set[str]] = {
     "agents/config_form.py:_refused": {"invalid_argument.invalid_config", "invalid_argument.unknown_files"},
     "approvals/approval.py:stale_error": {f"conflict.{reason}" for reason, _ in approval._STALE.values()},
+    "channels/signed_body.py:check_reach": {
+        f"invalid_argument.{noun}_url_denied" for noun in ("channel", "subscription")
+    },
     "events/placement.py:_crowded": {f"rate_limited.{kind}_share_full" for kind in get_args(ShareKind)},
     "http/auth/channel_signatures.py:_unsigned": {
         f"unauthenticated.signature_{fault}" for fault in ("missing", "malformed", "late", "forged")
@@ -194,16 +197,8 @@ def test_every_function_with_reasons_of_another_module_is_listed() -> None:
 
 
 def test_every_code_of_a_rejected_event_or_an_ended_run_has_a_chinese_text() -> None:
-    rejections = {
-        "command",
-        "content_blocked",
-        "expired",
-        "no_agent",
-        "no_binding",
-        "not_answered",
-        "not_taken",
-        "unauthorized",
-    }
+    rejections = {"agent_refused", "event_hops", "event_loop", "expired", "no_agent", "no_binding", "not_taken"}
+    rejections |= {"unauthorized"}
     assert {key.removeprefix("event_rejected.") for key in REASONS if key.startswith("event_rejected.")} == rejections
     assert {key.removeprefix("run_ended.") for key in REASONS if key.startswith("run_ended.")} == set(FAILURE_CODES)
 

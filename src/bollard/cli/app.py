@@ -43,6 +43,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "schedules": "agents.schedules:app",
         "hooks": "agents.hooks:app",
         "bots": "agents.bots:app",
+        "subscriptions": "agents.subscriptions:app",
         "models": "agents.models:app",
         "skills": "agents.skills:app",
         "files": "agents.files:app",

@@ -219,9 +219,9 @@ class CommandGroup(typer.Typer):
 
         return add
 
-    def default(self, function: Function) -> Function:
-        """Run a function if no command is named. The group takes none of its options."""
-        run = injected(function, own_options=False)
+    def default(self, function: Function, *, own_options: bool = False) -> Function:
+        """Run a function if no command is named. Without `own_options` the group takes none of its options."""
+        run = injected(function, own_options=own_options)
 
         @functools.wraps(run)
         def called(ctx: typer.Context, **given: Any) -> int:

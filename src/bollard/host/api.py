@@ -34,6 +34,7 @@ from bollard.host.http.resources.capabilities import Capabilities
 from bollard.host.http.resources.channel_artifacts import ChannelArtifacts
 from bollard.host.http.resources.channels import Channels
 from bollard.host.http.resources.conversations import Conversations
+from bollard.host.http.resources.event_stream import EventStreamRoutes
 from bollard.host.http.resources.events import EventList, Events
 from bollard.host.http.resources.external_runs import ExternalExecution, run_tokens
 from bollard.host.http.resources.files import Files
@@ -58,6 +59,7 @@ from bollard.host.http.resources.secrets import Secrets
 from bollard.host.http.resources.session import Tickets
 from bollard.host.http.resources.skills import Skills
 from bollard.host.http.resources.state import StateControl
+from bollard.host.http.resources.subscriptions import Subscriptions
 from bollard.host.http.resources.uploads import Uploads
 from bollard.host.http.router import Router
 from bollard.host.http.streams.run_socket import RunSocket
@@ -81,7 +83,9 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Schedules,
     Hooks,
     ChannelArtifacts,
+    EventStreamRoutes,
     EventList,
+    Subscriptions,
     Agents,
     Capabilities,
     Bindings,
@@ -232,7 +236,9 @@ def _run_resources(
         ),
         ChannelArtifacts(store, blobs, clock, signatures),
         Hooks(parts.saved.hooks, hook_reception, pages, clock),
+        EventStreamRoutes(parts.outgoing.streams, store, audience),
         EventList(store, pages, audience),
+        Subscriptions(parts.outgoing.subscriptions, parts.outgoing.webhooks, pages),
         Agents(agents, parts.saved.agents, directory.runners, parts.core.offers, pages),
         Capabilities(core=core, agents=agents, pages=pages),
         Bindings(parts.saved.agents.bindings, pages),

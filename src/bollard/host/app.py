@@ -31,6 +31,7 @@ from bollard.host.egress.proxy import ProxyRules
 from bollard.host.engine import LocalEngine
 from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.events.chat_commands import ChatCommands
+from bollard.host.feed.bound_events import BoundEvents
 from bollard.host.http.auth.callers import AdminToken
 from bollard.host.http.edge import Edge
 from bollard.host.http.operations import Resource
@@ -55,7 +56,7 @@ from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.runs.backlog import RunLimits
 from bollard.host.runs.hub import ReaderMemory
 from bollard.host.runs.start_request import ConfigSecrets
-from bollard.host.saved import open_saved, rerank_with
+from bollard.host.saved import SavedParts, open_saved, rerank_with
 from bollard.host.schedules.parts import ScheduleParts, open_schedules
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
@@ -65,6 +66,9 @@ from bollard.host.store.artifact_terms import terms_of
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.selection import choose_store
 from bollard.host.store.store import Store
+from bollard.host.subscriptions.outgoing_events import OutgoingEvents, build_outgoing_events
+from bollard.host.subscriptions.subscription_repository import SubscriptionRepository
+from bollard.host.subscriptions.webhooks import Webhooks
 from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
 from bollard.host.tools.files import Workspaces
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
@@ -197,7 +201,9 @@ class Host:
             host_id=self._signing_key.verify_key.key_id,
             is_open=identity.workspaces.is_open,
         )
+        outgoing = self._open_outgoing(storage, core, identity, vault, saved)
         await saved.load(self._store)
+        await outgoing.load(self._store)
         self._parts = HostParts(
             settings=self.settings,
             keys=self._keys,
@@ -216,6 +222,7 @@ class Host:
             bots=bots,
             channel_intake=self._open_channel_intake(storage, identity, core, delivery),
             delivery=delivery,
+            outgoing=outgoing,
             budgets=budgets,
             trail=trail,
             operating=self._operating,
@@ -330,6 +337,38 @@ class Host:
             contents=Contents(self._store, self._clock, next(iter(self.settings.origins), None), approvers),
         )
 
+    def _open_outgoing(
+        self, storage: Storage, core: Core, identity: IdentityDirectory, vault: Vault, saved: SavedParts
+    ) -> OutgoingEvents:
+        journal, store, is_open = storage.journal, storage.store, identity.workspaces.is_open
+        subscriptions = SubscriptionRepository(
+            SavedChanges(journal, self._clock),
+            self._clock,
+            egress=self.egress,
+            sealer=self._sealer,
+            redactor=self.redactor,
+        )
+        webhooks = Webhooks(
+            subscriptions,
+            journal=journal,
+            store=store,
+            clock=self._clock,
+            egress=self.egress,
+            logins=vault,
+            is_open=is_open,
+        )
+        bindings = self._directory.bindings
+        return build_outgoing_events(
+            BoundEvents(intake=core.intake, bindings=bindings, store=store, is_open=is_open),
+            webhooks,
+            bindings=saved.agents.bindings,
+            routed=bindings,
+            subscriptions=subscriptions,
+            journal=journal,
+            store=store,
+            clock=self._clock,
+        )
+
     async def _open_budgets(self, storage: Storage) -> SavedBudgets:
         settings = self.settings
         spent = day_budgets(self._clock, settings.calls_per_day, settings.tokens_per_day, settings.cost_per_day)
@@ -416,6 +455,7 @@ class Host:
             asyncio.create_task(parts.core.startup_recovery.run()),
             asyncio.create_task(parts.delivery.run(lost_are_ended)),
             asyncio.create_task(parts.saved.schedules.ticker.run()),
+            asyncio.create_task(parts.outgoing.run(lost_are_ended)),
             *Housekeeping(parts=parts, retention=self._retention, every_s=self._housekeeping_s).start(),
         ]
         self._shutdown = Shutdown(parts=parts, tasks=tasks)

@@ -104,6 +104,12 @@ KEY_BYTES: Final = 1024
 """Each name in an event in UTF-8, and each key of state and storage: an index of PostgreSQL holds 2704 bytes, and an
 event is found by two names."""
 EVENT_TIME_MAX_S: Final = 253_402_300_799  # seconds of the epoch: the end of the year 9999, the last of RFC 3339
+EVENT_HOPS: Final = 8  # agents that a chain of host events may start one after the other
+FEED_PAGE: Final = 100  # records that a follower of events reads at once
+FEED_STREAM_PAGE: Final = 16  # records that the reader of a stream of events gets at once; each has up to 512 KiB
+FEED_STRIDE: Final = 10_000  # records without an event after which a follower stores its position
+FEED_ANSWER_CHARACTERS: Final = 16_000  # text of an answer in the event of its run; the rest is cut off
+FEED_RETRY_S: Final = 5.0  # before a follower of events repeats what the host could not do
 PARTICIPANT_EVENTS: Final = 200  # newest events of a conversation that are searched for a participant
 LEASE_S: Final = 15.0  # ownership of a run without a renewal
 LEASE_RENEW_S: Final = 5.0  # between two renewals
@@ -231,6 +237,16 @@ DELIVERY_ATTEMPTS: Final = 8  # attempts to send one message; then it has failed
 DELIVERY_WAIT_S: Final = 1.0  # before the second attempt; doubled with each
 DELIVERY_WAIT_MAX_S: Final = 300.0  # longest time between two attempts
 DELIVERY_LOOK_S: Final = 5.0  # between two searches of the store for messages without a notification
+
+# --- subscriptions ---
+
+SUBSCRIPTIONS_OF_WORKSPACE: Final = 50  # outgoing webhooks of one workspace
+SUBSCRIPTION_NAMES: Final = 100  # types, agents, conversations or sources that one subscription names
+SUBSCRIPTION_OPEN: Final = 1000  # undelivered events of one subscription; more have failed at once
+SUBSCRIPTION_AT_ONCE: Final = 4  # requests to one receiver concurrently
+WEBHOOKS_AT_ONCE: Final = 64  # requests to all receivers concurrently
+SUBSCRIPTION_FAILING_S: Final = 3 * 24 * 3600  # without a delivered event while others fail; then it is switched off
+SUBSCRIPTION_RECENT: Final = 50  # ended deliveries of one subscription that are shown
 
 # --- files, backups and skills ---
 

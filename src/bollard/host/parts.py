@@ -30,6 +30,7 @@ from bollard.host.saved import SavedParts
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
 from bollard.host.settings import Settings
+from bollard.host.subscriptions.outgoing_events import OutgoingEvents
 from bollard.host.tools.builtin import BuiltinTools
 from bollard.trust.keys import VerifyKey
 
@@ -65,6 +66,7 @@ class HostParts(msgspec.Struct, frozen=True, kw_only=True):
     bots: BotRepository
     channel_intake: ChannelIntake
     delivery: Delivery
+    outgoing: OutgoingEvents
     budgets: SavedBudgets
     trail: AuditTrail
     operating: OperationParts
@@ -136,10 +138,12 @@ class Shutdown(msgspec.Struct, kw_only=True):
         if not self.drained:
             self.drained = True
             await self.parts.core.close(self.parts.settings.grace_s)
+            self.parts.outgoing.streams.close()
 
     async def stop(self) -> None:
         """Drain, then close every part. A shutdown that is interrupted here recovers like a crash."""
         await self.drain()
+        await self.parts.outgoing.close()
         await self.parts.delivery.close(self.parts.settings.grace_s)
         self._cancel_tasks()
         self.parts.saved.workbench.close()
@@ -154,13 +158,16 @@ class Shutdown(msgspec.Struct, kw_only=True):
         """Stop without writing to the log, because the log cannot be written; the next start recovers. Readers are
         notified first, while the server still serves."""
         self.parts.core.hub.close()
+        self.parts.outgoing.streams.close()
         self._cancel_tasks()
+        await self.parts.outgoing.close()
         await self.parts.delivery.close(0)
         await self._disconnect()
 
     def close_workspace(self, workspace: str) -> None:
         """Cancel the runs of a workspace, and close its workers and connections."""
         self.tasks.append(asyncio.create_task(self.parts.core.dispatcher.cancel_all(workspace)))
+        self.parts.outgoing.refresh(workspace)
         self.parts.fleet.close_workspace(workspace)
         self.parts.saved.mcp.close_workspace(workspace)
         self.parts.saved.runtimes.connections.close_workspace(workspace)

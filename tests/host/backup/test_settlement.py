@@ -16,12 +16,15 @@ from bollard.host.backup.workspace_export import export_workspace
 from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import SystemClock
 from bollard.host.errors import Conflict, StorageUnavailable
+from bollard.host.feed.followers import POSITION
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import UNSETTLED, check_settled
 from bollard.host.log.records import NewRecord, data_of, encode_data
 from bollard.host.log.writer import Writer
 from bollard.host.store.blobs import BlobStore
+from bollard.host.store.rows import KeptRow, PutKept
 from bollard.host.store.selection import choose_store
+from bollard.host.subscriptions.delivery_rows import OPEN, WebhookDelivery
 from bollard.trust.keys import load_or_make_signing_key
 
 PAST = Path(__file__).parent / "fixtures" / "revision_0004"
@@ -197,16 +200,16 @@ def test_a_host_starts_on_a_restored_store(source, tmp_path):
         assert store.meta(UNSETTLED) == ""
 
 
-@pytest.mark.parametrize(("way", "reason"), WAYS)
-def test_an_interaction_that_was_open_is_closed_and_nothing_of_it_is_sent(source, tmp_path, way, reason):
-    route = {"id": "apr_shown.x", "channel": "room", "target": "table", "event_id": "evt_1"}
-    with opened(source) as store:
-        (row,) = store.open_approvals("", 10)
-    write(source, "approval.requested", {**json.loads(row.body), "approval_id": "apr_shown", "interaction": route})
-    target = BackupSource(database="", data=tmp_path / "target")
-    way(source, target, tmp_path)
+def test_an_interaction_that_was_open_is_closed_and_nothing_of_it_is_sent(source, tmp_path):
+    waiting = WebhookDelivery(
+        subscription_id="alerts", position=1, event_id="run_1-failed", type="run.failed", created_ms=1, updated_ms=1
+    )
+    position = KeptRow(kind=POSITION, workspace="default", id="bindings", body=b"1", expires_ms=None, updated_ms=1)
+    with opened(source) as store, store.write() as transaction:
+        transaction.keep([waiting.put("default"), PutKept(position)])
+    target = BackupSource(database="", data=tmp_path / "restored")
+    restored(source, target, tmp_path)
     with opened(target) as store:
-        closed = [data for _, data in records_of(store, "approval.expired") if data["approval_id"] == "apr_shown"]
-        assert [(data["reason"], data["interaction"]) for data in closed] == [(reason, route)]
-        deliveries = {each.delivery_id: each.status for each in store.outbox("default", "room", None, 10)}
-        assert deliveries == {"apr_shown.x.opened": "unknown", "apr_shown.x.closed": "unknown"}
+        assert (store.all_kept(OPEN), store.all_kept(POSITION)) == ([], [])
+        (found,) = records_of(store, "webhook.failed")
+        assert (found[1]["webhook_id"], found[1]["reason"]) == ("run_1-failed", "store.restored")

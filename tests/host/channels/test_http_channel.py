@@ -9,7 +9,7 @@ from tests.doubles.fixed_resolver import FixedResolver
 from tests.doubles.manual_clock import ManualClock
 from tests.doubles.proxy_server import proxy_server
 
-from bollard.host.channels import registry
+from bollard.host.channels import signed_post
 from bollard.host.channels.channel import Delivered, DeliveryUnknown, NotDelivered, Outgoing, SavedChannel
 from bollard.host.channels.registry import HttpChannel
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
@@ -201,7 +201,7 @@ async def test_a_head_without_an_end_is_abandoned_within_its_limit(program: Any,
 async def test_a_program_that_does_not_read_delays_no_other_channel(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "CHANNEL_ANSWER_S", 0.1)
+    monkeypatch.setattr(signed_post, "CHANNEL_ANSWER_S", 0.1)
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         deaf.bind(("127.0.0.1", 0))

@@ -308,6 +308,13 @@ class Client:
         assert response.status == 200, response.read()
         return Stream(connection, response)
 
+    def events(self, query: str = "", last: str | None = None) -> Stream:
+        """The stream of the workspace's events."""
+        headers = {} if last is None else {"last-event-id": last}
+        connection, response = self._open("GET", f"/api/v1/events/stream{query}", None, headers, self.token)
+        assert response.status == 200, response.read()
+        return Stream(connection, response)
+
     def create_and_stream(self, body: Any) -> Stream:
         headers = {"accept": "text/event-stream"}
         connection, response = self._open("POST", "/api/v1/runs", body, headers, self.token)

@@ -55,6 +55,7 @@ ABSENT = {
     "channel_id": "absent-channel",
     "schedule_id": "absent-schedule",
     "hook_id": "absent-hook",
+    "subscription_id": "absent-subscription",
     "author": "absent-author",
     "name": "absent-name",
     "user_id": "absent-user",
@@ -179,6 +180,8 @@ def theirs(api: Any) -> Theirs:
     ids["schedule_id"] = "their-schedule"
     assert api.put("/api/v1/hooks/their-hook", {"verifier": {"kind": "github"}}).status == 201
     ids["hook_id"] = "their-hook"
+    assert api.put("/api/v1/subscriptions/their-subscription", SUBSCRIPTION).status == 201
+    ids["subscription_id"] = "their-subscription"
     ids["workspace_id"] = "default"
     installed = api.post("/api/v1/plugins", archive(), content_type="application/zip")
     if installed.status == 409:
@@ -224,6 +227,7 @@ def enrolled(api: Any) -> str:
 
 
 CHANNEL = OPERATIONS["PUT /api/v1/channels/{channel_id}"].body_example
+SUBSCRIPTION = OPERATIONS["PUT /api/v1/subscriptions/{subscription_id}"].body_example
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,7 @@ from bollard.host.http.openapi.answers import ERROR, ERROR_WORDS, errors_of
 from bollard.host.http.openapi.document import PATH_PARTS, described, parts_of
 from bollard.host.http.operations import Operation
 from bollard.host.http.queries import TICKET
+from bollard.host.http.resources.event_stream import EVENT_EXAMPLE
 from bollard.host.settings import Settings
 from bollard.protocol.export import render
 from bollard.trust import enrol_proof
@@ -331,6 +332,7 @@ def world(api: Any) -> World:
     _saved(api, "saveBot", "/api/v1/bots/polly")
     secret = _saved(api, "saveChannel", "/api/v1/channels/room")["secret"]
     hook_secret = _saved(api, "saveHook", "/api/v1/hooks/github")["secret"]
+    _saved(api, "saveSubscription", "/api/v1/subscriptions/alerts")
     _saved(api, "saveUser", "/api/v1/users/ann")
     _saved(api, "saveWorkspace", "/api/v1/workspaces/north")
     _enrol(api)
@@ -405,7 +407,10 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
     return path, body, token, headers
 
 
-@for_each("name", sorted((name for name in ALL if name != "streamPluginLogs"), key=lambda n: _turn(ALL[n])))
+ENDLESS = frozenset({"streamPluginLogs", "streamEvents"})
+
+
+@for_each("name", sorted((name for name in ALL if name not in ENDLESS), key=lambda n: _turn(ALL[n])))
 def test_the_example_of_every_operation_is_accurate(world: World, name: str) -> None:
     operation = ALL[name]
     path, body, token, headers = _request(world, operation)
@@ -422,7 +427,7 @@ def test_the_example_of_every_operation_is_accurate(world: World, name: str) -> 
 @for_each("name", [name for name, each in ALL.items() if each.method == "GET" and each.query])
 def test_the_examples_of_parameters_are_accepted(world: World, name: str) -> None:
     operation = ALL[name]
-    if name == "streamPluginLogs":
+    if name in ENDLESS:
         return
     path, _, token, _ = _request(world, operation)
     query = [resolved(each) for each in ITEMS[name]["parameters"]]
@@ -443,6 +448,14 @@ def test_the_example_of_an_endless_stream_is_accurate(world: World) -> None:
     event = {name: value.rstrip("\n") for name, _, value in lines}
     assert problems(said["schema"], event) == []
     assert json.loads(event["data"])["number"] == 1
+
+
+def test_the_example_of_the_stream_of_events_is_true(world: World) -> None:
+    with contextlib.closing(world.api.events("?types=message.received", last="1.0")) as stream:
+        event = next(iter(stream))
+    said = ITEMS["streamEvents"]["responses"]["200"]["content"]["text/event-stream"]
+    assert problems(said["schema"], {"id": event.id, "event": event.type, "data": json.dumps(event.data)}) == []
+    assert event.data.keys() == EVENT_EXAMPLE.keys()
 
 
 def test_the_document_of_a_host_has_its_version(world: World) -> None:

@@ -117,7 +117,10 @@ def test_every_list_is_covered_by_the_paging_tests() -> None:
     """A list takes a cursor; other lists are tested with their resources."""
     here = {path.partition("?")[0].replace("long%20talk", "{conversation_id}") for path, _ in LISTS}
     people = ("identity", "users", "keys", "workspaces", "actors")
-    things = ("plugins", "channels", "runtimes", "deliveries", "secrets", "skills", "mcp", "models", "knowledge")
+    things = (
+        *("plugins", "channels", "subscriptions", "runtimes", "deliveries", "secrets", "skills", "mcp"),
+        *("models", "knowledge"),
+    )
     elsewhere = (*people, *things, "schedules", "calls", "questions", "capabilities", "approvals", "audit")
     lists = {each.path for each in operations() if any(field.name == "cursor" for field in each.query)}
     assert {path for path in lists if not any(f"/{name}" in path for name in elsewhere)} == {

@@ -10,7 +10,9 @@ import typer
 
 from bollard.cli.client.documents import Resource, read_json_object
 from bollard.cli.command import CommandGroup, single_command
+from bollard.cli.errors import UsageProblem
 from bollard.cli.language import Text
+from bollard.cli.limits import LINE_CHARACTERS
 from bollard.cli.options import actor_of, given_values
 from bollard.cli.shell import HostShell
 from bollard.cli.terminal.columns import printable, shorten
@@ -102,14 +104,46 @@ def _posted_lines(answer: dict[str, Any], text: Text) -> Iterator[str]:
 app.add_show(EVENTS, ("event", EventId), event_lines)
 
 
-@app.default
 @app.command("list")
 def list_events(
-    shell: HostShell, limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="events.limit")] = 20
+    shell: HostShell,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="events.limit")] = 20,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", help="events.follow")] = False,
+    types: Annotated[str | None, typer.Option("--types", metavar="TYPE,…", help="events.types")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="events.of_agent")] = None,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="ID", help="events.of_conversation")
+    ] = None,
+    source: Annotated[str | None, typer.Option("--source", metavar="NAME", help="events.of_source")] = None,
 ) -> int:
+    chosen = given_values({"types": types, "agent": agent, "conversation": conversation, "source": source})
+    if follow:
+        from bollard.cli.client.event_stream import follow_events
+
+        shell.run(follow_events(shell.client, chosen, lambda event: _print_event(shell, event)))
+        return 0
+    if chosen:
+        raise UsageProblem("error.only_follow", "hint.only_follow", names=", ".join(f"--{name}" for name in chosen))
     page = shell.get(EVENTS.path, limit=limit)
     lines = [event_line(item, shell.text) for item in page["items"]]
     return shell.show(page, lines or [shell.text("events.empty")])
+
+
+app.default(list_events, own_options=True)
+
+
+def _print_event(shell: HostShell, event: dict[str, Any]) -> None:
+    """One event of a stream, or a gap."""
+    if shell.for_programs:
+        shell.print(json.dumps(event, ensure_ascii=False))
+    elif event["type"] == "gap":
+        shell.print(shell.text("events.gap", reason=event["data"]["reason"]))
+    else:
+        data: dict[str, Any] = event["data"]
+        said = next((data[name] for name in ("answer", "text", "name") if data.get(name)), "")
+        parts = (second_of(event["time"]), event["type"], event["id"], event["agent_id"] or event["source"], said)
+        shell.print(printable(shorten("  ".join(str(part) for part in parts if part), LINE_CHARACTERS)))
 
 
 @single_command("resolve")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bollard.host.agents.agent import AgentRegistry, RunnerKey, agent_of
-from bollard.host.agents.binding import Binding
+from bollard.host.agents.binding import Binding, host_events_of
 from bollard.host.agents.bot import unknown_agent
 from bollard.host.agents.config_form import refuse_unknown_files, secret_fields
 from bollard.host.agents.gates import DAY_MS, FrontGates, utc_day
@@ -13,7 +13,15 @@ from bollard.host.agents.routing import BindingRegistry
 from bollard.host.agents.saved_agent import SavedAgent, agent_without_runner, read_request, read_stored
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, InvalidRequest
-from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
+from bollard.host.log.saved_resources import (
+    Beginning,
+    JointChange,
+    Repository,
+    ResourceKind,
+    Saved,
+    SavedChanges,
+    begins_nothing,
+)
 from bollard.host.secrets.references import is_chosen, is_reference, own_name, reference_to, referred
 from bollard.host.secrets.vault import Vault
 from bollard.host.store.store import Store
@@ -206,20 +214,27 @@ class BindingRepository(Repository[Binding]):
         super().__init__(BINDING, changes, lambda body, _: Binding.read(body), Binding.to_wire, changing)
         self._bindings = bindings
         self._agents = agents
+        self.beginning: Beginning = begins_nothing
+        """Returns the rows of the commit that first binds host events in a workspace."""
 
     async def save(
         self, body: JsonObject, workspace: str, binding_id: str, *, by: str, edited: int | None = None
     ) -> Saved[Binding]:
         """Raises `InvalidRequest` for an unknown agent, and `Conflict` for a binding that matches like another one."""
 
+        asks = False
+
         def make(_: Saved[Binding] | None) -> Binding:
+            nonlocal asks
             binding = Binding.read({**body, "binding_id": binding_id})
             if not self._agents.is_known(binding.agent_id, workspace):
                 raise unknown_agent("binding", binding.agent_id)
             self._bindings.check(binding, workspace)
+            asks = bool(host_events_of(binding))
             return binding
 
-        return await self._save(workspace, binding_id, make, by=by, edited=edited)
+        rows = await self.beginning(workspace)
+        return await self._save(workspace, binding_id, make, by=by, edited=edited, keeps=lambda: rows if asks else ())
 
     def changed(self, before: Saved[Binding] | None, after: Saved[Binding] | None) -> None:
         if after is not None:

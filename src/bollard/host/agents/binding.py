@@ -30,6 +30,11 @@ LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 FIELDS: Final = ("event_type", "source_event_type", "source", "trigger", "surface", "actor_type", "subject_type")
 """Event fields that can be filtered, beside `data.<key>`."""
 DATA_PREFIX: Final = "data."
+HOST_EVENTS: Final = frozenset(
+    {"run.completed", "run.failed", "approval.requested", "artifact.created", "channel.status_changed"}
+)
+"""Types of events that the host derives from its own log. They go only to bindings that filter their type, so that a
+binding for everything does not start its agent by the end of its own run."""
 
 Rank = tuple[tuple[bool, ...], int, int]
 """Which levels are named, how many fields are filtered, the priority. The largest goes first."""
@@ -169,6 +174,12 @@ def filter_value(event: RoutedEvent, field: str) -> str | None:
     else:
         value = getattr(event.scope if field in ("actor_type", "subject_type") else event, field)
     return value if isinstance(value, str) else None
+
+
+def host_events_of(binding: Binding) -> frozenset[str]:
+    """The types of host events that the binding filters for."""
+    named = [value for item in binding.filters if item.field == "event_type" for value in item.values]
+    return HOST_EVENTS.intersection(named)
 
 
 def rank_of(binding: Binding) -> Rank:

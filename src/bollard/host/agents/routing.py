@@ -12,6 +12,7 @@ import msgspec
 
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.binding import (
+    HOST_EVENTS,
     LEVELS,
     Binding,
     BindingScope,
@@ -20,6 +21,7 @@ from bollard.host.agents.binding import (
     check_new,
     event_value,
     filter_value,
+    host_events_of,
     rank_of,
 )
 from bollard.host.agents.names import Names, own_names
@@ -40,6 +42,7 @@ RoutingKey = Literal[
     "scope_absent",
     "filter_differs",
     "filter_absent",
+    "type_not_filtered",
     "direct",
     "bot_default",
     "no_binding",
@@ -99,6 +102,8 @@ class RoutingTable:
                 levels = tuple(level for level in LEVELS if getattr(binding.scope, level) is not None)
                 found.setdefault(tuple(getattr(binding.scope, level) for level in levels), []).append(binding)
             self._scopes.append((levels, found))
+        self.host_events = frozenset(kind for binding in ranked for kind in host_events_of(binding))
+        """The types of host events that any binding filters for."""
 
     def find(self, event: RoutedEvent) -> Binding | None:
         """The binding that matches the event."""
@@ -154,6 +159,8 @@ def _ranked(bindings: Iterable[Binding]) -> list[Binding]:
 
 
 def _passes(binding: Binding, event: RoutedEvent) -> bool:
+    if event.event_type in HOST_EVENTS and not host_events_of(binding):
+        return False
     return all(filter_value(event, item.field) in item.values for item in binding.filters)
 
 
@@ -193,6 +200,8 @@ def _mismatch(binding: Binding, event: RoutedEvent) -> RoutingStep | None:
 
 
 def _unmet_filter(binding: Binding, event: RoutedEvent) -> RoutingStep | None:
+    if event.event_type in HOST_EVENTS and not host_events_of(binding):
+        return _step("type_not_filtered", binding, type=event.event_type)
     for item in binding.filters:
         actual = filter_value(event, item.field)
         wanted = ", ".join(item.values)
@@ -224,6 +233,8 @@ class BindingRegistry:
         # Only equal scopes can clash, so a new binding is compared with those alone.
         self._scopes: dict[tuple[str, BindingScope], dict[str, Binding]] = {}
         self._tables: dict[str, RoutingTable] = {}
+        self.changed: Callable[[str], None] = lambda _: None
+        """Called with the workspace whose bindings changed."""
 
     def check(self, binding: Binding, workspace: str = "default") -> None:
         """Raise the error that `put` would raise, without a change. For callers that commit first."""
@@ -235,6 +246,7 @@ class BindingRegistry:
         self.remove(binding.binding_id, workspace)
         self._bindings.setdefault(workspace, {})[binding.binding_id] = binding
         self._scopes.setdefault((workspace, binding.scope), {})[binding.binding_id] = binding
+        self.changed(workspace)
 
     def remove(self, binding_id: str, workspace: str = "default") -> bool:
         """Remove a binding. Returns whether it existed."""
@@ -246,6 +258,7 @@ class BindingRegistry:
         del beside[binding_id]
         if not beside:
             del self._scopes[workspace, binding.scope]
+        self.changed(workspace)
         return True
 
     def get(self, binding_id: str, workspace: str = "default") -> Binding | None:

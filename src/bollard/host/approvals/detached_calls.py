@@ -25,7 +25,7 @@ from bollard.host.limits import DETACHED_AT_ONCE, DETACHED_WAIT_S, EVENT_DATA_BY
 from bollard.host.log.kill_points import kill_point
 from bollard.host.log.records import RunFacts, encode_data
 from bollard.host.runs.control import RunControl
-from bollard.host.runs.event import OWN_SOURCE, NewEvent
+from bollard.host.runs.event import APPROVALS_SOURCE, NewEvent
 from bollard.host.scope import Scope
 from bollard.host.store.action_rows import ToolCallRow
 from bollard.host.store.rows import RunRow
@@ -229,7 +229,7 @@ class DetachedApprovals:
             data["result"] = outcome.result
         first = self._first_event(row)
         return NewEvent(
-            source=f"{OWN_SOURCE}approvals",
+            source=APPROVALS_SOURCE,
             source_id=approval.approval_id,
             event_type="approval.decided",
             trigger="system",

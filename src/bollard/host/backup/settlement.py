@@ -3,6 +3,7 @@
 The unfinished work of the copy may have been finished since, with its effects, so none of it is repeated. Its runs end
 as lost, under an epoch beyond any that can have existed since. Open approvals and questions expire, and so do granted
 approvals that were not used. Waiting messages are dropped, deliveries in progress become `unknown`, and sessions end.
+Undelivered webhooks fail, and events from before the restore are not raised again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,7 @@ from bollard.host.audit.erasure_list import Erasure
 from bollard.host.backup.erasures import apply_erasures
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
+from bollard.host.feed.followers import POSITION
 from bollard.host.identity.sessions import SESSION
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.entries import Entry
@@ -26,8 +28,9 @@ from bollard.host.log.writer import Writer
 from bollard.host.recovery import Recovery, facts_of
 from bollard.host.store.action_rows import ApprovalRow
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.rows import DropKept, EventRow, OutboxRow, RunRow
+from bollard.host.store.rows import DropKept, EventRow, KeptRow, OutboxRow, RunRow
 from bollard.host.store.store import Store
+from bollard.host.subscriptions.delivery_rows import OPEN, read_delivery
 from bollard.protocol import JsonObject
 from bollard.trust.keys import SigningKey
 
@@ -124,6 +127,14 @@ class SettlementWriter:
         for row in deliveries:
             body = {"delivery_id": row.delivery_id, "run_id": row.run_id, "reason": kind}
             self._write(Entry(records=[self._record(row.workspace, "delivery.unknown", body)]))
+        for row in self._kept(OPEN, only):
+            delivery = read_delivery(row.body)
+            body = {"subscription_id": delivery.subscription_id, "webhook_id": delivery.event_id, "reason": kind}
+            record = self._record(row.workspace, "webhook.failed", {**body, "type": delivery.type})
+            self._write(Entry(records=[record], keeps=[delivery.drop(row.workspace)]))
+        positions = [DropKept(row.kind, row.workspace, row.id) for row in self._kept(POSITION, only)]
+        if positions:  # without one the next start follows new events only
+            self._write(Entry(keeps=positions))
         settled = Settlement(
             runs=len(runs),
             events=len(events),
@@ -194,8 +205,11 @@ class SettlementWriter:
             yield from rows
             after = rows[-1].record_id
 
+    def _kept(self, kind: str, only: str | None) -> list[KeptRow]:
+        return self._store.all_kept(kind, only, 0)
+
     def _forget(self) -> int:
-        rows = self._store.all_kept(SESSION, None, 0)
+        rows = self._kept(SESSION, None)
         if rows:
             self._write(Entry(keeps=[DropKept(row.kind, row.workspace, row.id) for row in rows]))
         return len(rows)

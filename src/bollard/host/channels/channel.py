@@ -8,18 +8,13 @@ from typing import Annotated, Final, Literal, Protocol, get_args
 import msgspec
 from pydantic import Field
 
-from bollard.host.agents.config_form import KEPT
 from bollard.host.agents.names import ChosenName, ForeignId
-from bollard.host.agents.saved_proxy import ProxiedBody
 from bollard.host.channels.gate import check_patterns
 from bollard.host.channels.rules import ChannelRules
-from bollard.host.channels.signing import new_secret, secret_bytes
-from bollard.host.egress.destination import Destination
+from bollard.host.channels.signed_body import URL_CHARACTERS, SignedBody
 from bollard.host.texts import Locale
 from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
-from bollard.wire.addresses import is_loopback
 
-_URL_CHARACTERS: Final = 2048
 _EDITS_PER_S_MAX: Final = 20.0
 _RESERVED: Final = frozenset({"api", "key", "role", "run", "schedule", "user"})
 """Names that are no channel: an actor of a channel is `channel:id`, and must not imitate a caller of the workspace."""
@@ -58,18 +53,15 @@ class Abilities(Strict):
     )
 
 
-class SavedChannel(ProxiedBody):
+class SavedChannel(SignedBody):
     """A channel. Without a secret it neither sends nor receives anything."""
 
     noun = "channel"
     channel_id: ChosenName
     kind: Literal["http"] = "http"
     enabled: Flag = True
-    url: Annotated[str, Field(min_length=1, max_length=_URL_CHARACTERS)] | None = Field(
+    url: Annotated[str, Field(min_length=1, max_length=URL_CHARACTERS)] | None = Field(
         default=None, description="Where messages go; without it the channel only receives events."
-    )
-    secret: Annotated[str, Field(min_length=1, max_length=256)] | None = Field(
-        default=None, repr=False, exclude=True, description="Signs messages, and verifies events."
     )
     bot: ForeignId | None = Field(default=None, description="The bot of events that name none.")
     locale: Locale = Field(default="en_US", description="The language of the host's own texts in this channel.")
@@ -83,28 +75,14 @@ class SavedChannel(ProxiedBody):
         default=None, description="A message after this time begins a new conversation."
     )
 
-    def to_wire(self) -> JsonObject:
-        """The channel in an answer: `KEPT` stands for the secret, which is never shown."""
-        return {**super().to_wire(), "secret": KEPT}
-
-    def stored(self) -> JsonObject:
-        """The body in the log, which must not have the secret."""
-        return super().to_wire()
-
     def checked(self, before: "SavedChannel | None") -> "SavedChannel":
         """The channel of a request, with its secret: a new one, the one of the request, or the one that it had.
         Raises `InvalidRequest`."""
         if self.channel_id in _RESERVED:
             raise self._wrong("channel_reserved", "channel_id", f"{self.channel_id} is reserved", "choose another name")
-        secret = self.secret
-        if secret is None or secret == KEPT:
-            secret = (before and before.secret) or new_secret()
-        try:
-            secret_bytes(secret)
-        except ValueError as error:
-            raise self._wrong("channel_secret", "secret", str(error), "leave it out: the host makes one") from error
+        secret = self.checked_secret(before and before.secret)
         if self.url is not None:
-            self._check_url(self.url)
+            self.check_url(self.url)
         if self.proxy is not None and self.url is None:
             raise self._wrong(
                 "channel_proxy_unused", "proxy", "the channel has no url, so nothing is sent", "set url, or omit proxy"
@@ -118,19 +96,6 @@ class SavedChannel(ProxiedBody):
             )
         check_patterns(self.rules)
         return self.with_secret(secret)
-
-    def with_secret(self, secret: str | None) -> "SavedChannel":
-        return self.model_copy(update={"secret": secret})
-
-    def _check_url(self, url: str) -> None:
-        try:
-            place = Destination.of(url)
-        except ValueError as error:
-            hint = "use something like https://chat.example.org/hook"
-            raise self._wrong("channel_url", "url", str(error), hint) from error
-        if place.scheme == "http" and not is_loopback(place.host):
-            hint = "use https, or a program on this machine"
-            raise self._wrong("channel_url_plain", "url", "is plain http to another machine", hint)
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +139,8 @@ class NotDelivered(msgspec.Struct, frozen=True):
     reason: str
     retryable: bool
     retry_after_s: float | None = None
+    gone: bool = False
+    """Whether the receiver says that it wants no more messages."""
 
 
 class DeliveryUnknown(msgspec.Struct, frozen=True):

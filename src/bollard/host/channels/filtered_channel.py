@@ -13,13 +13,13 @@ class FilteredChannel:
     """Wraps a channel. A blocked message is replaced by a sentence that says so, and loses its artifacts."""
 
     def __init__(self, channel: Channel, rule: ContentFilter, locale: Locale) -> None:
-        self._channel = channel
+        self.channel = channel
         self._rule = rule
         self._locale: Locale = locale
 
     @property
     def abilities(self) -> Abilities:
-        return self._channel.abilities
+        return self.channel.abilities
 
     @property
     def locale(self) -> Locale:
@@ -27,13 +27,13 @@ class FilteredChannel:
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:
         if outgoing.operation != "message":  # people must see exactly what they approve
-            return await self._channel.send(outgoing)
+            return await self.channel.send(outgoing)
         outcome = filtered(self._rule, outgoing.text)
         if outcome.outcome == "block":
             outgoing = replace(outgoing, text=_WORDS[self._locale]["withheld"], contents=(), artifacts=())
         elif outcome.outcome == "mask":
             outgoing = replace(outgoing, text=outcome.text)
-        return await self._channel.send(outgoing)
+        return await self.channel.send(outgoing)
 
     async def close(self) -> None:
-        await self._channel.close()
+        await self.channel.close()

@@ -7,24 +7,14 @@ from typing import Final, Protocol
 import msgspec
 
 from bollard.host.agents.saved_proxy import Logins, OwnProxy
-from bollard.host.channels.channel import (
-    Abilities,
-    Channel,
-    Delivered,
-    DeliveryUnknown,
-    NotDelivered,
-    Outgoing,
-    SavedChannel,
-    SendOutcome,
-)
+from bollard.host.channels.channel import Abilities, Channel, Delivered, Outgoing, SavedChannel, SendOutcome
 from bollard.host.channels.filtered_channel import FilteredChannel
-from bollard.host.channels.signing import secret_bytes, sign
+from bollard.host.channels.signed_post import SignedPost
+from bollard.host.channels.signing import secret_bytes
 from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
-from bollard.host.egress.connections import NotSent
-from bollard.host.egress.destination import Destination, EgressRequest, EgressResponse
-from bollard.host.errors import EgressDenied, InvalidRequest, OutcomeUnknown, ToolFailed, UnknownName, caused_by
-from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, CHANNELS_OF_WORKSPACE, LAZY_FILE_BYTES
+from bollard.host.egress.destination import EgressResponse
+from bollard.host.limits import CHANNELS_OF_WORKSPACE, LAZY_FILE_BYTES
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealed_secrets import SealedSecrets
@@ -34,10 +24,8 @@ from bollard.host.store.store import Store
 from bollard.host.texts import Locale
 from bollard.protocol import JsonObject
 
-_RETRYABLE: Final = frozenset({408, 425, 429})
 _CARD_TYPES: Final = {"interaction": "interaction.requested", "interaction_update": "interaction.updated"}
 _ID_CHARACTERS: Final = 256
-_WAIT_MAX_S: Final = 3600.0
 
 
 class HttpChannel:
@@ -48,11 +36,10 @@ class HttpChannel:
     ) -> None:
         """`logins` has the login of the channel's proxy."""
         self._config = config
-        self._proxy = OwnProxy(config, logins, workspace, f"channel:{config.channel_id}")
         self._workspace = workspace
-        self._clock = clock
-        self._egress = egress
-        self._key = secret_bytes(config.secret or "")
+        proxy = OwnProxy(config, logins, workspace, f"channel:{config.channel_id}")
+        key = secret_bytes(config.secret or "")
+        self._post = SignedPost(config.url or "", key, clock=clock, egress=egress, proxy=proxy)
 
     @property
     def abilities(self) -> Abilities:
@@ -63,42 +50,12 @@ class HttpChannel:
         return self._config.locale
 
     async def send(self, outgoing: Outgoing) -> SendOutcome:
-        body = msgspec.json.encode(self._body(outgoing))
-        headers = {"content-type": "application/json", "user-agent": "bollard"}
-        headers |= sign(self._key, outgoing.key, self._clock.now_ms() // 1000, body)
-        request = EgressRequest(
-            url=self._config.url or "",
-            method="POST",
-            headers=tuple(headers.items()),
-            body=body,
-            max_bytes=CHANNEL_ANSWER_BYTES,
-            timeout_s=CHANNEL_ANSWER_S,
-            redirects=0,
-        )
-        try:
-            reply = await self._egress.fetch(request, await self._proxy.open())
-        except NotSent as error:
-            return NotDelivered(str(error), retryable=True)
-        except EgressDenied as error:
-            return NotDelivered(f"{error.message}; {error.hint}", retryable=isinstance(error, UnknownName))
-        except ToolFailed as error:
-            return NotDelivered(error.message, retryable=True)
-        except OutcomeUnknown as error:
-            return DeliveryUnknown(error.message)
-        return _outcome(reply)
+        reply = await self._post.send(outgoing.key, self._body(outgoing))
+        return Delivered(_message_of(reply)) if isinstance(reply, EgressResponse) else reply
 
     async def fetch(self, handle: str, file_id: str) -> EgressResponse:
         """Request a file that the program behind the channel has. Raises `HostError`."""
-        place = Destination.of(handle)
-        signed = sign(self._key, file_id, self._clock.now_ms() // 1000, f"GET {place.path}".encode())
-        request = EgressRequest(
-            url=handle,
-            headers=tuple({"user-agent": "bollard", **signed}.items()),
-            max_bytes=LAZY_FILE_BYTES,
-            timeout_s=CHANNEL_ANSWER_S,
-            redirects=0,
-        )
-        return await self._egress.fetch(request, await self._proxy.open())
+        return await self._post.fetch(handle, file_id, LAZY_FILE_BYTES)
 
     def _body(self, outgoing: Outgoing) -> JsonObject:
         body: JsonObject = {
@@ -137,16 +94,6 @@ class _ResponseBody(msgspec.Struct):
     message: str | None = None
 
 
-def _outcome(reply: EgressResponse) -> SendOutcome:
-    status = reply.status
-    if 200 <= status < 300:
-        return Delivered(_message_of(reply))
-    reason = f"the receiver responded with status {status}"
-    if status in _RETRYABLE or status >= 500:
-        return NotDelivered(reason, retryable=True, retry_after_s=_wait_of(reply))
-    return NotDelivered(reason, retryable=False)
-
-
 def _message_of(reply: EgressResponse) -> str | None:
     """The receiver's id of the message, if the response has one: `{"message": "…"}`."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
@@ -156,13 +103,7 @@ def _message_of(reply: EgressResponse) -> str | None:
     return None
 
 
-def _wait_of(reply: EgressResponse) -> float | None:
-    text = reply.header("retry-after") or ""
-    return min(float(text), _WAIT_MAX_S) if text.isascii() and text.isdigit() and len(text) < 9 else None
-
-
 CHANNEL: Final = ResourceKind(kind="channel", noun="channel", listed_by="channels", limit=CHANNELS_OF_WORKSPACE)
-_SECRET: Final = "channel_secret"  # noqa: S105 -- the kind of row that holds one
 
 
 class Channels(Protocol):
@@ -194,7 +135,7 @@ class ChannelRepository(Repository[SavedChannel]):
         """`is_open` says whether a workspace is open: a channel of a closed workspace receives and sends nothing.
         Without a `sealer`, in memory, secrets are stored in plain text."""
         super().__init__(CHANNEL, changes, self._read_channel, SavedChannel.stored)
-        self._secrets = SealedSecrets(_SECRET, clock, sealer, redactor)
+        self._secrets = SealedSecrets("channel_secret", clock, sealer, redactor)
         self._egress = egress or EgressClient()
         self._logins = logins
         self._is_open = is_open
@@ -221,7 +162,7 @@ class ChannelRepository(Repository[SavedChannel]):
             nonlocal new_secret
             known = None if before is None else before.value
             config = SavedChannel.read({**body, "channel_id": channel_id}).checked(known)
-            self._check_reach(config)
+            config.check_reach(config.url, self._egress)
             new_secret = None if known is not None and config.secret == known.secret else config.secret
             return config
 
@@ -239,22 +180,6 @@ class ChannelRepository(Repository[SavedChannel]):
         await self._delete(workspace, channel_id, by=by, edited=edited, keeps=[drop])
         self._secrets.forget(workspace, channel_id)
 
-    def _check_reach(self, config: SavedChannel) -> None:
-        """Refuse an address that the egress rules forbid. A host name is checked with each delivery."""
-        config.check_proxy(self._egress)
-        if config.url is None:
-            return
-        try:
-            self._egress.check_host(Destination.of(config.url))
-        except EgressDenied as error:
-            raise InvalidRequest(
-                f"channel.url: {error.message}",
-                reason="channel_url_denied",
-                hint=error.hint,
-                field="channel.url",
-                **caused_by(error),
-            ) from error
-
     # --- sending ---
 
     def sender(self, workspace: str, channel_id: str) -> Channel | None:
@@ -263,6 +188,7 @@ class ChannelRepository(Repository[SavedChannel]):
     def file_source(self, workspace: str, channel_id: str) -> HttpChannel | None:
         """The channel that has files behind handles; `None` if it is gone or disabled."""
         channel = self.sender(workspace, channel_id)
+        channel = channel.channel if isinstance(channel, FilteredChannel) else channel
         return channel if isinstance(channel, HttpChannel) else None
 
     def is_off(self, workspace: str, channel_id: str) -> bool:

@@ -14,6 +14,7 @@ import structlog
 from bollard.host.background import Background
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
+from bollard.host.delivery.channel_status import ChannelStatuses
 from bollard.host.delivery.contents import Contents
 from bollard.host.delivery.delivery_log import DeliveryLog
 from bollard.host.delivery.interaction_content import INTERACTION_RECORDS
@@ -148,7 +149,8 @@ class Delivery:
         self._clock = clock
         log = DeliveryLog(journal, clock)
         self._previews = Previews(channels, log, self._is_busy)
-        self._sender = Sender(channels, log, self._previews, contents or Contents(store, clock), clock)
+        self._statuses = ChannelStatuses(journal, clock)
+        self._sender = Sender(channels, log, self._previews, contents or Contents(store, clock), clock, self._statuses)
         self._lanes: dict[_Lane, deque[PendingDelivery]] = {}
         self._of_run: Counter[str] = Counter()
         """Pending messages by run."""
@@ -219,6 +221,7 @@ class Delivery:
     async def run(self, recovered: asyncio.Event) -> None:
         """Deliver until cancelled. Starts when recovery has written the last messages of interrupted runs."""
         await recovered.wait()
+        await self._statuses.load(self._store)
         self._begun.set()
         await self._read()
         for run_id, workspace in self._left_previews:

@@ -13,11 +13,13 @@ import structlog
 from bollard.host.channels.channel import Channel, Delivered, DeliveryUnknown, NotDelivered, Outgoing
 from bollard.host.channels.registry import Channels
 from bollard.host.clock import Clock
+from bollard.host.delivery.channel_status import ChannelStatuses
 from bollard.host.delivery.contents import Content, Contents
 from bollard.host.delivery.delivery_log import DeliveryLog
 from bollard.host.delivery.previews import Preview, Previews, split
+from bollard.host.delivery.retry import wait_before
 from bollard.host.errors import HostError
-from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S, DELIVERY_WAIT_S
+from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_WAIT_S
 from bollard.host.log.kill_points import kill_point
 from bollard.host.store.rows import OutboxRow
 
@@ -59,13 +61,20 @@ class Sender:
     """Sends single messages. The caller decides the order."""
 
     def __init__(
-        self, channels: Channels, log: DeliveryLog, previews: Previews, contents: Contents, clock: Clock
+        self,
+        channels: Channels,
+        log: DeliveryLog,
+        previews: Previews,
+        contents: Contents,
+        clock: Clock,
+        statuses: ChannelStatuses,
     ) -> None:
         self._channels = channels
         self._log = log
         self._previews = previews
         self._contents = contents
         self._clock = clock
+        self._statuses = statuses
         self.counts = Counts()
 
     async def deliver(self, pending: PendingDelivery) -> float | None:
@@ -152,8 +161,10 @@ class Sender:
                         edit_of = None
                         continue
                     if not retryable:
+                        await self._statuses.failed(row.workspace, row.channel, reason)
                         return await self._fail(pending, reason)
                     return await self._defer(pending, reason, retry_after_s)
+        await self._statuses.arrived(row.workspace, row.channel)
         await self._log.sent(row, pending.messages, None if pending.preview is None else pending.preview.delivery_id)
         self.counts.sent += 1
         return None
@@ -195,9 +206,10 @@ class Sender:
 
     async def _defer(self, pending: PendingDelivery, reason: str, retry_after_s: float | None) -> float | None:
         pending.attempts += 1
-        if pending.attempts >= DELIVERY_ATTEMPTS:
+        await self._statuses.failed(pending.row.workspace, pending.row.channel, reason)
+        wait_s = wait_before(pending.attempts, retry_after_s)
+        if wait_s is None:
             return await self._fail(pending, f"{reason}; gave up after {pending.attempts} attempts")
-        wait_s = min(max(DELIVERY_WAIT_S * 2 ** (pending.attempts - 1), retry_after_s or 0.0), DELIVERY_WAIT_MAX_S)
         self.counts.retried += 1
         due_ms = self._clock.now_ms() + round(wait_s * 1000)
         await self._log.deferred(pending.row, pending.attempts, due_ms, reason)

@@ -21,9 +21,8 @@ from bollard.host.errors import BudgetExceeded, InvalidRequest, ToolFailed
 from bollard.host.events.acceptance import Accepted
 from bollard.host.events.intake import Intake
 from bollard.host.grants.check import NOT_FOUND
-from bollard.host.limits import INPUT_TEXT_BYTES, REPLAY_PAGE
+from bollard.host.limits import INPUT_TEXT_BYTES
 from bollard.host.log.kill_points import kill_point
-from bollard.host.log.records import data_of, flow_of_run
 from bollard.host.reason import Why, why
 from bollard.host.run_api.refusal import ApiRefused
 from bollard.host.run_api.tools import ToolCalls
@@ -31,6 +30,7 @@ from bollard.host.runs.control import hand_down, lineage_of
 from bollard.host.runs.dispatcher import Dispatcher
 from bollard.host.runs.event import RUN_SOURCE, NewEvent
 from bollard.host.runs.live_run import LiveRun
+from bollard.host.runs.outcome import read_outcome
 from bollard.host.scope import Scope
 from bollard.host.store.store import Store
 from bollard.protocol import AgentInput, AgentsCall, ChildRunResult, JsonObject, JsonValue, first_problem
@@ -131,20 +131,9 @@ class ChildCalls:
 
     def _outcome(self, run_id: str) -> tuple[JsonObject, int]:
         """The child's status and messages, and its bits of `Flow`. Blocks."""
-        messages: list[JsonValue] = []
-        after, ended, flow = 0, False, 0
-        status, code = "failed", None
-        while not ended and (rows := self._store.records_of_run(run_id, after, REPLAY_PAGE)):
-            for row in rows:
-                data = data_of(row)
-                flow |= flow_of_run(row.type, data)
-                if row.type == "message.completed":
-                    messages.append(data.get("message"))
-                elif row.type == "run.ended":
-                    ended = True
-                    status, code = str(data.get("status")), data.get("code")
-            after = rows[-1].seq or 0
-        return {"run_id": run_id, "status": status, "code": code, "messages": messages}, flow
+        found = read_outcome(self._store, run_id)
+        messages = [*found.messages]
+        return {"run_id": run_id, "status": found.status, "code": found.code, "messages": messages}, found.flow
 
 
 @dataclass(slots=True)

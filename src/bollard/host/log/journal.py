@@ -13,6 +13,7 @@ import msgspec
 
 from bollard.host.errors import HostError, Overloaded, StorageUnavailable
 from bollard.host.limits import JOURNAL_QUEUE_BYTES, JOURNAL_QUEUE_ENTRIES, REFUSED_TRIES
+from bollard.host.log.commit_watch import CommitWatch
 from bollard.host.log.entries import Chore, ChoreDone, CommitListener, CommitOutcome, CommitResult, Entry
 from bollard.host.log.records import NewRecord, RunFacts
 from bollard.host.store.rows import HeadRow
@@ -76,11 +77,12 @@ class Journal:
         """`committed` is called with each commit: how many entries shared it, and how long it took in seconds."""
         self._writer = writer
         self._loop = asyncio.get_running_loop()
-        self._open: deque[tuple[CommitListener | None, int]] = deque()
+        self._open: deque[tuple[CommitListener | None, Entry]] = deque()
         self._bytes = 0
         self._closing = False
         self.numbers = WriterNumbers()
         self._committed = committed
+        self.watch = CommitWatch()
         self.signed: Callable[[Sequence[HeadRow]], None] | None = None
         """Called with signed heads once they are on disk."""
 
@@ -114,7 +116,7 @@ class Journal:
             raise Overloaded(
                 "the journal is behind", reason="journal_behind", hint="retry in a moment", limit=JOURNAL_QUEUE_ENTRIES
             )
-        self._open.append((listener, entry.size))
+        self._open.append((listener, entry))
         self._bytes += entry.size
         self._writer.put(entry)
 
@@ -179,7 +181,8 @@ class Journal:
         if outcomes and self._committed is not None and numbers.commits > before.commits:
             self._committed(len(outcomes), numbers.last_commit_s)
         for outcome in outcomes:
-            listener, size = self._open.popleft()
-            self._bytes -= size
+            listener, entry = self._open.popleft()
+            self._bytes -= entry.size
             if listener is not None:
                 listener(outcome)
+            self.watch.committed(entry)

@@ -37,6 +37,7 @@ KINDS: Final = frozenset(
         "artifact.deleted",
         "audit.exported",
         "audit.gap",
+        "channel.status_changed",
         "conversation.deleted",
         "delivery.deferred",
         "delivery.failed",
@@ -92,6 +93,8 @@ KINDS: Final = frozenset(
         "storage.updated",
         "store.restored",
         "token.issued",
+        "webhook.failed",
+        "webhook.sent",
         "workspace.imported",
     }
 )

@@ -7,7 +7,7 @@ is on disk before it is in memory, so that a reader never sees a change that a c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -117,7 +117,13 @@ def unreadable(kind: PolicyKind, row: PolicyRow, error: HostError) -> SettingsEr
 T = TypeVar("T")
 Keeps = Sequence[KeptChange] | Callable[[], Sequence[KeptChange]]
 """Rows beside the log that a change writes; a function is called while no other change is under way."""
+Beginning = Callable[[str], Awaitable[Sequence[KeptChange]]]
+"""Returns the rows of the commit with which a workspace begins to follow events."""
 _decode: Final = msgspec.json.Decoder().decode
+
+
+async def begins_nothing(_: str) -> Sequence[KeptChange]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

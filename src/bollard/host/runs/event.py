@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bollard.host.agents.binding import HOST_EVENTS
 from bollard.host.agents.policies import DeliveryPolicy
 from bollard.host.errors import InvalidRequest
 from bollard.host.files.message_file import MessageFile
@@ -98,7 +99,11 @@ RUN_SOURCE: Final = "run:"
 """Prefix of the source of a call from one agent to another."""
 API_SOURCE: Final = "api"
 """The source of API messages. If callers choose the ids, a slash and the caller follow."""
-OWN_EVENTS: Final = frozenset({"approval.decided"})
+HOST_SOURCE: Final = f"{OWN_SOURCE}events"
+"""The source of events that the host derives from its own log."""
+APPROVALS_SOURCE: Final = f"{OWN_SOURCE}approvals"
+"""The source of decisions about calls that outlived their run."""
+OWN_EVENTS: Final = HOST_EVENTS | {"approval.decided"}
 """Event types that only the host raises."""
 
 _FROM_PEOPLE: Final = frozenset[TriggerSource]({"platform", "webui", "api"})

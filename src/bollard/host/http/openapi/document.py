@@ -43,6 +43,7 @@ PATH_PARTS: Final[Mapping[str, tuple[str, JsonObject, str]]] = {
     "channel_id": ("A channel.", _CHOSEN, "room"),
     "schedule_id": ("A schedule.", _CHOSEN, "news"),
     "hook_id": ("A webhook route.", _CHOSEN, "github"),
+    "subscription_id": ("A subscription.", _CHOSEN, "alerts"),
     "author": ("The author of the plugin.", _GIVEN, "acme"),
     "name": ("The plugin's name.", _GIVEN, "parrot"),
     "runtime_id": ("A runtime of another machine.", _CHOSEN, "gpu-box"),

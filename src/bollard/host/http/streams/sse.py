@@ -32,10 +32,13 @@ class EventStream:
         headers: Sequence[tuple[bytes, bytes]] = (),
         *,
         held: bool = False,
+        last_type: str | None = "run.ended",
         last_word: Callable[[int | None], StreamRecord] | None = None,
     ) -> None:
-        """`last_word` builds the final record when the host ends the stream, from the number of the last record."""
+        """`last_type` is the type of the record that ends the stream, if there is one. `last_word` builds the final
+        record when the host ends the stream, from the number of the last record."""
         self._batches = batches
+        self._last_type = last_type
         self._last_word = last_word
         self._pump: asyncio.Task[object] | None = None
         self._is_ended = False
@@ -82,7 +85,7 @@ class EventStream:
         async for batch in self._batches:
             if self._head is not None:
                 await self._send_head(send)
-            ended = bool(batch) and batch[-1].type == "run.ended"
+            ended = bool(batch) and batch[-1].type == self._last_type
             if ended:  # the last record and the end in one send
                 await self._send_last(send, self._encode(batch))
                 return

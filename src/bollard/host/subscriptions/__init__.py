@@ -1,0 +1,1 @@
+"""Outgoing webhooks: saved subscriptions, and the deliveries of events to them."""
