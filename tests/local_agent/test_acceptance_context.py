@@ -9,6 +9,8 @@ from tests.local_agent.host_kit import AgentHost
 from tests.local_agent.seeding import PICTURE
 from tokenizers import Tokenizer
 
+from bollard.sdk.agent.media import BLIND
+
 KEY = "runner.compaction.checkpoint"
 FACT = "Remember that the code of the vault is 7341."
 MESSAGES = 10_000
@@ -135,8 +137,8 @@ def test_la_06_a_model_without_vision_reads_a_description(agent_host: AgentHost,
     agent_host.save_agent("reader")
     told = agent_host.told(sent_picture(agent_host, "reader", room, given))
     assert told.status == "completed"
-    note = "[image: dot.png, image/png, 70 bytes]" if given == "artifact" else "[image: inline]"
-    assert agent_host.asked()[-1]["messages"][-1]["content"] == f"What is\n{note}\nthis?"
+    note = "[image: dot.png, image/png, 70 bytes]" if given == "artifact" else "[image: image/png, 70 bytes]"
+    assert agent_host.asked()[-1]["messages"][-1]["content"] == f"What is\n{note}\nthis?\n{BLIND}"
 
 
 def test_la_06_the_model_reads_a_text_file(agent_host: AgentHost, room: str) -> None:

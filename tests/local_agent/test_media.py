@@ -125,7 +125,7 @@ def test_a_fallback_without_vision_gets_text():
     assert has_images(messages)
     blind = without_images(messages)
     assert not has_images(blind)
-    assert blind[0].content == "see\n[image: https://example.test/a.png]"
+    assert blind[0].content == f"see\n[image: https://example.test/a.png]\n{BLIND}"
     assert blind[1] is messages[1]
 
 

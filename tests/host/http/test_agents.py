@@ -10,7 +10,7 @@ from bollard.host.agents.config_form import KEPT
 from bollard.host.settings import Settings
 
 LOCKED = "plugin:local/workshop/locked"
-WORKSHOP_RUNNERS = ("steady", "hasty", "reader", "storer", "carrier", "bard", "caller", "locked", "twofold")
+WORKSHOP_RUNNERS = ("steady", "hasty", "reader", "storer", "carrier", "courier", "bard", "caller", "locked", "twofold")
 
 
 def test_every_runner_is_listed_with_its_requests(shop: Any) -> None:

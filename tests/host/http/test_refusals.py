@@ -31,6 +31,7 @@ def assert_refused(answer: Any, status: int, code: str) -> None:
 OPEN = {
     "/api/v1/session",
     "/api/v1/channels/{channel_id}/events",
+    "/api/v1/channels/{channel_id}/artifacts/{artifact_id}",
     "/api/v1/runtime/challenge",
     "/api/v1/runtime/enrolment",
     "/api/v1/runtime/channel",

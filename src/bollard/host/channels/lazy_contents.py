@@ -1,4 +1,4 @@
-"""Contents that a channel keeps until somebody reads them. The first read fetches the content with a signed request,
+"""Contents that a channel keeps until they are read. The first read fetches the content with a signed request,
 stores it, and records it; later reads use the stored content."""
 
 import asyncio

@@ -4,6 +4,7 @@ The id is the digest of place, sender, name, type and content, so the same file 
 """
 
 import hashlib
+from typing import Final
 
 import msgspec
 
@@ -15,7 +16,7 @@ from bollard.host.store.artifact_terms import ArtifactTerms, name_problem
 from bollard.host.store.rows import MESSAGE_SOURCE, ArtifactRow
 from bollard.protocol import JsonObject, JsonValue
 
-_ID_CHARACTERS = 40
+_ID_CHARACTERS: Final = 40
 
 
 class _FileMetadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class _FileMetadata(msgspec.Struct, frozen=True, kw_only=True):
     fetch: str | None = None
 
 
-_metadata = msgspec.json.Decoder(_FileMetadata).decode
+_metadata: Final = msgspec.json.Decoder(_FileMetadata).decode
 
 
 class MessageFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ message uses it. The content is a blob before the record that names it.
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
 
@@ -25,8 +26,8 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.rows import MESSAGE_SOURCE, DropKept, KeptChange, KeptRow, PutKept
 from bollard.host.store.store import Store
 
-_KIND = "upload"
-_LIFE_MS = round(UPLOAD_LIFE_S * 1000)
+_KIND: Final = "upload"
+_LIFE_MS: Final = round(UPLOAD_LIFE_S * 1000)
 
 
 class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +50,8 @@ class OpenUpload(msgspec.Struct, frozen=True, kw_only=True):
     expires_ms: int
 
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(NewUpload).decode
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(NewUpload).decode
 
 
 class MessageUploads:

@@ -112,11 +112,14 @@ def history_content(
 def without_images(messages: Iterable[Message]) -> tuple[Message, ...]:
     """The messages without images, for a model without vision."""
     return tuple(
-        message
-        if isinstance(message.content, str)
-        else message.model_copy(update={"content": plain([_unseen(part) for part in message.content])})
+        message if isinstance(message.content, str) else message.model_copy(update={"content": _blind(message.content)})
         for message in messages
     )
+
+
+def _blind(content: Parts) -> str | tuple[ContentElement, ...]:
+    parts = [_unseen(part) for part in content]
+    return plain(parts if parts == list(content) else [*parts, TextContent(text=BLIND)])
 
 
 def has_images(messages: Iterable[Message]) -> bool:
