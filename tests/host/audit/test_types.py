@@ -102,7 +102,7 @@ def kinds_recorded(tree: ast.AST) -> Iterator[str]:
         for part in parts:
             for each in ast.walk(part) if isinstance(part, ast.IfExp) else [part]:
                 text = each.value if isinstance(each, ast.Constant) else None
-                if isinstance(text, str) and re.fullmatch(r"[a-z]+\.[a-z]+", text):
+                if isinstance(text, str) and re.fullmatch(r"[a-z]+\.[a-z_]+", text):
                     yield text
 
 

@@ -114,6 +114,18 @@ def test_a_reader_without_the_right_is_refused_and_one_that_loses_it_is_told(api
     assert client_of(api.port, without).get("/api/v1/events/stream").status == 403
 
 
+def test_a_stream_has_no_event_of_another_workspace(api: Any, client_of: Any) -> None:
+    assert api.put("/api/v1/workspaces/second", {}).status == 201
+    rights = ["events.read", "events.post", "audit.read", "runs.read"]
+    made = api.post("/api/v1/keys", {"name": "all", "rights": rights}, bollard_workspace="second").json
+    post(api, "of the first workspace")
+    second = client_of(api.port, made["token"])
+    stream = second.events(last="1.0")
+    post(second, "of the second workspace")
+    assert next(iter(stream)).data["data"]["id"] == "of the second workspace"
+    stream.close()
+
+
 def test_a_stopping_host_tells_the_reader_to_resume(
     tmp_path: Path, plugin: Path, start_host: Any, client_of: Any
 ) -> None:

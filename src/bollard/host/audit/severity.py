@@ -44,6 +44,7 @@ _BY_SEVERITY: Final[Mapping[Severity, frozenset[str]]] = MappingProxyType(
                 "runtime.refused",
                 "runtime.revoked",
                 "steering.dropped",
+                "webhook.failed",
             }
         ),
         "error": frozenset({"action.unknown", "delivery.unknown", "outpost.revoked", "plugin.quarantined"}),

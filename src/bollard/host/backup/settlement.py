@@ -28,7 +28,7 @@ from bollard.host.log.writer import Writer
 from bollard.host.recovery import Recovery, facts_of
 from bollard.host.store.action_rows import ApprovalRow
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.rows import DropKept, EventRow, KeptRow, OutboxRow, RunRow
+from bollard.host.store.rows import DropKept, EventRow, KeptChange, KeptRow, OutboxRow, RunRow
 from bollard.host.store.store import Store
 from bollard.host.subscriptions.delivery_rows import OPEN, read_delivery
 from bollard.protocol import JsonObject
@@ -132,7 +132,7 @@ class SettlementWriter:
             body = {"subscription_id": delivery.subscription_id, "webhook_id": delivery.event_id, "reason": kind}
             record = self._record(row.workspace, "webhook.failed", {**body, "type": delivery.type})
             self._write(Entry(records=[record], keeps=[delivery.drop(row.workspace)]))
-        positions = [DropKept(row.kind, row.workspace, row.id) for row in self._kept(POSITION, only)]
+        positions: list[KeptChange] = [DropKept(row.kind, row.workspace, row.id) for row in self._kept(POSITION, only)]
         if positions:  # without one the next start follows new events only
             self._write(Entry(keeps=positions))
         settled = Settlement(

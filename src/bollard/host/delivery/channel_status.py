@@ -49,8 +49,9 @@ class ChannelStatuses:
 
     async def _write(self, workspace: str, channel_id: str, data: JsonObject, change: KeptChange) -> None:
         body = encode_data({"channel_id": channel_id, **data})
-        kind, now_ms = "channel.status_changed", self._clock.now_ms()
-        record = NewRecord(workspace=workspace, type=kind, data=body, created_ms=now_ms)
+        record = NewRecord(
+            workspace=workspace, type="channel.status_changed", data=body, created_ms=self._clock.now_ms()
+        )
         try:
             await self._journal.commit(Entry(records=[record], keeps=[change], size=len(body)))
         except HostError as error:  # a delivery does not wait for the record of its channel

@@ -65,8 +65,12 @@ class Deliveries:
         }
         if ended.reason is not None:
             data["reason"] = ended.reason
-        kind = "webhook.sent" if ended.status == "sent" else "webhook.failed"
-        record = NewRecord(workspace=workspace, type=kind, data=encode_data(data), created_ms=now_ms)
+        record = NewRecord(
+            workspace=workspace,
+            type="webhook.sent" if ended.status == "sent" else "webhook.failed",
+            data=encode_data(data),
+            created_ms=now_ms,
+        )
         keeps, off = [ended.drop(workspace)], False
         self._close(place, ended.position)
         if exists:
