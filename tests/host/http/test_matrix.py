@@ -348,13 +348,8 @@ def roles(api: Any) -> dict[str, str]:
     return tokens
 
 
-<<<<<<< HEAD
-HARMFUL = frozenset({"DELETE /api/v1/session"})
-"""Rights of a role that this test does not use: they would end the session of the test."""
-=======
 HARMFUL = frozenset({"DELETE /api/v1/session", "GET /api/v1/events/stream"})
-"""What a role may do and this test should not: one would end the session that it asks with, the other has no end."""
->>>>>>> inside
+"""Rights of a role that this test does not use: one would end the session of the test, the other has no end."""
 
 
 @for_each("role", ROLES)
