@@ -2,7 +2,8 @@
 
 import re
 
-_QUOTED = re.compile(r"“[^”]*”（原文）|（原文：[^）]*）|`[^`]*`|“[^”]*”|'[^']*'|\"[^\"]*\"")
+_QUOTED = re.compile(r"“[^”]*”|（原文：[^）]*）|`[^`]*`|'[^']*'|\"[^\"]*\"|\bbollard(?: [a-z-]+)+")
+"""Quotations, code, and the names of commands."""
 _SENTENCE = re.compile(r"(?<![\w./:@-])[A-Za-z][a-z']+(?:,? [A-Za-z][a-z']*){2,}(?![\w/:@-])")
 """Three words or more. An identifier has other characters than letters."""
 

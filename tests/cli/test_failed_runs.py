@@ -63,6 +63,10 @@ def test_a_raising_runner_is_found_in_the_log_of_its_plugin(failing: RunningHost
     assert command[1] == "plugin logs local/raises"
     logs = bollard(*command[1].split(), "--text", **failing.variables).out
     assert re.search(r"the runner raised · run: run_\w+ · error: ValueError: the weather is bad · at: .*:8 in", logs)
+    run_id = bollard("runs", **failing.variables).json["items"][0]["run_id"]
+    assert (
+        "error: ValueError: the weather is bad\n" in bollard("runs", "show", run_id, "--text", **failing.variables).out
+    )
 
 
 def test_a_worker_that_exits_is_found_with_its_exit_code(failing: RunningHost, bollard) -> None:

@@ -66,14 +66,14 @@ ENDS = {
     "a result": (("action.completed", {"call_id": "c1", "content": [{"type": "text", "text": "42"}]}), "→ 42"),
     "an error of the tool": (
         ("action.completed", {"call_id": "c1", "content": [{"type": "text", "text": "no"}], "is_error": True}),
-        'failed: "no"',
+        "failed: no",
     ),
     "a structured result": (("action.completed", {"call_id": "c1", "structured": {"v": 2}}), '→ {"v": 2}'),
     "a refusal": (
         ("action.rejected", {"call_id": "c1", "code": "denied", "message": "it was denied"}),
         "it was denied",
     ),
-    "a failure": (("action.failed", {"call_id": "c1", "code": "timeout"}), 'failed: "timeout"'),
+    "a failure": (("action.failed", {"call_id": "c1", "code": "timeout"}), "failed: timeout"),
 }
 
 
@@ -88,3 +88,14 @@ def test_a_call_is_shown_once_with_its_outcome(name: str) -> None:
 def test_a_call_refused_before_its_start_has_its_name() -> None:
     refused: JsonObject = {"call_id": "c2", "name": "send_letter", "code": "denied", "message": "it was denied"}
     assert "tool send_letter failed" in told("en_US", ("action.rejected", refused))
+
+
+def test_the_error_of_a_call_is_told_by_its_reason_and_that_of_a_tool_is_quoted() -> None:
+    refusal: JsonObject = {"call_id": "c1", "name": "fetch", "code": "not_found", "message": "there is no such run"}
+    assert "没有这个运行" in told("zh_Hans", ("action.failed", {**refusal, "details": {"reason": "no_run"}}))
+    assert "there is no such run" in told("en_US", ("action.failed", {**refusal, "details": {"reason": "no_run"}}))
+    older = told("zh_Hans", ("action.failed", refusal))
+    assert "（原文：there is no such run）" in older, "a record of an older host has no details"
+    content: JsonObject = {"call_id": "c1", "name": "fetch", "is_error": True, "content": [{"text": "it is too late"}]}
+    assert "“it is too late”（原文）" in told("zh_Hans", ("action.completed", content))
+    assert "“" not in told("en_US", ("action.completed", content))

@@ -100,7 +100,7 @@ def test_side_lines_interrupt_the_answer_on_separate_lines(screen) -> None:
         result("tool.call.completed", {"tool_call_id": "1", "tool_name": "t", "error": "no"}),
         delta("on"),
     )
-    assert shown == 'look\n  artifact a.txt (text/plain)\n  action reaction.add {"id": 1}\n  tool t failed: "no"\non'
+    assert shown == 'look\n  artifact a.txt (text/plain)\n  action reaction.add {"id": 1}\n  tool t failed: no\non'
 
 
 def test_an_api_call_in_the_middle_of_a_line_waits_for_its_end(screen) -> None:

@@ -18,7 +18,7 @@ from bollard.host.errors import Forbidden, NotFound
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, map_of
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields
 from bollard.host.http.operations import PAGE, Answer, QueryField, leads_to
 from bollard.host.http.queries import Pages, page_limit, whole_number, whole_number_in
 from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation, seconds
@@ -87,7 +87,7 @@ _SHOWN: Final = _LISTED.extended(
             "attached": [],
         }
     },
-    {"refusal": fields(code=TEXT, message=TEXT, hint=TEXT, details=map_of(ANY))},
+    {"refusal": fields(code=TEXT, message=TEXT, hint=TEXT, details=ANY)},
     display=_DISPLAY,
 )
 _LOCALE: Final = QueryField(name="locale", summary="The language of the labels.", choices=LOCALES, default="en_US")

@@ -15,7 +15,7 @@ from bollard.host.grants.session import RunSession
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import ANY, FLAG, TEXT, array_of, choice, fields, map_of, maybe, named
+from bollard.host.http.openapi.schemas import ANY, FLAG, TEXT, array_of, choice, fields, maybe, named
 from bollard.host.http.operations import PAGE, Answer, QueryField, page_of
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import DeclaredResource, operation
@@ -40,7 +40,7 @@ _DEFINED: Final[JsonObject] = {
     "approval": choice("never", "on_risk", "always"),
 }
 _OFFERED: Final = named(
-    "Capability", fields({**_DEFINED, "reason": TEXT, "reason_details": map_of(ANY)}, id=TEXT, available=FLAG)
+    "Capability", fields({**_DEFINED, "reason": TEXT, "reason_details": ANY}, id=TEXT, available=FLAG)
 )
 _GRANTED: Final = named(
     "AgentCapability",

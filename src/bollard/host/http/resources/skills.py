@@ -11,7 +11,7 @@ from starlette.responses import Response
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, fields, map_of, maybe
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, fields, maybe
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer_body
 from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes
@@ -38,7 +38,7 @@ _LISTED: Final = answer_body(
     },
     version=maybe(TEXT),
     problem=maybe(TEXT),
-    problem_details=map_of(ANY),
+    problem_details=ANY,
 )
 _VERSION: Final = fields(version=TEXT, by=TEXT, created_at=TIME, authored=FLAG)
 _SKILL: Final = answer_body(
