@@ -50,7 +50,10 @@ def test_an_agent_is_saved_shown_and_deleted(ask, saved) -> None:
     shown = ask("agents", "show", "brisk").json
     assert shown["config"] == body["config"]
     told = ask("agents", "show", "brisk", "--text").out
-    assert "brisk (Steady) runs plugin:local/steady/default\nrevision: 1\npermissions: history: page\n" in told
+    assert (
+        "brisk (Steady) runs plugin:local/steady/default\nrevision: 1\nenabled: yes\npermissions: history: page\n"
+        in told
+    )
     assert "可使用者：所有人" in ask("agents", "show", "brisk", "--text", BOLLARD_LANG="zh_Hans").out
     assert "brisk" in ask("agents", "--text").out
     assert ask("chat", "--agent", "brisk", "--message", "go", "--text").out.endswith("done\n")

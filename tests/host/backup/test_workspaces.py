@@ -207,6 +207,22 @@ def test_a_workspace_without_a_record_cannot_be_exported(make_past, clock, tmp_p
     assert not (tmp_path / "w.zip").exists()
 
 
+def test_a_message_of_the_host_itself_is_imported_with_its_workspace(make_past, clock, tmp_path):
+    source, target = BackupSource(database="", data=tmp_path / "one"), make_past("sqlite").source
+    data = {"delivery_id": "mine/evt_1.reply", "event_id": "evt_1", "channel": "room", "target": "c", "text": "hello"}
+    with opened(source) as store:
+        key = load_or_make_signing_key(source.data / "keys/heads.ed25519")
+        chains = Chains("one", key, clock, every_records=1, every_s=1)
+        new = NewRecord(workspace="mine", type="delivery.queued", data=json.dumps(data).encode(), created_ms=1)
+        with store.write() as transaction:
+            transaction.add_records(chains.chain([new], 1))
+    exported(source, tmp_path / "w.zip", clock, workspace="mine")
+    imported(tmp_path / "w.zip", target, clock)
+    with opened(target) as store:
+        (row,) = store.outbox("mine", None, None, 10)
+        assert (row.delivery_id, row.status) == ("mine/evt_1.reply", "unknown")  # the original may have sent it
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -214,8 +230,15 @@ def test_a_workspace_without_a_record_cannot_be_exported(make_past, clock, tmp_p
         {"type": "run.created", "run_id": "r9", "data": {"run_id": "r8", "workspace": "default"}},
         {"type": "run.ended", "run_id": "victim", "data": {"status": "failed"}},
         {"type": "delivery.sent", "run_id": None, "data": {"delivery_id": "victim.3", "messages": []}},
+        {"type": "delivery.sent", "run_id": None, "data": {"delivery_id": "other/evt_1.reply", "messages": []}},
     ],
-    ids=["another workspace's run", "another run", "a run that is here", "a delivery that is here"],
+    ids=[
+        "another workspace's run",
+        "another run",
+        "a run that is here",
+        "a delivery that is here",
+        "a message of the host to another workspace",
+    ],
 )
 def test_a_forged_archive_cannot_reach_another_workspace(make_past, clock, tmp_path, record):
     source, target = BackupSource(database="", data=tmp_path / "evil"), make_past("sqlite").source

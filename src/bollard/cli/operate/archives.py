@@ -154,6 +154,7 @@ def export(
     incomplete: IncompleteOption = False,
 ) -> int:
     """Export a workspace into an archive; the host may be running."""
+    from bollard.host.audit.backup_list import note_backup
     from bollard.host.backup.backup import BackupSource
     from bollard.host.backup.workspace_export import export_workspace
     from bollard.host.clock import SystemClock
@@ -170,6 +171,7 @@ def export(
             incomplete=incomplete,
             progress=stage_bar(shell, stack),
         )
+    note_backup(settings.data, file, SystemClock().now_ms())
     verified, text = report.verified, shell.text
     fields = {"records": verified.records, "contents": verified.blobs, "size": size_text(report.size)}
     shell.tell(

@@ -63,7 +63,7 @@ class ChatCommands:
                 await self._rooms.renew(event)
                 return say("new")
             case "stop":
-                return await self._stop_runs(channel, event, say)
+                return await self._stop_runs(event, say)
             case "status":
                 return await self._status(event, say)
             case "agent":
@@ -71,11 +71,10 @@ class ChatCommands:
             case "link":
                 return await self._link(command.argument, event, say)
 
-    async def _stop_runs(self, channel: SavedChannel, event: NewEvent, say: "_Speaker") -> str:
-        """A person stops the runs that the person started; in a private chat, or with the right to, all of them."""
-        del channel
+    async def _stop_runs(self, event: NewEvent, say: "_Speaker") -> str:
+        """A person stops the runs that the person started; in a private chat, or as an operator, all of them."""
         user = self._links.user_of(event.scope.workspace, event.scope.actor)
-        controls = user is not None and "runs.control" in rights_of(user.role) and user.role != "member"
+        controls = user is not None and "actors.assume" in rights_of(user.role)
         agent = await self._agent(event)
         view = None if agent is None else self._intake.runs_in(agent, event.scope)
         runs = [] if view is None else [*view.queued, *view.active]
