@@ -32,7 +32,7 @@ def as_read(rows, like=()):
     return [row[:known] for row in read]
 
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 SINCE_0003 = ("tool_calls", "approvals", "secrets", "skills")
 """Tables that came with it; the database of that revision has rows in them."""
 

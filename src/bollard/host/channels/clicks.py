@@ -161,7 +161,7 @@ class Clicks:
         known = route is not None and hmac.compare_digest(route.id.encode(), click.interaction_id.encode())
         if route is None or not known or route.channel != place.channel:
             raise no_interaction()
-        shown = await asyncio.to_thread(self._store.delivery, opened_delivery(route.id))
+        shown = await asyncio.to_thread(self._store.delivery, place.workspace, opened_delivery(route.id))
         messages = [] if shown is None else _messages(shown.messages)
         elsewhere = click.message is not None and any(messages) and click.message not in messages
         if route.target != place.target or elsewhere:
