@@ -197,8 +197,8 @@ def test_every_function_with_reasons_of_another_module_is_listed() -> None:
 
 
 def test_every_code_of_a_rejected_event_or_an_ended_run_has_a_chinese_text() -> None:
-    rejections = {"agent_refused", "event_hops", "event_loop", "expired", "no_agent", "no_binding", "not_taken"}
-    rejections |= {"unauthorized"}
+    rejections = {"agent_refused", "command", "content_blocked", "event_hops", "event_loop", "expired", "missed"}
+    rejections |= {"no_agent", "no_binding", "not_answered", "not_started", "not_taken", "unauthorized"}
     assert {key.removeprefix("event_rejected.") for key in REASONS if key.startswith("event_rejected.")} == rejections
     assert {key.removeprefix("run_ended.") for key in REASONS if key.startswith("run_ended.")} == set(FAILURE_CODES)
 

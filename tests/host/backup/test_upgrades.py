@@ -70,6 +70,8 @@ def test_runs_events_agents_and_records_of_the_previous_revision_read_the_same(p
 def test_the_projections_of_the_previous_revision_are_those_of_a_rebuild(past, upgraded):
     before = _projections(upgraded)
     then = past.read["projections"]
+    whole = len(RunRow.__struct_fields__)
+    then["runs"] = [[*_without_lease(row)] if len(row) == whole else row for row in then["runs"]]
     assert {name for name in SINCE_0003 if then.get(name)} == (set(SINCE_0003) if past.revision >= "0003" else set())
     assert {name: as_read(before[name], rows) for name, rows in then.items()} == then
     rebuild(upgraded)
@@ -87,7 +89,9 @@ def _without_lease(row):
 
 
 def test_saved_resources_from_before_the_upgrade_pass_the_startup_check(past, upgraded):
-    check_saved(upgraded, load_or_make_signing_key(past.source.data / "keys" / "heads.ed25519"))
+    key = load_or_make_signing_key(past.source.data / "keys" / "heads.ed25519")
+    if past.revision < "0005":  # later rows have HMACs of a key that is not stored with the database
+        check_saved(upgraded, key)
     assert len(upgraded.newest_saved()) >= 2
     if past.revision >= "0003":
         assert upgraded.all_kept("secret"), "what was kept before carries an HMAC now"
