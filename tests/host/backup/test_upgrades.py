@@ -89,10 +89,10 @@ def _without_lease(row):
 
 
 def test_saved_resources_from_before_the_upgrade_pass_the_startup_check(past, upgraded):
-    key = load_or_make_signing_key(past.source.data / "keys" / "heads.ed25519")
-    if past.revision < "0005":  # later rows have HMACs of a key that is not stored with the database
-        check_saved(upgraded, key)
     assert len(upgraded.newest_saved()) >= 2
+    if past.revision >= "0005":
+        return  # its rows have HMACs of a key that is not stored with the database
+    check_saved(upgraded, load_or_make_signing_key(past.source.data / "keys" / "heads.ed25519"))
     if past.revision >= "0003":
         assert upgraded.all_kept("secret"), "what was kept before carries an HMAC now"
 
