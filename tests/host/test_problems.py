@@ -67,6 +67,7 @@ TYPES: Mapping[str, set[str]] = {
     # These report the problems of the schemas inside them, or none; functions are read below.
     **{kind: set() for kind in ("any", "dataclass-field", "default", "definitions", "function-after")},
     **{kind: set() for kind in ("function-before", "json-or-python", "model-field", "no-info", "nullable")},
+    **{kind: set() for kind in ("chain", "function-wrap")},
 }
 """The problems that a validator of each kind reports."""
 

@@ -84,7 +84,7 @@ async def test_a_history_that_does_not_fit_is_summarised_once_and_saved():
     asked = len(main.requests)
     again, later = await prepared(host, "and now?")
     assert len(main.requests) == asked
-    assert again.messages[:-1] == question.messages[:-1]
+    assert again.messages[: len(question.messages)] == question.messages
     assert kept_by(later) == kept
     assert [params["direction"] for params in called(later, "history.page")] == ["backward"]
 

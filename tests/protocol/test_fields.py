@@ -119,7 +119,8 @@ def test_the_enumerations_match_the_protocol() -> None:
     assert " ".join(EVENT_TYPES) == (
         "message.received message.edited message.recalled reaction.added group.member_joined group.member_left "
         "friend.request_received bot.added schedule.triggered webhook.received api.invoked approval.decided "
-        "run.completed"
+        "approval.requested artifact.created interaction.submitted command.invoked channel.status_changed "
+        "run.completed run.failed run.stop_requested"
     )
     assert " ".join(RESULT_TYPES) == (
         "message.delta message.completed tool.call.started tool.call.completed artifact.created state.updated "

@@ -15,7 +15,15 @@ from bollard.host.identity.caller import RIGHTS
 from bollard.host.settings import Settings
 
 ALL = operations()
-NO_RIGHT = {"issueTicket", "showSession", "endSession", "changePassword", "getOpenApi"}
+NO_RIGHT = {
+    "issueTicket",
+    "showSession",
+    "endSession",
+    "changePassword",
+    "getOpenApi",
+    "makeLinkCode",
+    "redeemLinkCode",
+}
 """Operations for every token: they concern only the caller, or are the same for all."""
 
 OWN_ERRORS = {"getReadiness", "serveRunOverMcp", "serveAgentsOverMcp"}

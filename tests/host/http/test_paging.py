@@ -119,7 +119,7 @@ def test_every_list_is_covered_by_the_paging_tests() -> None:
     people = ("identity", "users", "keys", "workspaces", "actors")
     things = (
         *("plugins", "channels", "subscriptions", "runtimes", "deliveries", "secrets", "skills", "mcp"),
-        *("models", "knowledge"),
+        *("models", "knowledge", "hooks", "bots"),
     )
     elsewhere = (*people, *things, "schedules", "calls", "questions", "capabilities", "approvals", "audit")
     lists = {each.path for each in operations() if any(field.name == "cursor" for field in each.query)}

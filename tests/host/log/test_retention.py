@@ -123,6 +123,7 @@ def test_record_types_of_projections_are_refused_for_retention() -> None:
     handlers = Projector()._handlers  # pyright: ignore[reportPrivateUsage]
     read_from_the_log = {"grant.revoked"}
     said = {"event.received", "message.completed", "delivery.queued"}
+    said |= {"question.asked", "question.answered", "question.expired"}
     assert (handlers.keys() - said) | read_from_the_log | ERASURES == STANDING
     for kind in STANDING:
         with pytest.raises(SettingsError) as refusal:

@@ -341,7 +341,7 @@ async def test_a_filter_applies_to_all_hits_and_not_only_to_the_best(house: Any)
     assert contents(found) == ["a parrot among many other words of a user"]
 
 
-@pytest.mark.parametrize("filters", [{"conversation_id": "other"}, {"role": 1}, {"before": "yesterday"}])
+@pytest.mark.parametrize("filters", [{"colour": "blue"}, {"role": 1}, {"before": "yesterday"}])
 async def test_an_unknown_or_mistyped_filter_is_refused(memory_house: Any, filters: dict[str, Any]) -> None:
     run = await memory_house.begin()
 

@@ -9,6 +9,7 @@ from bollard.host.agents.config_form import KEPT
 from bollard.host.agents.names import ChosenName, ForeignId
 from bollard.host.agents.saved_body import SavedBody
 from bollard.host.channels.signing import new_secret
+from bollard.host.errors import caused_by
 from bollard.host.hooks.limits import (
     HOOK_ANSWER_CHARACTERS,
     HOOK_BYTES,
@@ -118,7 +119,7 @@ class Hook(SavedBody):
             self.verifier.check_secret(secret)
         except ValueError as error:
             hint = "send a secret of this verifier"
-            raise self.invalid("hook_secret", "secret", str(error), hint, problem=str(error)) from error
+            raise self.invalid("hook_secret", "secret", str(error), hint, **caused_by(error)) from error
         return self.with_secret(secret)
 
     def _new_secret(self) -> str:

@@ -104,7 +104,8 @@ class Transcript:
     def receive(self, context: protocol.AgentRunContext) -> None:
         """Add the message of a run, as a host does before the run starts."""
         actor, event, given = context.actor, context.event, context.input
-        if context.conversation is None or (given.text is None and not given.contents):
+        scripted = any(item.event_id == event.event_id for item in self.items)
+        if context.conversation is None or scripted or (given.text is None and not given.contents):
             return
         self.origins[event.event_id] = Origin(
             event.event_type, actor.actor_type if actor else None, actor.actor_id if actor else None
