@@ -56,7 +56,7 @@ from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.runs.backlog import RunLimits
 from bollard.host.runs.hub import ReaderMemory
 from bollard.host.runs.start_request import ConfigSecrets
-from bollard.host.saved import SavedParts, open_saved, rerank_with
+from bollard.host.saved import SavedParts, SecretParts, open_saved, rerank_with
 from bollard.host.schedules.parts import ScheduleParts, open_schedules
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
@@ -195,9 +195,7 @@ class Host:
             fleet=self.fleet,
             library=library,
             schedules=schedules,
-            vault=vault,
-            sealer=self._sealer,
-            redactor=self.redactor,
+            secrets=SecretParts(vault=vault, sealer=self._sealer, redactor=self.redactor),
             host_id=self._signing_key.verify_key.key_id,
             is_open=identity.workspaces.is_open,
         )

@@ -33,6 +33,14 @@ from bollard.host.store.store import Store
 from bollard.protocol import RerankScore
 
 
+class SecretParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that stores, seals and hides secrets."""
+
+    vault: Vault
+    sealer: Sealer
+    redactor: Redactor
+
+
 class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
     """The repositories of a host, and the sources of capabilities behind them."""
 
@@ -66,9 +74,7 @@ def open_saved(
     fleet: PluginFleet,
     library: Library,
     schedules: ScheduleParts,
-    vault: Vault,
-    sealer: Sealer,
-    redactor: Redactor,
+    secrets: SecretParts,
     host_id: str,
     is_open: Callable[[str], bool],
 ) -> SavedParts:
@@ -92,7 +98,7 @@ def open_saved(
         gates=core.gates,
         runners=directory.runners,
         has_file=core.files.has,
-        secrets=ConfigSecrets(vault),
+        secrets=ConfigSecrets(secrets.vault),
     )
     folders = PluginSkillFolders(fleet)
     skills = build_skills(
@@ -106,11 +112,11 @@ def open_saved(
     )
     mcp = McpSource(
         changes=SavedChanges(journal, clock),
-        secrets=vault,
+        secrets=secrets.vault,
         clock=clock,
         home=data / "mcp",
         is_open=is_open,
-        hide=redactor.text,
+        hide=secrets.redactor.text,
     )
     runtimes = build_runtimes(
         journal=journal,
@@ -133,7 +139,7 @@ def open_saved(
         runtimes=runtimes,
         schedules=schedules,
         hooks=HookRepository(
-            SavedChanges(journal, clock), SealedSecrets(HOOK_SECRET, clock, sealer, redactor), is_open
+            SavedChanges(journal, clock), SealedSecrets(HOOK_SECRET, clock, secrets.sealer, secrets.redactor), is_open
         ),
     )
 
