@@ -144,7 +144,7 @@ def test_a_file_a_zip_and_a_wheel_can_be_installed_too(
     assert said(ask, "hi") == "one hi"
 
 
-def test_an_installation_names_the_unusable_parts(ask: Any, write: Any, removed: Any) -> None:
+def test_an_installation_with_an_unknown_risk_is_refused_before_consent(ask: Any, write: Any) -> None:
     code = """
         from bollard.sdk import RunContext, runner, tool
 
@@ -156,14 +156,9 @@ def test_an_installation_names_the_unusable_parts(ask: Any, write: Any, removed:
         async def half(ctx: RunContext):
             yield ctx.delta("half")
         """
-    removed("local/half")
     made = ask("plugin", "install", str(write("half.py", code)), "--yes", "--text")
-    assert made.code == 0
-    assert made.out.splitlines()[-2:] == [
-        "problem: tool count: the worker does not offer it",
-        "hint: `bollard plugin check` explains problems of the files, `bollard plugin logs local/half` those of the "
-        "worker",
-    ]
+    assert (made.code, made.out) == (2, "")
+    assert "low, medium, high, critical" in made.err
 
 
 def test_an_invalid_plugin_is_refused_with_the_reason(ask: Any, write: Any, tmp_path: Path) -> None:

@@ -20,10 +20,14 @@ def _lists() -> list[tuple[str, ...]]:
     for name, entry in COMMANDS.items():
         command: Any = get_command(load(entry))
         under = [child for child in getattr(command, "commands", {}) if child in LISTING]
-        found += [(name, child) for child in under]
+        found += [(name, child) for child in under if not _needs_a_name(command.commands[child])]
         if getattr(command, "invoke_without_command", False):
             found.append((name,))
     return found
+
+
+def _needs_a_name(command: Any) -> bool:
+    return any(each.param_type_name == "argument" and each.required for each in command.params)
 
 
 LISTS = _lists()

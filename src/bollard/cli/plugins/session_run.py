@@ -126,17 +126,8 @@ class LocalConversation:
         )
 
     def end(self, ledger: RunLedger, reason: str | None) -> RunOutcome:
-        """Close a run and add its messages to the history of the next one."""
-        outcome = self.host.end(ledger.context.run_id, reason)
-        transcript = self.host.world.transcript
-        if ledger.context.input.text is not None:
-            transcript.add(("user", ledger.context.input.text))
-        for text, status in outcome.steering:
-            if status == "acknowledged":
-                transcript.add(("user", text))
-        for message in outcome.messages:
-            transcript.add(message)
-        return outcome
+        """Close a run. Its messages are in the history of the next one."""
+        return self.host.end(ledger.context.run_id, reason)
 
 
 def _forwarded(tool: ToolDefinition, call_tool: ToolCaller) -> Callable[..., Awaitable[ToolAnswer]]:

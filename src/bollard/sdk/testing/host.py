@@ -207,8 +207,10 @@ class MemoryHost:
         ledger = self._ledgers[run_id]
         ledger.closed = True
         status, code, error = ledger.verdict(cancel_reason)
+        steering = ledger.steering.end(completed=status == "completed")
+        read = [text for text, progress in steering if progress == "acknowledged"]
         texts = [text_of(message.content) for message in ledger.assembly.messages]
-        self.world.transcript.answer(ledger.context, texts, self.clock.now())
+        self.world.transcript.answer(ledger.context, read, texts, self.clock.now())
         kept = self.world.artifacts.kept
         mine = [name for name, held in kept.items() if held.metadata.run_id == run_id]
         return RunOutcome(
@@ -225,7 +227,7 @@ class MemoryHost:
             actions=tuple(ledger.actions),
             rejected=tuple(ledger.rejected),
             logs=tuple(ledger.logs),
-            steering=ledger.steering.end(completed=status == "completed"),
+            steering=steering,
         )
 
     # --- the run API ---

@@ -112,10 +112,17 @@ class Transcript:
         )
         self._say(event.event_id, "user", context.input.text, context.trigger.timestamp)
 
-    def answer(self, context: protocol.AgentRunContext, texts: Iterable[str], at: float) -> None:
-        """Add the completed messages of a run whose message was added."""
-        for text in texts if context.event.event_id in self.origins else ():
-            self._say(context.event.event_id, "assistant", text, at)
+    def answer(
+        self, context: protocol.AgentRunContext, steering: Iterable[str], texts: Iterable[str], at: float
+    ) -> None:
+        """Add the steering messages and the completed messages of a run whose message was added."""
+        event_id = context.event.event_id
+        if event_id not in self.origins:
+            return
+        for text in steering:
+            self._say(event_id, "user", text, at)
+        for text in texts:
+            self._say(event_id, "assistant", text, at)
 
     def _say(self, event_id: str, role: str, text: str | None, at: float | None) -> None:
         self.add(
