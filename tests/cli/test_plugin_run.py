@@ -152,7 +152,8 @@ def test_invalid_utf8_bytes_are_replaced(bollard, talk) -> None:
 
 
 def test_the_history_grows_over_the_turns(said) -> None:
-    assert said("one", "history").out.splitlines()[-1] == "user:one / assistant:ok message.received one en_US"
+    history = "user:one / assistant:ok message.received one en_US / user:history"
+    assert said("one", "history").out.splitlines()[-1] == history
 
 
 def test_state_lasts_for_the_session(said) -> None:
