@@ -116,12 +116,13 @@ async def test_an_event_whose_position_was_not_stored_comes_again_under_the_same
     await stage.ended(await stage.say("one"))
     await first.until(2)
     await followers.close()
+    await stage.ended(await stage.say("two"))  # behind a position that is being stored
     with store.write() as transaction:  # as a crash before the commit of the position leaves it
         transaction.keep([PutKept(before[0])])
     second = Collector(EVERYTHING)
     following(stage, second)
     await second.until(2)
-    assert [event.id for event in second.came] == [event.id for event in first.came]
+    assert [event.id for event in second.came[:2]] == [event.id for event in first.came[:2]]
 
 
 async def test_a_commit_wakes_nobody_without_a_follower_and_only_followers_of_its_types(
