@@ -1,4 +1,4 @@
-"""The rules of channels over HTTP: which messages get an answer, what is kept of the others, and the explanation."""
+"""The rules of channels over HTTP: answered messages, the stored part of other messages, and the explanation."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -119,7 +119,7 @@ async def test_a_failed_purge_drops_no_data_without_a_record(
 
 
 def test_record_types_of_projections_are_refused_for_retention() -> None:
-    """Everything that projections are made of, but what was said; and what accounts for erased data."""
+    """The record types behind projections, without messages, and the record types of erasures."""
     handlers = Projector()._handlers  # pyright: ignore[reportPrivateUsage]
     read_from_the_log = {"grant.revoked"}
     said = {"event.received", "message.completed", "delivery.queued"}

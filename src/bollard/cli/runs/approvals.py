@@ -83,7 +83,7 @@ def _decide(shell: HostShell, approval: str, decision: str, digest: str | None, 
     found = _read(shell, approval)
     if not shell.for_programs:
         shell.show(found, approval_lines(found, shell.text))
-        # A caller who may not decide is refused by the host, and is not asked before.
+        # The host refuses a caller without the right to decide. The prompt would only delay that error.
         asks = found["status"] == "requested" and "refusal" not in found and not yes and sys.stdin.isatty()
         question = shell.text(f"approvals.confirm.{decision}")
         if asks and typer.prompt(question, default="", show_default=False) not in ("y", "yes"):

@@ -37,7 +37,7 @@ class Approvers:
         return found
 
     async def check(self, caller: Caller, approval: Approval, run: RunRow) -> None:
-        """Raises `Forbidden` for callers who may not decide the approval."""
+        """Raises `Forbidden` if the caller lacks the right to decide the approval."""
         if not caller.may("approvals.decide"):
             raise Forbidden(
                 "you may not decide approvals",

@@ -70,7 +70,7 @@ class EventStreams:
                 self._readers.discard(woken)
 
     def close(self) -> None:
-        """The host stops: readers are told to resume later."""
+        """The host stops: each reader gets a gap and resumes later."""
         self._closing = True
         for woken in self._readers:
             woken.set()
