@@ -1,0 +1,99 @@
+/** Capabilities: what the workspace offers, by source; and what one agent would get of it, with the reasons. */
+import { explainAgentCapabilities, listAgents, listCapabilities, type Capability } from "@bollard/client";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { useLanguage, useText } from "@/i18n/i18n";
+import { Button } from "@/ui/button";
+import { Empty, ErrorNote, Skeleton } from "@/ui/feedback";
+import { Field, Input, Select } from "@/ui/field";
+import { Page } from "@/ui/page";
+import { bySource, type Offer } from "./groups";
+import { Source } from "./source";
+import { texts } from "./texts";
+
+export default function CapabilitiesPage(): ReactNode {
+  const t = useText(texts);
+  const { agent, find = "" } = useSearch({ from: "/capabilities" });
+  const query = useOffers(agent);
+  const groups = bySource(query.data ?? [], find);
+  return (
+    <Page title={t("title")} description={t("about")}>
+      <Choice />
+      {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
+      {query.isPending ? <Skeleton rows={8} /> : null}
+      {agent === undefined || query.data === undefined ? null : <Summary agent={agent} offers={query.data} />}
+      {query.data !== undefined && groups.length === 0 ? <Nothing searched={find !== ""} agent={agent} /> : null}
+      {groups.map(([source, offers]) => <Source key={source} source={source} offers={offers} />)}
+    </Page>
+  );
+}
+
+function useOffers(agent: string | undefined) {
+  const { language } = useLanguage();
+  return useQuery<Offer[]>({
+    queryKey: ["capabilities", agent ?? "", language],
+    queryFn: async () => {
+      if (agent === undefined) return allOffers();
+      const { items } = await explainAgentCapabilities({ path: { agent_id: agent }, query: { locale: language === "zh" ? "zh_Hans" : "en_US" } });
+      return items;
+    },
+  });
+}
+
+async function allOffers(): Promise<Capability[]> {
+  const found: Capability[] = [];
+  for (let cursor: string | undefined; ;) {
+    const page = await listCapabilities({ query: { limit: 100, ...(cursor === undefined ? {} : { cursor }) } });
+    found.push(...page.items);
+    cursor = page.next_cursor;
+    if (cursor === undefined) return found;
+  }
+}
+
+function Choice(): ReactNode {
+  const t = useText(texts);
+  const search = useSearch({ from: "/capabilities" });
+  const navigate = useNavigate({ from: "/capabilities" });
+  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }) });
+  const set = (change: { agent?: string | undefined; find?: string | undefined }): void => {
+    const { agent, find } = { ...search, ...change };
+    void navigate({ search: { ...(agent === undefined ? {} : { agent }), ...(find === undefined || find === "" ? {} : { find }) }, replace: true });
+  };
+  return (
+    <div className="flex flex-wrap items-end gap-3">
+      <Field label={t("agent")} className="min-w-0 flex-1 basis-56">
+        {(ids) => (
+          <Select {...ids} value={search.agent ?? ""} onChange={(event) => set({ agent: event.target.value === "" ? undefined : event.target.value })}>
+            <option value="">{t("everything")}</option>
+            {agents.data?.items.map((each) => <option key={each.agent_id} value={each.agent_id}>{each.agent_id}</option>)}
+          </Select>
+        )}
+      </Field>
+      <Field label={t("find")} className="min-w-0 flex-1 basis-56">{(ids) => <Input {...ids} type="search" placeholder={t("findHelp")} value={search.find ?? ""} onChange={(event) => set({ find: event.target.value })} />}</Field>
+    </div>
+  );
+}
+
+function Summary({ agent, offers }: { agent: string; offers: readonly Offer[] }): ReactNode {
+  const t = useText(texts);
+  const got = offers.filter((offer) => offer.present === true).length;
+  const lacks = offers.length - got;
+  if (offers.length === 0) return null;
+  return (
+    <p aria-live="polite" className="flex flex-wrap items-center gap-x-3 gap-y-1">
+      <span className="font-medium">{t("summary", { agent, count: got })}</span>
+      {lacks > 0 ? <span className="text-muted">{t("lacks", { count: lacks })}</span> : null}
+      <Link to="/agents/$agentId" params={{ agentId: agent }} className="text-accent-text hover:underline">{t("openAgent")}</Link>
+    </p>
+  );
+}
+
+function Nothing({ searched, agent }: { searched: boolean; agent: string | undefined }): ReactNode {
+  const t = useText(texts);
+  const all = <Button asChild><Link to="/capabilities" search={{}}>{t("all")}</Link></Button>;
+  if (searched) return <Empty title={t("none")} action={all}>{t("noneAbout")}</Empty>;
+  if (agent === undefined) return <Empty title={t("empty")} command="bollard capabilities">{t("emptyAbout")}</Empty>;
+  const open = <Button asChild><Link to="/agents/$agentId" params={{ agentId: agent }}>{t("openAgent")}</Link></Button>;
+  return <Empty title={t("getsNone")} action={open} command={`bollard capabilities explain ${agent}`}>{t("getsNoneAbout")}</Empty>;
+}

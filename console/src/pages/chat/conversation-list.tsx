@@ -1,0 +1,128 @@
+/** The conversations of the workspace, and the search in their messages. */
+import { listConversations, searchConversations, type Conversation, type FoundMessage } from "@bollard/client";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Plus, Search } from "lucide-react";
+import { useDeferredValue, useState, type ReactNode } from "react";
+import { useText } from "@/i18n/i18n";
+import { Button } from "@/ui/button";
+import { cn } from "@/ui/classes";
+import { Time } from "@/ui/data";
+import { ErrorNote, Skeleton } from "@/ui/feedback";
+import { Input } from "@/ui/field";
+import { useSession } from "@/api/session";
+import type { Place } from "./history";
+import { chatTexts } from "./texts";
+
+const PAGE = 50;
+
+interface Row {
+  key: string;
+  place: Place;
+  title: string;
+  at: number;
+  snippet: boolean;
+}
+
+export function ConversationList({ current, agent, onOpen }: { current: Place; agent: string | undefined; onOpen?: () => void }): ReactNode {
+  const t = useText(chatTexts);
+  const { may } = useSession();
+  const [words, setWords] = useState("");
+  const asked = useDeferredValue(words.trim());
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <div className="flex flex-col gap-2 p-3">
+        {may("runs.create") ? (
+          <Button asChild className="justify-start"><Link to="/chat" search={agent === undefined ? {} : { agent }} onClick={onOpen}><Plus aria-hidden />{t("newConversation")}</Link></Button>
+        ) : null}
+        <div className="relative">
+          <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 text-muted" />
+          <Input type="search" aria-label={t("search")} placeholder={t("search")} value={words} onChange={(event) => setWords(event.target.value)} className="pl-8" />
+        </div>
+      </div>
+      <nav aria-label={t("conversations")} className="min-h-0 flex-1 overflow-y-auto px-3 pb-3 scroll-thin">
+        {asked === "" ? <All current={current} onOpen={onOpen} /> : <Found words={asked} current={current} onOpen={onOpen} />}
+      </nav>
+    </div>
+  );
+}
+
+function All({ current, onOpen }: { current: Place; onOpen: (() => void) | undefined }): ReactNode {
+  const t = useText(chatTexts);
+  const query = useInfiniteQuery({
+    queryKey: ["conversations", "list"],
+    queryFn: ({ pageParam }) => listConversations({ query: { limit: PAGE, ...(pageParam === "" ? {} : { cursor: pageParam }) } }),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next_cursor,
+  });
+  const rows = query.data?.pages.flatMap((page) => page.items.map((item) => rowOf(item, t("untitled", { id: item.conversation_id }))));
+  return <Rows rows={rows} current={current} query={query} onOpen={onOpen} empty={<p className="px-2 py-4 text-muted"><span className="block text-text">{t("none")}</span>{t("noneHint")}</p>} />;
+}
+
+function Found({ words, current, onOpen }: { words: string; current: Place; onOpen: (() => void) | undefined }): ReactNode {
+  const t = useText(chatTexts);
+  const query = useInfiniteQuery({
+    queryKey: ["conversations", "search", words],
+    queryFn: ({ pageParam }) => searchConversations({ query: { q: words, limit: PAGE, ...(pageParam === "" ? {} : { cursor: pageParam }) } }),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next_cursor,
+    placeholderData: (before) => before,
+  });
+  const rows = query.data?.pages.flatMap((page) => page.items.map(rowOfFound));
+  return <Rows rows={rows} current={current} query={query} onOpen={onOpen} empty={<p className="px-2 py-4 text-muted">{t("noMatch")}</p>} />;
+}
+
+interface Paged {
+  error: Error | null;
+  hasNextPage: boolean;
+  isFetchingNextPage: boolean;
+  fetchNextPage: () => Promise<unknown>;
+  refetch: () => Promise<unknown>;
+}
+
+function Rows({ rows, current, query, empty, onOpen }: { rows: readonly Row[] | undefined; current: Place; query: Paged; empty: ReactNode; onOpen: (() => void) | undefined }): ReactNode {
+  const t = useText(chatTexts);
+  if (query.error !== null && rows === undefined) return <ErrorNote error={query.error} onRetry={() => void query.refetch()} />;
+  if (rows === undefined) return <Skeleton rows={6} />;
+  if (rows.length === 0 && !query.hasNextPage) return empty;
+  return (
+    <ul className="flex flex-col gap-0.5">
+      {rows.map((row) => (
+        <li key={row.key}>
+          <Link
+            to="/chat"
+            search={searchOf(row.place)}
+            onClick={onOpen}
+            aria-current={isSame(row.place, current) ? "page" : undefined}
+            className={cn("flex flex-col rounded-md px-2 py-1.5 hover:bg-raised", isSame(row.place, current) && "bg-raised")}
+          >
+            <span dir="auto" className={row.snippet ? "line-clamp-2" : "truncate"}>{row.title}</span>
+            <span className="flex gap-2 text-sm text-muted">
+              <Time at={row.at} />
+              {row.place.thread === undefined ? null : <span className="truncate">{row.place.thread}</span>}
+              {row.place.bot === undefined ? null : <span className="truncate">{row.place.bot}</span>}
+            </span>
+          </Link>
+        </li>
+      ))}
+      {query.hasNextPage ? <li><Button kind="ghost" size="sm" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>{t("older")}</Button></li> : null}
+    </ul>
+  );
+}
+
+export function searchOf(place: Place): { conversation: string; thread?: string; bot?: string } {
+  return { conversation: place.conversation, ...(place.thread === undefined ? {} : { thread: place.thread }), ...(place.bot === undefined ? {} : { bot: place.bot }) };
+}
+
+function isSame(one: Place, other: Place): boolean {
+  return one.conversation === other.conversation && one.thread === other.thread && one.bot === other.bot;
+}
+
+function rowOf(item: Conversation, untitled: string): Row {
+  const place = { conversation: item.conversation_id, thread: item.thread_id ?? undefined, bot: item.bot_id ?? undefined };
+  return { key: [place.conversation, place.thread, place.bot].join("\n"), place, title: item.title === "" ? untitled : item.title, at: item.last_message_at, snippet: false };
+}
+
+function rowOfFound(item: FoundMessage): Row {
+  return { key: item.transcript_id, place: { conversation: item.conversation_id, thread: item.thread_id ?? undefined, bot: item.bot_id ?? undefined }, title: item.snippet, at: item.created_at, snippet: true };
+}

@@ -1,0 +1,38 @@
+import { catalogue } from "@/i18n/i18n";
+
+export const chatTexts = catalogue(
+  {
+    chat: "Chat", conversations: "Conversations", newConversation: "New conversation", search: "Search messages", noMatch: "No message contains these words.",
+    none: "No conversations yet", noneHint: "Your first message begins one.", older: "Show older", delete: "Delete conversation", deleteTitle: "Delete this conversation?",
+    deleteBody: "Its messages, runs, state and files are deleted for everyone. The log keeps only headers and digests. This cannot be undone.", deleteAction: "Delete conversation", deleted: "The conversation is deleted.",
+    agent: "Agent", unavailable: "{name} (not available)", untitled: "Conversation {id}", messages: "Messages", loadingOlder: "Loading older messages", begin: "The beginning of the conversation",
+    empty: "Talk to {agent}", emptyHint: "Ask something, or try one of these:", demoHint: "This agent answers without a model. Add your own model to get real answers.", addModel: "Add a model",
+    noAgents: "No agent is available", noAgentsHint: "A plugin brings agents. Install one, or wait until it has started.", openPlugins: "Open plugins",
+    toNewest: "To the newest message", you: "You", gone: "This message is no longer kept.", thinking: "Thinking", thought: "Thought", openRun: "Open run", copy: "Copy answer", sources: "Sources",
+    incomplete: "Retention has dropped parts of this run.", starting: "Starting", answering: "Answering", answered: "The answer is complete.", needsYou: "The run waits for you.",
+    reconnecting: "The connection is lost. The answer continues by itself.", readOnly: "You may read this conversation, but not write in it.",
+    botOnly: "This conversation belongs to a channel. Answer there.",
+    absorbed: "Absorbed into the run", "absorbed.queued": "Sent into the run; it reads the message at its next step", "absorbed.dropped": "The run ended before it read this message; it gets a run of its own", "absorbed.lost": "The message was dropped with the run",
+    queued: "Queued: it waits for the run before it", started: "New run", sending: "Sending", failed: "Not sent", again: "Send again", discard: "Discard",
+    stopped: "You stopped this run.", cancelled: "This run was stopped.", "end.host.lost": "The host stopped during this run.", "end.runner.timeout": "The run exceeded the time limit of its agent.",
+    "end.runner.crashed": "The worker of this agent died and is restarted.", "end.runner.no_output": "The agent ended without an answer.", "end.runner.error": "The agent failed: {error}", "end.other": "The run failed: {error}",
+    "end.revoked": "An operator revoked the permissions of this run.", repeat: "Send the message again",
+  },
+  {
+    chat: "对话", conversations: "会话", newConversation: "新会话", search: "搜索消息", noMatch: "没有包含这些词的消息。",
+    none: "还没有会话", noneHint: "发送第一条消息即可开始。", older: "显示更早的", delete: "删除会话", deleteTitle: "删除这个会话？",
+    deleteBody: "会话的消息、运行、状态和文件会对所有人删除。日志只保留记录头和摘要。此操作无法撤销。", deleteAction: "删除会话", deleted: "会话已删除。",
+    agent: "智能体", unavailable: "{name}（不可用）", untitled: "会话 {id}", messages: "消息", loadingOlder: "正在加载更早的消息", begin: "会话的开头",
+    empty: "与 {agent} 对话", emptyHint: "随便问点什么，或试试这些：", demoHint: "这个智能体不用模型回答。添加自己的模型，即可获得真正的回答。", addModel: "添加模型",
+    noAgents: "没有可用的智能体", noAgentsHint: "智能体由插件提供。请安装插件，或等待它启动完成。", openPlugins: "打开插件",
+    toNewest: "回到最新消息", you: "你", gone: "这条消息已不再保留。", thinking: "思考中", thought: "思考过程", openRun: "打开运行", copy: "复制回答", sources: "来源",
+    incomplete: "此运行的部分内容已按保留策略删除。", starting: "启动中", answering: "回答中", answered: "回答已完成。", needsYou: "运行在等你处理。",
+    reconnecting: "连接已断开，恢复后回答会自动继续。", readOnly: "你可以查看此会话，但不能发言。",
+    botOnly: "此会话属于一个渠道，请在渠道中回复。",
+    absorbed: "已并入运行", "absorbed.queued": "已送入运行，将在下一步读取", "absorbed.dropped": "运行结束前没有读取这条消息；将作为新的运行单独处理", "absorbed.lost": "这条消息已随运行丢弃",
+    queued: "排队中：等待前面的运行结束", started: "新的运行", sending: "发送中", failed: "未发送", again: "重新发送", discard: "丢弃",
+    stopped: "你停止了此运行。", cancelled: "此运行已停止。", "end.host.lost": "主机在运行期间停止了。", "end.runner.timeout": "运行超过了智能体的时限。",
+    "end.runner.crashed": "智能体的工作进程已终止，正在重启。", "end.runner.no_output": "智能体没有给出回答就结束了。", "end.runner.error": "智能体执行失败：{error}", "end.other": "运行失败：{error}",
+    "end.revoked": "管理员撤销了此运行的权限。", repeat: "重新发送这条消息",
+  },
+);

@@ -1,0 +1,57 @@
+import { getHookDeliveries, testHook } from "@bollard/client";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState, type ReactNode } from "react";
+import { useFormats } from "@/i18n/format";
+import { useText } from "@/i18n/i18n";
+import { RunLink } from "@/parts/run-link";
+import { Badge } from "@/ui/badge";
+import { Button } from "@/ui/button";
+import { Json, Table, Time } from "@/ui/data";
+import { ErrorNote, Skeleton } from "@/ui/feedback";
+import { Field, Textarea } from "@/ui/field";
+import { texts } from "./texts";
+
+/** Sends a sample as its sender would sign it: as a preview, or for real. */
+export function Tester({ hook }: { hook: string }): ReactNode {
+  const t = useText(texts);
+  const queries = useQueryClient();
+  const [body, setBody] = useState('{"issue": {"number": 7, "title": "It breaks"}}');
+  const test = useMutation({
+    mutationFn: (dry: boolean) => testHook({ path: { hook_id: hook }, body: { body, dry_run: dry } }),
+    onSettled: () => queries.invalidateQueries({ queryKey: ["hooks", "deliveries", hook] }),
+  });
+  return (
+    <div className="flex flex-col gap-3">
+      <Field label={t("sample")}>{(ids) => <Textarea {...ids} className="font-mono text-sm" spellCheck={false} value={body} onChange={(event) => setBody(event.target.value)} />}</Field>
+      <div className="flex gap-2">
+        <Button kind="primary" busy={test.isPending && test.variables} onClick={() => test.mutate(true)}>{t("dry")}</Button>
+        <Button busy={test.isPending && !test.variables} onClick={() => test.mutate(false)}>{t("send")}</Button>
+      </div>
+      {test.error === null ? null : <ErrorNote error={test.error} />}
+      {test.data === undefined ? null : <Json value={test.data} />}
+    </div>
+  );
+}
+
+export function Deliveries({ hook }: { hook: string }): ReactNode {
+  const t = useText(texts);
+  const { bytes } = useFormats();
+  const query = useQuery({ queryKey: ["hooks", "deliveries", hook], queryFn: () => getHookDeliveries({ path: { hook_id: hook } }), refetchInterval: 5_000 });
+  if (query.error !== null) return <ErrorNote error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <Skeleton rows={3} />;
+  if (query.data.items.length === 0) return <p className="text-muted">{t("noDeliveries")}</p>;
+  return (
+    <Table
+      label={t("deliveries")}
+      rows={query.data.items}
+      id={(row) => `${row.received_at}${row.message_id ?? ""}${row.event_id ?? ""}`}
+      columns={[
+        { name: t("at"), cell: (row) => <Time at={row.received_at} /> },
+        { name: t("outcome"), cell: (row) => <Badge tone={row.outcome === "accepted" ? "quiet" : "fail"}>{row.outcome === "accepted" ? t("accepted") : row.reason ?? row.outcome}</Badge> },
+        { name: t("topic"), className: "max-sm:hidden", cell: (row) => row.topic ?? "—" },
+        { name: t("size"), className: "max-sm:hidden", cell: (row) => bytes(row.size_bytes) },
+        { name: t("run"), cell: (row) => (row.run_id === null ? "—" : <RunLink run={row.run_id} className="font-mono text-sm text-accent-text hover:underline">{row.run_id.slice(0, 12)}…</RunLink>) },
+      ]}
+    />
+  );
+}
