@@ -394,4 +394,4 @@ async def test_no_process_group_is_left(run):
     await run("/bin/true")
     if place is not None:
         with contextlib.suppress(FileNotFoundError):
-            assert not list(place.glob(f"bollard-{os.getpid()}-*"))
+            assert not list(place.glob(f"bollard-*-{os.getpid()}-*"))

@@ -9,14 +9,19 @@ ConfineError
 └── JailBroken      the jail could not be built; the program was not started
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class ConfineError(Exception):
-    """Root of the tree. Carries a message and a hint."""
+    """Root of the tree. Carries a message and a hint; `details` has the type of the problem and its values, by which a
+    translation is found."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.details: Mapping[str, Any] = details or {}
 
 
 class PathRefused(ConfineError):
@@ -44,8 +49,10 @@ class OverLimit(ConfineError):
 class LevelMissing(ConfineError):
     """The required confinement is unavailable. `missing` is the type of the problem."""
 
-    def __init__(self, message: str, *, hint: str = "", missing: str = "") -> None:
-        super().__init__(message, hint=hint)
+    def __init__(
+        self, message: str, *, hint: str = "", missing: str = "", details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, details=details)
         self.missing = missing
 
 

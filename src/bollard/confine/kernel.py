@@ -56,6 +56,7 @@ SYSCALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "landlock_create_ruleset": (444, 444),
     "landlock_restrict_self": (446, 446),
     "lchown": (94, None),
+    "listen": (50, 201),
     "lookup_dcookie": (212, 18),
     "lremovexattr": (198, 15),
     "lsetxattr": (189, 6),
@@ -94,6 +95,9 @@ SYSCALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "sched_setparam": (142, 118),
     "sched_setscheduler": (144, 119),
     "semget": (64, 190),
+    "sendmmsg": (307, 269),
+    "sendmsg": (46, 211),
+    "sendto": (44, 206),
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
@@ -127,6 +131,7 @@ _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITIES: Final = 64
 _AT_RECURSIVE: Final = 0x8000
+_MNT_DETACH: Final = 2
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -177,10 +182,20 @@ def unshare(flags: int) -> None:
     _check_result(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
-def mount(source: str | None, target: str, flags: int) -> None:
-    _check_result(
-        _libc.mount(None if source is None else os.fsencode(source), os.fsencode(target), None, flags, None), "mount"
-    )
+def mount(source: str | None, target: str, flags: int, *, kind: str | None = None, data: str | None = None) -> None:
+    texts = (None if text is None else os.fsencode(text) for text in (source, target, kind))
+    result = _libc.mount(*texts, ctypes.c_ulong(flags), None if data is None else os.fsencode(data))
+    _check_result(result, f"mount {target}")
+
+
+def unmount(target: str) -> None:
+    """Take a mount out of this namespace; open files keep it."""
+    _check_result(_libc.umount2(os.fsencode(target), ctypes.c_int(_MNT_DETACH)), f"umount {target}")
+
+
+def pivot_root(new: str, old: str) -> None:
+    """Make `new` the root of this namespace, and mount the present one at `old`."""
+    syscall("pivot_root", ctypes.c_char_p(os.fsencode(new)), ctypes.c_char_p(os.fsencode(old)))
 
 
 def mount_setattr(path: str, *, add: int = 0, clear: int = 0, recursive: bool = False) -> None:
@@ -226,11 +241,7 @@ def enter_namespaces(writable: Iterable[str]) -> None:
 
     The next child is the first process of the new process namespace.
     """
-    user, group = os.geteuid(), os.getegid()
-    unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWNET | _NEWIPC | _NEWUTS)
-    (_SETTINGS / "setgroups").write_text("deny")
-    (_SETTINGS / "uid_map").write_text(f"{user} {user} 1")
-    (_SETTINGS / "gid_map").write_text(f"{group} {group} 1")
+    separate_namespaces()
     mount(None, "/", _MS_REC | _MS_SLAVE)
     places = tuple(writable)
     for place in places:
@@ -238,3 +249,12 @@ def enter_namespaces(writable: Iterable[str]) -> None:
     mount_setattr("/", add=_RDONLY | _NOSUID, recursive=True)
     for place in places:
         mount_setattr(place, add=_NODEV, clear=_RDONLY)
+
+
+def separate_namespaces(*, network: bool = True) -> None:
+    """Enter new namespaces for users, mounts, processes, IPC, names and the network, as the same user."""
+    user, group = os.geteuid(), os.getegid()
+    unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | (_NEWNET if network else 0))
+    (_SETTINGS / "setgroups").write_text("deny")
+    (_SETTINGS / "uid_map").write_text(f"{user} {user} 1")
+    (_SETTINGS / "gid_map").write_text(f"{group} {group} 1")

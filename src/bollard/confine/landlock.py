@@ -12,7 +12,8 @@ SCOPED_FROM: Final = 6
 """The first version in which a process cannot signal processes outside."""
 _TRUNCATE_FROM: Final = 3
 _REFER_FROM: Final = 2
-_NET_FROM: Final = 4
+NET_FROM: Final = 4
+"""The first version that restricts TCP."""
 _IOCTL_FROM: Final = 5
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -26,11 +27,18 @@ _SCOPE_ALL: Final = 0b11
 
 _VERSION_ASKED: Final = 1
 _RULE_BENEATH: Final = 1
+_RULE_PORT: Final = 2
+_BIND: Final = 1
+_CONNECT: Final = 2
 _PR_SET_NO_NEW_PRIVS: Final = 38
 
 
 class _Ruleset(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
+
+
+class _Port(ctypes.Structure):
+    _fields_ = (("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64))
 
 
 class _Beneath(ctypes.Structure):
@@ -46,12 +54,22 @@ def landlock_version() -> int:
         return 0
 
 
-def restrict(*, readable: Iterable[str], writable: Iterable[str], devices: Iterable[str]) -> None:
-    """Restrict this process for good: read and execute `readable`, write in `writable`, read and write `devices`."""
+def restrict(
+    *,
+    readable: Iterable[str],
+    writable: Iterable[str],
+    devices: Iterable[str],
+    ports: Iterable[int] = (),
+    listens: Iterable[int] = (),
+    network: bool = False,
+) -> None:
+    """Restrict this process for good: read and execute `readable`, write in `writable`, read and write `devices`,
+    connect to TCP `ports`, listen on TCP `listens` (0: on a free one). With `network` Landlock does not restrict
+    it."""
     version = landlock_version()
     everything = _handled_rights(version)
-    size = 8 if version < _NET_FROM else 16 if version < SCOPED_FROM else 24
-    attributes = _Ruleset(everything, _NET_ALL, _SCOPE_ALL)
+    size = 8 if version < NET_FROM else 16 if version < SCOPED_FROM else 24
+    attributes = _Ruleset(everything, 0 if network else _NET_ALL, _SCOPE_ALL)
     ruleset = syscall("landlock_create_ruleset", ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
         for path in readable:
@@ -60,6 +78,11 @@ def restrict(*, readable: Iterable[str], writable: Iterable[str], devices: Itera
             _allow(ruleset, path, everything & ~_DEVICES_MADE & ~_IOCTL)
         for path in devices:
             _allow(ruleset, path, everything & (_READ_FILE | _WRITE_FILE | _TRUNCATE))
+        if version >= NET_FROM and not network:
+            for port in ports:
+                _allow_port(ruleset, port, _CONNECT)
+            for port in listens:
+                _allow_port(ruleset, port, _BIND)
         prctl(_PR_SET_NO_NEW_PRIVS, 1)
         syscall("landlock_restrict_self", ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
@@ -72,6 +95,13 @@ def _handled_rights(version: int) -> int:
         if version >= since:
             handled |= right
     return handled
+
+
+def _allow_port(ruleset: int, port: int, right: int) -> None:
+    rule = _Port(right, port)
+    syscall(
+        "landlock_add_rule", ctypes.c_int(ruleset), ctypes.c_int(_RULE_PORT), ctypes.byref(rule), ctypes.c_uint32(0)
+    )
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:

@@ -47,3 +47,27 @@ KILL_S: Final = 10.0
 """Time to wait for the end of a killed program."""
 PROBE_S: Final = 20.0
 """Time that one probe of the machine may take."""
+LAUNCH_MEMORY_BYTES: Final = 4 * 1024 * _MIB
+"""Data of each process of a launched program; its control group limits all of them together."""
+LAUNCH_FILES: Final = 4096
+"""Open files of each process of a launched program."""
+LAUNCH_HOME_BYTES: Final = 256 * _MIB
+"""Home and temporary files of a launched program."""
+LAUNCH_HOME_FILES: Final = 20_000
+"""Files and folders in the home and the temporary folder of a launched program."""
+LAUNCH_PROCESSES: Final = 256
+"""Processes and threads of a launched program together."""
+LAUNCH_SHARED_BYTES: Final = 64 * _MIB
+"""Shared memory (`/dev/shm`) of a launched program."""
+LAUNCH_BACKLOG: Final = 128
+"""Connections that wait for the proxy."""
+LAUNCH_GROUP_BYTES: Final = 1024 * _MIB
+"""Memory of a launched program and everything that it starts, if nothing else was agreed to."""
+LAUNCH_PROCESSORS: Final = 1.0
+"""Processors of a launched program, if nothing else was agreed to."""
+LAUNCH_LISTENER_S: Final = 20.0
+"""Time until a launched program has its network."""
+LAUNCH_REMOVALS: Final = 100
+"""Attempts to remove the control group of an ended program."""
+LAUNCH_REMOVAL_S: Final = 0.02
+"""Time between two of them."""

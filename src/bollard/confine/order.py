@@ -12,6 +12,9 @@ Level = Literal["bubblewrap", "landlock+seccomp"]
 Demand = Literal["any", "bubblewrap", "landlock+seccomp", "off"]
 DEMANDS: Final[tuple[Demand, ...]] = get_args(Demand)
 """The values of the setting: one level, any available level, or no programs at all."""
+WorkerDemand = Literal["strict", "best", "none"]
+WORKER_DEMANDS: Final[tuple[WorkerDemand, ...]] = get_args(WorkerDemand)
+"""The values of the setting for workers: the full level or nothing starts, the strongest available one, or none."""
 
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SYSTEM: Final = (

@@ -29,6 +29,10 @@ class Findings:
     seccomp: bool = False
     namespaces: bool = False
     """Whether user, mount, process and network namespaces can be created."""
+    view: bool = False
+    """Whether a program can have a file system of its own."""
+    controllers: tuple[str, ...] = ()
+    """What control groups that we create can limit."""
     bubblewrap: str = ""
     """The path of bubblewrap; empty if it is absent or cannot start a program."""
     processes: Literal["cgroup", "user", "none"] = "none"
@@ -87,6 +91,8 @@ def probe(*, wrapper: tuple[str, ...] = ()) -> Findings:
         landlock=int(tried.get("landlock", 0)),
         seccomp=bool(tried.get("seccomp", False)),
         namespaces=bool(tried.get("namespaces", False)),
+        view=bool(tried.get("view", False)),
+        controllers=tuple(tried.get("controllers", ())),
         openat2=bool(tried.get("openat2", False)),
         processes=tried.get("processes", "none"),
         bubblewrap=_find_bubblewrap(wrapper),

@@ -7,8 +7,8 @@ than this list return ENOSYS.
 import ctypes
 import errno
 import struct
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 from bollard.confine.kernel import MACHINE, number_of, prctl
 
@@ -19,10 +19,16 @@ _X32: Final = 0x40000000
 """The x32 numbering of x86_64."""
 _NAMESPACE_FLAGS: Final = 0x7E020000
 _SOCKET_KINDS: Final = 0xF
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_IPPROTO_TCP: Final = 6
 _STREAM: Final = 1
 _SEQPACKET: Final = 5
 _TIOCSTI: Final = 0x5412
 _TIOCLINUX: Final = 0x541C
+_FS_IOC_SETFLAGS: Final = 0x40086602
+_FS_IOC_FSSETXATTR: Final = 0x401C5820
+_FLAGS: Final = (_FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR)
+_MSG_FASTOPEN: Final = 0x20000000
 
 _LOAD: Final = 0x20
 _EQUAL: Final = 0x15
@@ -86,11 +92,36 @@ REFUSED_WITHOUT_NAMESPACES: Final[Mapping[str, int]] = {
 
 def jail_filter(*, namespaces: bool) -> bytes:
     """Return the filter of a jail with or without namespaces."""
-    return build_filter(REFUSED if namespaces else {**REFUSED, **REFUSED_WITHOUT_NAMESPACES}, guard_arguments=True)
+    return build_filter(
+        REFUSED if namespaces else {**REFUSED, **REFUSED_WITHOUT_NAMESPACES}, guard_arguments=True, flags=namespaces
+    )
 
 
-def build_filter(refused: Mapping[str, int], *, guard_arguments: bool = False) -> bytes:
-    """Build a filter that refuses these calls with these errors and allows all others. Pure."""
+Sockets = Literal["none", "loopback", "own"]
+"""The sockets of a launched program: pairs alone; TCP, whose ports Landlock restricts; or those of its own network."""
+
+
+def launch_filter(*, namespaces: bool, sockets: Sockets, may_leave_session: bool, may_listen: bool = False) -> bytes:
+    """Return the filter of a launched program. Unlike a jail, it may have sockets, processes of its own group, and
+    memory files, which a control group counts. Pure."""
+    refused = dict(REFUSED if namespaces else {**REFUSED, **REFUSED_WITHOUT_NAMESPACES})
+    del refused["memfd_create"]
+    if namespaces:  # no folder of others can be seen
+        del refused["inotify_init"], refused["inotify_init1"]
+    elif may_leave_session:
+        del refused["setsid"], refused["setpgid"]
+    if sockets != "none":
+        del refused["socket"]
+    if sockets == "loopback" and not may_listen:
+        refused["listen"] = _EACCES  # Landlock does not see a listener without an address
+    return build_filter(refused, guard_arguments=True, sockets=sockets, flags=namespaces)
+
+
+def build_filter(
+    refused: Mapping[str, int], *, guard_arguments: bool = False, sockets: Sockets = "none", flags: bool = True
+) -> bytes:
+    """Build a filter that refuses these calls with these errors and allows all others. `flags` allows a program to
+    change the flags of files that it may only read. Pure."""
     lines = [
         _instruction(_LOAD, _OFFSET_ARCHITECTURE),
         _instruction(_EQUAL, _ARCHITECTURE[MACHINE], yes=1),
@@ -108,15 +139,8 @@ def build_filter(refused: Mapping[str, int], *, guard_arguments: bool = False) -
         lines += _argument_rule(
             "clone", 0, [_instruction(_ANY_BIT, _NAMESPACE_FLAGS, no=1), _instruction(_RETURN, _ERROR | _EPERM)]
         )
-        lines += _argument_rule(
-            "ioctl",  # would type into the terminal of another process
-            1,
-            [
-                _instruction(_EQUAL, _TIOCSTI, yes=1),
-                _instruction(_EQUAL, _TIOCLINUX, no=1),
-                _instruction(_RETURN, _ERROR | _EPERM),
-            ],
-        )
+        controls = [_TIOCSTI, _TIOCLINUX]  # would type into the terminal of another process
+        lines += _argument_rule("ioctl", 1, _refuse_values([*controls, *([] if flags else _FLAGS)], _EPERM))
         lines += _argument_rule(
             "socketpair",  # a datagram socket can send to any address
             1,
@@ -130,8 +154,40 @@ def build_filter(refused: Mapping[str, int], *, guard_arguments: bool = False) -
         lines += _argument_rule(
             "prlimit64", 0, [_instruction(_EQUAL, 0, yes=1), _instruction(_RETURN, _ERROR | _EPERM)]
         )
+    if sockets != "none":
+        lines += _socket_rules(sockets)
+    if sockets == "loopback":  # data in the first packet connects without a check by Landlock
+        for name, argument in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+            lines += _argument_rule(
+                name, argument, [_instruction(_ANY_BIT, _MSG_FASTOPEN, no=1), _instruction(_RETURN, _ERROR | _EACCES)]
+            )
     lines.append(_instruction(_RETURN, _ALLOW))
     return b"".join(lines)
+
+
+def _socket_rules(sockets: Sockets) -> list[bytes]:
+    """Refuse families that reach other programs or the kernel. Without an own network only TCP is left: nothing else
+    can be restricted to one port. The low half of the type has flags above the kind."""
+    families = (_AF_UNIX, _AF_INET, _AF_INET6) if sockets == "own" else (_AF_INET, _AF_INET6)
+    number = number_of("socket")
+    if number is None:
+        return []
+    refuse = _instruction(_RETURN, _ERROR | _EACCES)
+    checks = [_instruction(_EQUAL, family, yes=len(families) - index) for index, family in enumerate(families)]
+    body = [_instruction(_LOAD, _OFFSET_ARGUMENTS), *checks, refuse]
+    if sockets == "loopback":
+        body += [
+            _instruction(_LOAD, _OFFSET_ARGUMENTS + 8),
+            _instruction(_AND, _SOCKET_KINDS),
+            _instruction(_EQUAL, _STREAM, yes=1),
+            refuse,
+            _instruction(_LOAD, _OFFSET_ARGUMENTS + 16),
+            _instruction(_EQUAL, 0, yes=2),
+            _instruction(_EQUAL, _IPPROTO_TCP, yes=1),
+            refuse,  # such as MPTCP, to which Landlock is blind
+        ]
+    body.append(_instruction(_RETURN, _ALLOW))
+    return [_instruction(_EQUAL, number, no=len(body)), *body]
 
 
 def install(program: bytes) -> None:
@@ -150,6 +206,15 @@ def _argument_rule(name: str, argument: int, rule: list[bytes]) -> list[bytes]:
         return []  # this machine does not have the call
     body = [_instruction(_LOAD, _OFFSET_ARGUMENTS + 8 * argument), *rule, _instruction(_RETURN, _ALLOW)]
     return [_instruction(_EQUAL, number, no=len(body)), *body]
+
+
+def _refuse_values(values: Sequence[int], error: int) -> list[bytes]:
+    """Refuse these values of an argument."""
+    checks = [
+        _instruction(_EQUAL, value, yes=len(values) - 1 - index, no=int(index == len(values) - 1))
+        for index, value in enumerate(values)
+    ]
+    return [*checks, _instruction(_RETURN, _ERROR | error)]
 
 
 def _instruction(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:

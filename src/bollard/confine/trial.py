@@ -3,6 +3,7 @@
 Each mechanism is tried in a child. The child exits with 0 if the confinement held and access outside was refused.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -10,10 +11,19 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from bollard.confine.cgroup import find_pids_group, make_group, remove_group
-from bollard.confine.kernel import enter_namespaces, openat2
+from bollard.confine.cgroup import (
+    GroupLimits,
+    find_pids_group,
+    find_places,
+    make_control_group,
+    make_group,
+    remove_group,
+)
+from bollard.confine.kernel import enter_namespaces, openat2, separate_namespaces
 from bollard.confine.landlock import landlock_version, restrict
+from bollard.confine.launch_order import HOME, LaunchOrder
 from bollard.confine.seccomp import install, jail_filter
+from bollard.confine.view import enter_view
 
 
 def main() -> None:
@@ -24,6 +34,8 @@ def main() -> None:
             "seccomp": _holds(_seccomp),
             "namespaces": _holds(lambda: _namespaces(folder)),
             "openat2": _holds(_openat2),
+            "view": _holds(_view),
+            "controllers": _controllers(),
             "processes": _processes(),
         }
     sys.stdout.write(json.dumps(found))
@@ -64,6 +76,29 @@ def _namespaces(folder: str) -> bool:
     with open(os.path.join(folder, "beneath"), "w", encoding="utf-8") as file:
         file.write("reached")
     return status == 0 and _is_refused(lambda: os.utime("/"))
+
+
+def _view() -> bool:
+    order = LaunchOrder(
+        argv=(), cwd="/", namespaces=True, landlock=False, seccomp=False, readable=("/usr",), writable=(), parent=0
+    )
+    separate_namespaces()
+    first = os.fork()
+    if first == 0:
+        enter_view(order)
+        seen = os.path.isdir("/usr/bin") and not os.path.exists("/etc") and os.listdir(HOME) == [".tmp"]
+        os._exit(0 if seen else 1)
+    return os.waitpid(first, 0)[1] == 0
+
+
+def _controllers() -> list[str]:
+    """The controllers whose limits can be set."""
+    held: list[str] = []
+    for name, place in find_places().items():
+        with contextlib.suppress(OSError):
+            make_control_group({name: place}, GroupLimits(processes=16, memory_bytes=1 << 26, processors=1.0)).remove()
+            held.append(name)
+    return held
 
 
 def _openat2() -> bool:

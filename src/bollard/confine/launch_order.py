@@ -1,0 +1,70 @@
+"""The order of a launch: one long-running program, its confinement and its limits. Sent as JSON."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from bollard.confine.limits import LAUNCH_FILES, LAUNCH_HOME_BYTES, LAUNCH_MEMORY_BYTES
+
+HOME: Final = "/home/user"
+"""The home of a program that has a file system of its own."""
+TEMPORARY: Final = "/tmp"  # noqa: S108 - of its own file system
+SHARED: Final = "/dev/shm"  # noqa: S108 - likewise
+PROXY_PORT: Final = 3128
+"""The port of the proxy on the loopback of a network namespace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchLimits:
+    """The limits of each process of a program. A control group limits all of them together."""
+
+    memory_bytes: int = LAUNCH_MEMORY_BYTES
+    """Data of one process. Not its address space: some languages reserve more than they use."""
+    open_files: int = LAUNCH_FILES
+    home_bytes: int = LAUNCH_HOME_BYTES
+    """Its home and its temporary files; without a file system of its own, each file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOrder:
+    """One program and its confinement."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    namespaces: bool
+    """Whether namespaces are added to Landlock and the filter: own processes, files and network."""
+    landlock: bool
+    seccomp: bool
+    readable: tuple[str, ...]
+    writable: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
+    """Folders that look empty, except for readable and writable paths in them. With namespaces."""
+    groups: tuple[str, ...] = ()
+    """The control groups to enter."""
+    may_leave_session: bool = True
+    """Whether its processes may leave their process group. False if nothing else can end those that do."""
+    parent: int
+    """The pid of the parent."""
+    grace_s: float = 0.0
+    """How long the program may live after the parent has exited, with namespaces."""
+    descriptor_variable: str = ""
+    """The variable with the number of the descriptor that the program gets besides its standard ones."""
+    shares_network: bool = False
+    """Whether the program has the network of the machine."""
+    proxy: int | None = None
+    """With namespaces: the socket on which the listener for the proxy is sent."""
+    proxy_port: int | None = None
+    """Without: the port of the proxy on loopback, the only one that can be reached."""
+    limits: LaunchLimits = field(default_factory=LaunchLimits)
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def decode(text: bytes) -> "LaunchOrder":
+        """Decode what `encode` wrote. Both sides always have the same version."""
+        fields: dict[str, Any] = json.loads(text)
+        fields["limits"] = LaunchLimits(**fields["limits"])
+        for name in ("argv", "readable", "writable", "hidden", "groups"):
+            fields[name] = tuple(fields[name])
+        return LaunchOrder(**fields)
