@@ -19,6 +19,8 @@ from load import Call, Connection
 
 __all__ = [
     "NO_VARIABLES",
+    "PLUGINS",
+    "PROGRAM",
     "Floor",
     "HostProcess",
     "Installation",
@@ -30,6 +32,7 @@ __all__ = [
 
 BENCH = Path(__file__).parent
 PLUGINS = (BENCH / "plugins" / "benchecho.py", BENCH / "plugins" / "benchflood.py")
+PROGRAM = Path(sys.executable).with_name("bollard")
 NO_VARIABLES: Mapping[str, str] = {}
 START_S = 60
 STOP_S = 30
@@ -114,11 +117,11 @@ class HostProcess:
         """The host reported the event."""
         self._agents.put_nowait(agent)
 
-    async def ask(self, method: str, path: str, body: object = None) -> Any:
+    async def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] = NO_VARIABLES) -> Any:
         """One call of the API whose answer is JSON."""
         connection = Connection(self.port)
         sent = b"" if body is None else json.dumps(body).encode()
-        status, chunks = await connection.request(method, path, self.headers, sent)
+        status, chunks = await connection.request(method, path, {**self.headers, **headers}, sent)
         text = b"".join([chunk async for chunk in chunks])
         connection.close()
         if status >= 400:
@@ -156,13 +159,23 @@ class HostProcess:
         """CPU of the host so far, without its workers."""
         return sum(times.user + times.system for times in (process.cpu_times() for process in self._own()))
 
+    def cpu_with_workers_s(self) -> float:
+        """CPU of the host and of everything below it so far."""
+        times = [each.cpu_times() for each in (self._process, *self._process.children(recursive=True))]
+        return sum(each.user + each.system for each in times)
+
     def rss_mib(self) -> float:
         """Resident memory of the host, without its workers."""
         return sum(process.memory_info().rss for process in self._own()) / 2**20
 
     def _own(self) -> list[psutil.Process]:
         children = self._process.children(recursive=True)
-        return [self._process, *(child for child in children if "bollard.runtime" not in child.cmdline())]
+        return [self._process, *(child for child in children if not _is_worker(child.cmdline()))]
+
+
+def _is_worker(command: Sequence[str]) -> bool:
+    """Whether it is a worker, or a process that waits for a confined one."""
+    return "bollard.runtime" in command or any("bollard.confine.launch_process" in part for part in command)
 
 
 @asynccontextmanager
@@ -195,7 +208,11 @@ async def trace_sink_running() -> AsyncGenerator[TraceSink]:
 
 @asynccontextmanager
 async def host_running(
-    installed: Installation, *, plugins: Sequence[Path] = PLUGINS, variables: Mapping[str, str] = NO_VARIABLES
+    installed: Installation,
+    *,
+    plugins: Sequence[Path] = PLUGINS,
+    variables: Mapping[str, str] = NO_VARIABLES,
+    program: Path = PROGRAM,
 ) -> AsyncGenerator[HostProcess]:
     """A host that is ready. Its agents follow a moment later."""
     environment = os.environ | {
@@ -204,7 +221,7 @@ async def host_running(
         "XDG_CONFIG_HOME": str(installed.data / "config"),  # the user's own credentials must not be used
         **variables,
     }
-    command = [str(Path(sys.executable).with_name("bollard")), "up", "--data", str(installed.data), "--port", "0"]
+    command = [str(program), "up", "--data", str(installed.data), "--port", "0"]
     for plugin in plugins:
         command += ["--plugins", str(plugin)]
     if installed.database:

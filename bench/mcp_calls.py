@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 
 from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.clock import SystemClock
+from bollard.host.egress.client import EgressClient
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.saved_resources import JointChange, SavedChanges
@@ -97,7 +98,13 @@ async def _measured(folder: Path, program: Path, rounds: int) -> McpCalls:
     )
     journal = Journal(WriterThread(writer))
     await journal.start()
-    source = McpSource(changes=SavedChanges(journal, clock), secrets=_NoSecrets(), clock=clock, home=folder / "mcp")
+    source = McpSource(
+        changes=SavedChanges(journal, clock),
+        secrets=_NoSecrets(),
+        clock=clock,
+        home=folder / "mcp",
+        egress=EgressClient(),
+    )
     source.start()
     try:
         order = await _connected(source, program)

@@ -66,7 +66,7 @@ def tree_of(file: str) -> ast.Module:
 
 def node_of(thing: Any) -> Any:
     """The definition of a class or function in the source."""
-    file = inspect.getsourcefile(thing)
+    file = inspect.getsourcefile(inspect.unwrap(thing))
     body: Any = tree_of(file or "").body
     node: Any = None
     for name in thing.__qualname__.split("."):
@@ -104,13 +104,21 @@ def signature(called: str, node: Any, *, bound: bool) -> str:
     if bound:
         arguments = ast.arguments(**{**vars(arguments), "args": arguments.args[1:]})
     returns = "" if node.returns is None else f" -> {ast.unparse(node.returns)}"
-    prefix = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
+    prefix = prefix_of(node)
     shown = list(parameters(arguments))
     whole = f"{prefix}{called}({', '.join(shown)}){returns}"
     if len(whole) <= WIDTH:
         return whole
     parts = "".join(f"    {each},\n" for each in shown)
     return f"{prefix}{called}(\n{parts}){returns}"
+
+
+def prefix_of(node: Any) -> str:
+    """How a call is used: awaited, entered, or as it is."""
+    if any(ast.unparse(each) == "asynccontextmanager" for each in node.decorator_list):
+        return "async with "
+    yields = node.returns is not None and ast.unparse(node.returns).startswith(("AsyncGenerator[", "AsyncIterator["))
+    return "await " if isinstance(node, ast.AsyncFunctionDef) and not yields else ""
 
 
 def value_of(default: ast.expr) -> str:
@@ -146,7 +154,7 @@ def bullet(code: str, text: str) -> str:
     """A member: its code, and the first paragraph of its docstring."""
     said = " ".join(text.split("\n\n")[0].split())
     is_long = "\n" in code
-    name = code.partition("(")[0].removeprefix("await ") if is_long else code
+    name = code.partition("(")[0].removeprefix("await ").removeprefix("async with ") if is_long else code
     line = f"- `{name}`" + (f": {said}" if said else "")
     shown = textwrap.fill(line, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return f"{shown}\n\n{textwrap.indent(code, '      ')}\n" if is_long else shown
