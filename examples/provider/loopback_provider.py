@@ -1,5 +1,5 @@
 """A provider of models on this machine, for tests and for trying things out. It speaks OpenAI's chat, responses and
-embeddings, Anthropic's messages and the common rerank, streams, and fails in every way it is told to.
+embeddings, Anthropic's messages and the common rerank, streams, and fails in each way that a test asks for.
 
 python examples/provider/loopback_provider.py --port 0
 """
