@@ -18,7 +18,7 @@ import typer
 from typer.main import get_command
 
 from bollard import __version__
-from bollard.cli.command import Group, first_paragraph, shell_of
+from bollard.cli.command import USAGE_ERROR, Group, first_paragraph, shell_of
 from bollard.cli.errors import EXIT_INTERRUPTED, CliError, UsageProblem
 from bollard.cli.language import LANGUAGES, Text, choose_language, load_text
 from bollard.cli.shell import read_invocation
@@ -67,7 +67,9 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "login": "identity.session:login",
         "logout": "identity.session:logout",
         "whoami": "identity.session:whoami",
+        "console": "identity.console:console",
         "plugin": "plugins.installed:app",
+        "catalogue": "plugins.catalogue:app",
         "mcp": "agents.mcp:app",
         "runtimes": "plugins.runtimes:app",
         "runtime": "plugins.runtimes:runtime",
@@ -191,10 +193,6 @@ def escaped_output() -> Generator[None]:
         sys.stdout, sys.stderr = out, err
 
 
-_USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__bases__[0]
-"""The parser's own error, which typer does not export."""
-
-
 def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run one command line and return its exit code."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
@@ -220,7 +218,7 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("\n")
         return EXIT_INTERRUPTED
-    except _USAGE_ERROR as error:
+    except USAGE_ERROR as error:
         return _usage_error(error, text)
     except Exception as error:  # noqa: BLE001 -- the last boundary: a bug becomes a message
         if (problem := _known_problem(error)) is not None:

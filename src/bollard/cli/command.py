@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -113,8 +113,24 @@ def _explained(option: Any, ctx: Any) -> Any:
     return option
 
 
+USAGE_ERROR: Final[Any] = typer.BadParameter.__bases__[0]
+"""The parser's own error, which typer does not export."""
+
+
 class Command(TyperCommand):
     """A command with our help page."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The parser's own error about extra arguments has only an English sentence."""
+        takes_more, ctx.allow_extra_args = ctx.allow_extra_args, True
+        try:
+            rest = super().parse_args(ctx, args)
+        except USAGE_ERROR as error:
+            error.ctx = ctx  # the parser does not set it for an option without its value
+            raise
+        if rest and not takes_more and not ctx.resilient_parsing:
+            raise UsageProblem("error.extra", "hint.help", words=" ".join(rest), path=ctx.command_path)
+        return rest
 
     def get_help(self, ctx: Any) -> str:
         return help_page(self, ctx, shell_of(ctx).text)

@@ -24,6 +24,7 @@ FRAME_BYTES: Final = (1 << 32) - 1
 """The largest frame that a length can announce."""
 _LENGTH: Final = struct.Struct(">I")
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
 _Heard = TypeVar("_Heard")
 _Kind = TypeVar("_Kind")
 
@@ -76,10 +77,18 @@ class FrameReader:
         self._wanted = wanted
 
 
+def deny_inspection() -> None:
+    """Deny other processes of this user the memory, the environment and the descriptors of this process; the kernel
+    writes no core file of it either. The host and its helpers call this first. A program that this process starts does
+    not inherit it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
+
+
 def host_socket() -> socket.socket:
-    """Return the socket to the host. Its descriptor is the last argument of the command."""
+    """Return the socket to the host. Its descriptor is the first argument of the command."""
     match sys.argv[1:]:
-        case [descriptor] if descriptor.isdecimal():
+        case [descriptor, *_] if descriptor.isdecimal():
             connection = socket.socket(fileno=int(descriptor))
             connection.set_inheritable(False)
             return connection

@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -209,17 +209,20 @@ class HelperProcess(Generic[_Heard]):
         limits: LinkLimits = NO_LIMITS,
         output: LineCallback | None = None,
         own_session: bool = True,
+        arguments: Sequence[str] = (),
+        descriptors: Sequence[int] = (),
     ) -> None:
         """Start the process. Without `output` it writes to the host's stdout and stderr. Without `own_session`,
-        processes that it started outlive it. Raises `OSError`."""
+        processes that it started outlive it. It inherits `descriptors`, and gets `arguments` after the number of its
+        socket. Raises `OSError`."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
                 with _blocked_signals():
                     self._child = ChildProcess(
-                        (sys.executable, "-P", "-m", module, str(theirs.fileno())),
+                        (sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments),
                         environment={**environment, HOST_PID_VARIABLE: str(os.getpid())},
-                        channel=theirs.fileno(),
+                        descriptors=(theirs.fileno(), *descriptors),
                         output=output,
                         own_session=own_session,
                     )

@@ -1,22 +1,29 @@
 """The HTTP API of a host: builds every resource from the parts of the host. Each resource lists its own operations."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
+import bollard
 from bollard.host.approvals.approvers import Approvers
 from bollard.host.audit.erasure import Eraser
+from bollard.host.backup.log_verification import LogVerification
 from bollard.host.channels.clicks import Clicks, StopRequests
 from bollard.host.files.uploads import MessageUploads
 from bollard.host.http.auth.callers import Authenticator, IdentityAuthenticator
 from bollard.host.http.auth.channel_signatures import ChannelSignatures
 from bollard.host.http.auth.presence import Presence
 from bollard.host.http.auth.tickets import TicketRegistry
+from bollard.host.http.console.build import ConsoleBuild
+from bollard.host.http.console.files import ConsoleFiles
+from bollard.host.http.console.pages import ConsolePages
 from bollard.host.http.events.channel_controls import ChannelControls
 from bollard.host.http.events.hook_answers import HookAnswers
 from bollard.host.http.events.hook_reception import HookReception
 from bollard.host.http.events.message_inputs import MessageInputs
-from bollard.host.http.events.payloads import Payloads
+from bollard.host.http.events.payloads import MESSAGE_HINT, Payloads
 from bollard.host.http.events.reception import EventReception
+from bollard.host.http.events.upload_bodies import UploadBodies
 from bollard.host.http.guard import Guard, Traffic
 from bollard.host.http.idempotency import Repeats
 from bollard.host.http.mcp.agent_tools import MessageParts
@@ -31,7 +38,9 @@ from bollard.host.http.resources.artifacts import Artifacts
 from bollard.host.http.resources.audit import Audit
 from bollard.host.http.resources.bots import Bots
 from bollard.host.http.resources.capabilities import Capabilities
+from bollard.host.http.resources.catalogue import CatalogueRoutes
 from bollard.host.http.resources.channel_artifacts import ChannelArtifacts
+from bollard.host.http.resources.channel_uploads import ChannelUploads
 from bollard.host.http.resources.channels import Channels
 from bollard.host.http.resources.conversations import Conversations
 from bollard.host.http.resources.event_stream import EventStreamRoutes
@@ -45,35 +54,41 @@ from bollard.host.http.resources.knowledge_documents import KNOWLEDGE_RESOURCES,
 from bollard.host.http.resources.mcp_servers import McpServers
 from bollard.host.http.resources.metrics import Metrics, PoolVitals
 from bollard.host.http.resources.models import Models
+from bollard.host.http.resources.overview import Overview, PartHealth
 from bollard.host.http.resources.people import People
+from bollard.host.http.resources.permissions import Permissions
 from bollard.host.http.resources.plugin_development import PluginDev, PluginLogs
 from bollard.host.http.resources.plugins import Plugins
 from bollard.host.http.resources.questions import Questions
 from bollard.host.http.resources.run_calls import RunCalls
 from bollard.host.http.resources.run_control import Control
+from bollard.host.http.resources.run_route import RunRoutes
 from bollard.host.http.resources.run_rows import RunRows
 from bollard.host.http.resources.runs import Runs
 from bollard.host.http.resources.runtimes import RUNTIME_RESOURCES, runtime_resources
 from bollard.host.http.resources.schedules import Schedules
 from bollard.host.http.resources.secrets import Secrets
-from bollard.host.http.resources.session import Tickets
 from bollard.host.http.resources.skills import Skills
 from bollard.host.http.resources.state import StateControl
 from bollard.host.http.resources.subscriptions import Subscriptions
+from bollard.host.http.resources.tickets import Tickets
 from bollard.host.http.resources.uploads import Uploads
 from bollard.host.http.router import Router
 from bollard.host.http.streams.run_socket import RunSocket
 from bollard.host.identity.audience import Audience
+from bollard.host.limits import MESSAGE_BODY_BYTES
 from bollard.host.log.removal import StatePurger
 from bollard.host.parts import HostParts
 from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.runs.control import RunControl
 from bollard.host.runs.external import ExternalRuns
+from bollard.host.settings import Settings
 from bollard.host.workers.boundary import SupervisedPool
 
 RESOURCES: Final[tuple[type[Resource], ...]] = (
     Runs,
     RunCalls,
+    RunRoutes,
     Questions,
     Control,
     RunSocket,
@@ -83,11 +98,13 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Schedules,
     Hooks,
     ChannelArtifacts,
+    ChannelUploads,
     EventStreamRoutes,
     EventList,
     Subscriptions,
     Agents,
     Capabilities,
+    Permissions,
     Bindings,
     Bots,
     Conversations,
@@ -100,6 +117,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Plugins,
     PluginLogs,
     PluginDev,
+    CatalogueRoutes,
     Skills,
     Files,
     *KNOWLEDGE_RESOURCES,
@@ -113,6 +131,7 @@ RESOURCES: Final[tuple[type[Resource], ...]] = (
     Health,
     Metrics,
     DrainControl,
+    Overview,
     Description,
 )
 """All resources, the most used first. A test compares this list with a running host."""
@@ -132,7 +151,9 @@ class Api:
         storage, operating, settings = parts.storage, parts.operating, parts.settings
         audience = parts.audience
         authenticator = operating.admitting(IdentityAuthenticator(parts.keys.token, parts.identity, storage.clock))
-        readiness = Readiness(standing, storage.journal, storage.store, storage.clock, parts.trail.numbers)
+        readiness = Readiness(
+            standing, storage.journal, storage.store, storage.clock, parts.trail.numbers, parts.worker_level
+        )
         external_runs = ExternalRuns(parts.keys.cursor_secret, storage.clock, parts.core.dispatcher.live)
         tickets, presence = TicketRegistry(storage.clock), Presence(audience.is_current)
         traffic = Traffic(
@@ -158,14 +179,34 @@ class Api:
             *_run_resources(parts, traffic, audience, presence, external_runs),
             *_saved_resources(parts),
             *_operator_resources(parts, authenticator, readiness, pools),
+            Overview(
+                store=storage.store,
+                audience=audience,
+                questions=parts.core.questions,
+                health=PartHealth(
+                    readiness=readiness,
+                    placements=parts.fleet.of,
+                    mcp=parts.saved.mcp,
+                    delivery=parts.delivery,
+                    data=settings.data,
+                ),
+                clock=storage.clock,
+            ),
             Tickets(tickets, self.operation_at),
             Description(operations),
         )
-        self.app = Router(self.resources, guard)
+        self.app = Router(self.resources, guard, _console(settings).answer)
 
     def operation_at(self, path: str) -> Operation | None:
         """The operation that serves a GET of this path."""
         return self.app.operation_at(path)
+
+
+def _console(settings: Settings) -> ConsolePages:
+    """The console: its files are in the package unless a setting names another folder."""
+    folder = Path(settings.console_files or Path(bollard.__file__).with_name("console"))
+    reserved = {operation.path.split("/")[1] for operation in operations()}
+    return ConsolePages(ConsoleFiles(folder), ConsoleBuild(folder), reserved)
 
 
 def _run_resources(
@@ -177,6 +218,7 @@ def _run_resources(
     agents, rates, strangers, hidden = directory.agents, traffic.rates, traffic.strangers, traffic.hidden
     rows, live, pages = RunRows(store, audience, clock), core.dispatcher.live, Pages(parts.keys.cursor_secret)
     payloads = Payloads(blobs, traffic.event_bytes)
+    messages = Payloads(blobs, MESSAGE_BODY_BYTES, reason="message_body", hint=MESSAGE_HINT)
     external = ExternalExecution(runs=external_runs, live=live, store=store, rows=rows, hidden=hidden)
     run_control = RunControl(store, live)
     inputs = MessageInputs(
@@ -201,14 +243,13 @@ def _run_resources(
         strangers=strangers,
     )
     signatures = ChannelSignatures(channels, clock, rates, strangers)
-    uploads = MessageUploads(
-        journal=journal, store=store, blobs=blobs, clock=clock, terms=storage.terms, redactor=parts.redactor
-    )
+    uploads = _uploads_of(parts)
     approvers = Approvers(audience, agents, parts.identity.links)
-    control = Control(core=core, control=run_control, rows=rows, store=store, inputs=inputs)
+    control = Control(core=core, control=run_control, rows=rows, store=store, inputs=inputs, messages=messages)
     return (
-        Runs(core=core, store=store, rows=rows, external=external, pages=pages, inputs=inputs),
+        Runs(core=core, store=store, rows=rows, external=external, pages=pages, inputs=inputs, messages=messages),
         RunCalls(store, rows, pages),
+        RunRoutes(core.intake, store, rows),
         Questions(core.questions, rows, pages),
         control,
         RunSocket(reader=core.reader, rows=rows, control=control, rates=rates, presence=presence),
@@ -236,16 +277,18 @@ def _run_resources(
         ),
         ChannelArtifacts(store, blobs, clock, signatures),
         Hooks(parts.saved.hooks, hook_reception, pages, clock),
-        EventStreamRoutes(parts.outgoing.streams, store, audience),
+        EventStreamRoutes(parts.outgoing.streams, parts.outgoing.changes, store, audience),
         EventList(store, pages, audience),
         Subscriptions(parts.outgoing.subscriptions, parts.outgoing.webhooks, pages),
         Agents(agents, parts.saved.agents, directory.runners, parts.core.offers, pages),
         Capabilities(core=core, agents=agents, pages=pages),
+        Permissions(agents=agents, repository=parts.saved.agents, offers=core.offers, control=run_control, rows=rows),
         Bindings(parts.saved.agents.bindings, pages),
         Bots(parts.bots, channels, pages),
-        Conversations(store, pages, audience, eraser_of(parts)),
+        Conversations(store, pages, audience, eraser_of(parts), parts.saved.schedules.repository),
         Artifacts(store, blobs, clock, audience, journal, storage.fetch),
-        Uploads(uploads, blobs, rows),
+        Uploads(uploads, UploadBodies(uploads, blobs), rows),
+        ChannelUploads(uploads, UploadBodies(uploads, blobs), signatures),  # their own capacity, as for events
         StateControl(StatePurger(store, journal, clock)),
         ApprovalRoutes(approvals=core.approvals, store=store, approvers=approvers, audience=audience, pages=pages),
         McpGateway(
@@ -280,9 +323,17 @@ def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
     saved, storage, secret = parts.saved, parts.storage, parts.keys.cursor_secret
     pages = Pages(secret)
     return (
-        Plugins(fleet=parts.fleet, repository=saved.plugins, pages=pages),
+        Plugins(fleet=parts.fleet, repository=saved.plugins, catalogue=parts.catalogue, pages=pages),
         PluginLogs(fleet=parts.fleet, repository=saved.plugins),
         PluginDev(taking=saved.plugins.uploads, workbench=saved.workbench),
+        CatalogueRoutes(
+            parts.catalogue,
+            plugins=saved.plugins,
+            fleet=parts.fleet,
+            skills=saved.skills.repository,
+            servers=saved.mcp.repository,
+            pages=pages,
+        ),
         Schedules(saved.schedules, pages),
         Skills(saved.skills.repository, saved.skills.catalogue, pages),
         Files(parts.core.files, storage.blobs, parts.redactor, pages),
@@ -296,11 +347,25 @@ def _saved_resources(parts: HostParts) -> tuple[Resource, ...]:
             identity=parts.identity,
             eraser=eraser_of(parts),
             files=parts.core.files,
+            uploads=_uploads_of(parts),
             library=saved.library,
+            schedules=saved.schedules.repository,
             journal=storage.journal,
             clock=storage.clock,
             data=parts.settings.data,
         ),
+    )
+
+
+def _uploads_of(parts: HostParts) -> MessageUploads:
+    storage = parts.storage
+    return MessageUploads(
+        journal=storage.journal,
+        store=storage.store,
+        blobs=storage.blobs,
+        clock=storage.clock,
+        terms=storage.terms,
+        redactor=parts.redactor,
     )
 
 
@@ -324,6 +389,7 @@ def _operator_resources(
             delivery=parts.delivery,
             witness=parts.trail.numbers,
             sandbox=lambda: parts.tools.confinement.shown,
+            worker_level=parts.worker_level,
         ),
         Audit(
             store=storage.store,
@@ -331,11 +397,17 @@ def _operator_resources(
             clock=storage.clock,
             pages=Pages(parts.keys.cursor_secret),
             key=parts.keys.heads,
+            verifier=LogVerification(parts.settings, storage.clock),
         ),
     )
 
 
 def _vitals_of(pool: SupervisedPool) -> PoolVitals:
+    problem = pool.problem
     return PoolVitals(
-        name=pool.source.name, status=pool.status, problem=pool.problem, workers=len(pool.views), crashes=pool.crashes
+        name=pool.source.name,
+        status=pool.status,
+        problem=problem.sentence if problem else None,
+        workers=len(pool.views),
+        crashes=pool.crashes,
     )

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from bollard import __version__
-from bollard.confine.probe import Confinement
+from bollard.confine.probe import Confinement, Findings, machine_findings
+from bollard.confine.worker_level import choose_level
 from bollard.host.actions.budgets import SavedBudgets, day_budgets
 from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey
 from bollard.host.agents.bot import BotRepository
@@ -17,6 +18,7 @@ from bollard.host.agents.routing import AgentDirectory, BindingRegistry
 from bollard.host.api import Api
 from bollard.host.approvals.approvers import Approvers
 from bollard.host.audit.trail import AuditTrail
+from bollard.host.catalogue.sources import catalogue_of
 from bollard.host.channels.actions import ChannelActions
 from bollard.host.channels.gate import ChannelGate
 from bollard.host.channels.lazy_contents import LazyContents
@@ -26,8 +28,11 @@ from bollard.host.clock import Clock, SystemClock
 from bollard.host.core import CapabilityParts, Core, HostIdentity, RunTelemetry, Storage, build_core
 from bollard.host.delivery.contents import Contents
 from bollard.host.delivery.outbox import Delivery
+from bollard.host.delivery.viewers import Viewers
 from bollard.host.egress.client import EgressClient
-from bollard.host.egress.proxy import ProxyRules
+from bollard.host.egress.connection_log import ConnectionLog
+from bollard.host.egress.operator_dial import operator_dial
+from bollard.host.egress.worker_proxy import WorkerProxy
 from bollard.host.engine import LocalEngine
 from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.events.chat_commands import ChatCommands
@@ -39,6 +44,7 @@ from bollard.host.http.resources.health import HostStatus, OperationParts
 from bollard.host.identity.audience import Audience
 from bollard.host.identity.caller import DEFAULT_WORKSPACE
 from bollard.host.identity.directory import IdentityDirectory, open_identity
+from bollard.host.identity.sessions import SessionOwner
 from bollard.host.knowledge.library import Library, open_library
 from bollard.host.limits import HOUSEKEEPING_S
 from bollard.host.log.journal import Journal
@@ -50,18 +56,19 @@ from bollard.host.models.source import ModelParts, open_models
 from bollard.host.parts import HostKeys, HostParts, Housekeeping, Shutdown
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import Origin
-from bollard.host.plugins.uploads import declared_plugin, shared_sources
+from bollard.host.plugins.uploads import bundled_root, declared_plugin, shared_sources
+from bollard.host.plugins.violations import ViolationLog
 from bollard.host.run_api.artifacts import RunArtifacts
 from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.runs.backlog import RunLimits
 from bollard.host.runs.hub import ReaderMemory
 from bollard.host.runs.start_request import ConfigSecrets
-from bollard.host.saved import SavedParts, SecretParts, open_saved, rerank_with
+from bollard.host.saved import GuardParts, SavedParts, open_saved, rerank_with
 from bollard.host.schedules.parts import ScheduleParts, open_schedules
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealing import KEY_FILE, Sealer
 from bollard.host.secrets.vault import Vault
-from bollard.host.settings import Settings
+from bollard.host.settings import Settings, SettingsError
 from bollard.host.store.artifact_terms import terms_of
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.selection import choose_store
@@ -72,6 +79,7 @@ from bollard.host.subscriptions.webhooks import Webhooks
 from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
 from bollard.host.tools.files import Workspaces
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
+from bollard.host.workers.sandbox import WorkerSandbox
 from bollard.protocol import AgentRunnerDiscovery
 from bollard.trust.key_files import load_or_make_secret
 from bollard.trust.keys import load_or_make_signing_key
@@ -92,9 +100,11 @@ class Host:
         redactor: Redactor | None = None,
         environment: Mapping[str, str] | None = None,
         on_broken: Callable[[], None] = lambda: None,
+        findings: Callable[[], Findings] = machine_findings,
     ) -> None:
         """`redactor` also filters the host's log. `environment` may name models and the collector of traces.
-        `on_broken` is called first when the host cannot write any more."""
+        `on_broken` is called first when the host cannot write any more. `findings` probes the confinement of the
+        machine for workers."""
         self.settings = settings
         self._clock = clock or SystemClock()
         self._incarnation = f"{self._clock.now_ms():011x}{secrets.token_hex(4)}"
@@ -114,6 +124,7 @@ class Host:
         self.broken = asyncio.Event()
         """Set when the host cannot write any more and must be stopped."""
         self._on_broken = on_broken
+        self._findings = findings
         self._gateway = choose_writer(
             settings,
             store=self._store,
@@ -124,13 +135,8 @@ class Host:
             lost=self._journal_lost,
         )
         self.redactor = redactor or Redactor()
-        proxies = ProxyRules.of_settings(
-            proxy=settings.proxy,
-            login=settings.proxy_login,
-            no_proxy=settings.no_proxy,
-            resolves=settings.proxy_resolves,
-        )
-        self.egress = EgressClient.of_setting(settings.egress_allow, proxies)
+        self.egress = EgressClient.of_settings(settings)
+        self._catalogue = catalogue_of(settings, bundled_root(), self.egress, self._clock)
         self._environment: Mapping[str, str] = environment or {}
         self._housekeeping_s = housekeeping_s
         self._retention = retention_of(settings.retention)  # now: a setting that cannot work starts nothing
@@ -148,7 +154,12 @@ class Host:
             agents=agents, bindings=BindingRegistry(), runners=runners, starting=lambda: self.fleet.is_starting
         )
         self._operating = OperationParts(
-            settings, self._clock, version=__version__, instance=self._incarnation, environment=self._environment
+            settings,
+            self._clock,
+            version=__version__,
+            instance=self._incarnation,
+            environment=self._environment,
+            dial=operator_dial(self.egress),
         )
         self._ready = False
 
@@ -168,6 +179,10 @@ class Host:
             terms=self._terms,
         )
         self._operating.start()
+        violations = ViolationLog(storage.journal, self._clock, self._operating.counts.violations)
+        self.fleet.on_violation = violations.note
+        proxy = WorkerProxy(self.egress, ConnectionLog(storage.journal, self._clock, self._operating.counts.proxy))
+        self.fleet.sandbox = sandbox = await self._open_worker_sandbox(proxy)
         trail = await self._open_log(storage)
         vault = Vault(journal=storage.journal, clock=self._clock, sealer=self._sealer, redactor=self.redactor)
         await vault.load(self._store)
@@ -178,7 +193,13 @@ class Host:
         audience = self._open_audience(identity)
         delivery = self._open_delivery(storage, channels, Approvers(audience, self._directory.agents, identity.links))
         budgets = await self._open_budgets(storage)
-        library = open_library(self.settings, storage.journal, self._clock, rerank_with(models.gateway))
+        library = open_library(
+            self.settings,
+            storage.journal,
+            self._clock,
+            rerank_with(models.gateway),
+            is_confined=self.fleet.sandbox.level.name != "none",
+        )
         bots = BotRepository(SavedChanges(storage.journal, self._clock), self._directory.agents)
         await bots.load(self._store)
         core = self._build_core(storage, identity, vault, delivery, models, library, budgets, bots)
@@ -191,11 +212,11 @@ class Host:
             storage,
             self._directory,
             core,
-            data=self.settings.data,
+            settings=self.settings,
             fleet=self.fleet,
             library=library,
             schedules=schedules,
-            secrets=SecretParts(vault=vault, sealer=self._sealer, redactor=self.redactor),
+            guards=GuardParts(vault=vault, sealer=self._sealer, redactor=self.redactor, egress=self.egress),
             host_id=self._signing_key.verify_key.key_id,
             is_open=identity.workspaces.is_open,
         )
@@ -212,6 +233,10 @@ class Host:
             vault=vault,
             redactor=self.redactor,
             fleet=self.fleet,
+            catalogue=self._catalogue,
+            violations=violations,
+            worker_proxy=proxy,
+            worker_level=sandbox.level,
             tools=tools,
             models=models,
             core=core,
@@ -230,6 +255,23 @@ class Host:
         self._ready = True
         return Edge(self._api.app, self.settings)
 
+    async def _open_worker_sandbox(self, proxy: WorkerProxy) -> WorkerSandbox:
+        """Choose the level of confinement. Raises `SettingsError` if the settings demand more than there is."""
+        level = choose_level(self.settings.worker_sandbox, await asyncio.to_thread(self._findings))
+        if level.is_refused:
+            raise SettingsError(
+                f"worker_sandbox is strict, and {level.problem}",
+                reason="worker_sandbox_incomplete",
+                hint=f"{level.hint}; or set worker_sandbox to best",
+                field="worker_sandbox",
+                problem=level.problem,
+                problem_type=f"workers.{level.missing}",
+            )
+        if level.missing or level.name == "none":
+            problem = level.problem or "the setting worker_sandbox is none"
+            _log.warning("plugins are confined less than fully", level=level.name, problem=problem)
+        return WorkerSandbox(level, proxy, self.settings.sandbox_roots, self.settings.data)
+
     async def _open_log(self, storage: Storage) -> AuditTrail:
         """Open the store and check it against the log."""
         trail = AuditTrail(
@@ -239,6 +281,7 @@ class Host:
             clock=self._clock,
             incarnation=self._incarnation,
             workspace=DEFAULT_WORKSPACE,
+            dial=operator_dial(self.egress),
         )
         if self._writes_first:
             await storage.journal.start()
@@ -264,7 +307,9 @@ class Host:
             # The Python runtime applies the manifest itself; for another program the host does.
             access = declared.access if declared.access.command else None
             self.fleet.share(source, origin, declared.plugin_id, access=access)
-        identity = open_identity(journal=storage.journal, clock=self._clock, fingerprint=vault.fingerprints.of)
+        identity = open_identity(
+            journal=storage.journal, clock=self._clock, fingerprint=vault.fingerprints.of, admin_mark=self.token.mark
+        )
         identity.workspaces.watch(self.fleet.open_workspace, self._close_workspace)
         await identity.load(self._store)
         return identity
@@ -326,14 +371,17 @@ class Host:
         )
 
     def _open_delivery(self, storage: Storage, channels: ChannelRepository, approvers: Approvers) -> Delivery:
-        return Delivery(
+        viewers = Viewers(self._store, storage.journal, self._clock, approvers)
+        delivery = Delivery(
             journal=storage.journal,
             store=self._store,
             hub=storage.hub,
             clock=self._clock,
             channels=channels,
-            contents=Contents(self._store, self._clock, next(iter(self.settings.origins), None), approvers),
+            contents=Contents(self._store, self._clock, next(iter(self.settings.origins), None), viewers),
         )
+        channels.forget = delivery.forget
+        return delivery
 
     def _open_outgoing(
         self, storage: Storage, core: Core, identity: IdentityDirectory, vault: Vault, saved: SavedParts
@@ -506,6 +554,10 @@ class Host:
     def reader_memory(self) -> ReaderMemory:
         """The bytes that wait for readers, once the host has started."""
         return self._parts.core.hub.memory
+
+    def sign_in_ticket(self) -> str:
+        """A ticket for one session of the installation, once the host has started."""
+        return self._parts.identity.tickets.issue(SessionOwner())
 
     def agents(self) -> list[Agent]:
         """The agents that can be run now."""

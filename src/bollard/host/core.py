@@ -116,7 +116,7 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
         await self.dispatcher.close(grace_s)
         await self.approvals.close()
         await self.questions.close()
-        self.hub.close()  # whoever still reads waits for a run that this host does not go on with
+        self.hub.close()  # readers that are left wait for a run that this host no longer executes
         await self.intake.close()
 
 

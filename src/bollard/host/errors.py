@@ -38,6 +38,7 @@ HostError
 ├── ToolFailed          a tool failed without any effect
 ├── ModelFailed         a model's provider failed, or returned an unusable answer
 ├── KnowledgeUnavailable  knowledge bases are unavailable now
+├── CatalogueUnavailable  a catalogue cannot be fetched, or its content is not what its publisher signed
 └── SettingsError       the settings are invalid
 """
 
@@ -46,6 +47,8 @@ from __future__ import annotations
 from errno import errorcode
 from json import JSONDecodeError
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from bollard.confine.errors import ConfineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +67,10 @@ def caused_by(error: BaseException) -> Mapping[str, Any]:
         return {"problem": error.message, "cause": {"code": error.code, "details": error.details}}
     if isinstance(error, ExplainedError):
         return {"problem": str(error), **error.details}
+    if isinstance(error, ConfineError):
+        return {"problem": error.message, **error.details}
+    if isinstance(error, OSError) and (details := getattr(error, "details", None)):  # of a program or a proxy
+        return {"problem": str(error), **details}
     if isinstance(error, OSError) and error.strerror:
         name = errorcode.get(error.errno or 0, "unknown")
         return {"problem": error.strerror, "problem_type": f"os.{name}"}
@@ -300,6 +307,10 @@ class ModelFailed(HostError):
 class KnowledgeUnavailable(HostError):
     code = "knowledge_unavailable"
     retryable = True
+
+
+class CatalogueUnavailable(HostError):
+    code = "catalogue_unavailable"
 
 
 class SettingsError(HostError):

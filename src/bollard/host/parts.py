@@ -7,13 +7,16 @@ from typing import Final
 import msgspec
 import structlog
 
+from bollard.confine.worker_level import WorkerLevel
 from bollard.host.actions.budgets import SavedBudgets
 from bollard.host.agents.bot import BotRepository
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.audit.trail import AuditTrail
+from bollard.host.catalogue.sources import Catalogue
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.core import Core, Storage
 from bollard.host.delivery.outbox import Delivery
+from bollard.host.egress.worker_proxy import WorkerProxy
 from bollard.host.errors import HostError
 from bollard.host.events.channel_intake import ChannelIntake
 from bollard.host.http.auth.callers import AdminToken
@@ -26,6 +29,7 @@ from bollard.host.log.retention import Retention, purge
 from bollard.host.models.source import ModelParts
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import QuarantineLog
+from bollard.host.plugins.violations import ViolationLog
 from bollard.host.saved import SavedParts
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.vault import Vault
@@ -58,6 +62,10 @@ class HostParts(msgspec.Struct, frozen=True, kw_only=True):
     vault: Vault
     redactor: Redactor
     fleet: PluginFleet
+    catalogue: Catalogue
+    violations: ViolationLog
+    worker_proxy: WorkerProxy
+    worker_level: WorkerLevel
     tools: BuiltinTools
     models: ModelParts
     core: Core
@@ -85,6 +93,7 @@ class Housekeeping(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _sweep(self) -> None:
         """Check idle runs and questions once a second, and renew leases when they are due."""
+        violations = self.parts.violations
         quarantines = QuarantineLog(self.parts.storage.journal, self.parts.storage.clock)
         renewed_at = self.parts.storage.clock.monotonic()
         while True:
@@ -92,6 +101,7 @@ class Housekeeping(msgspec.Struct, frozen=True, kw_only=True):
             self.parts.core.dispatcher.check_idle()
             self.parts.core.approvals.sweep()
             quarantines.update(self.parts.fleet.placements)
+            violations.update()
             self.parts.budgets.save()
             if self.parts.storage.clock.monotonic() - renewed_at >= LEASE_RENEW_S:
                 renewed_at = self.parts.storage.clock.monotonic()
@@ -138,7 +148,7 @@ class Shutdown(msgspec.Struct, kw_only=True):
         if not self.drained:
             self.drained = True
             await self.parts.core.close(self.parts.settings.grace_s)
-            self.parts.outgoing.streams.close()
+            self.parts.outgoing.close_streams()
 
     async def stop(self) -> None:
         """Drain, then close every part. A shutdown that is interrupted here recovers like a crash."""
@@ -149,6 +159,8 @@ class Shutdown(msgspec.Struct, kw_only=True):
         self.parts.saved.workbench.close()
         await self._disconnect()
         self.parts.budgets.save()
+        self.parts.violations.flush()
+        self.parts.worker_proxy.flush()
         await self.parts.storage.journal.close()
         await self.parts.trail.close()
         await asyncio.to_thread(self.parts.storage.store.close)
@@ -158,7 +170,7 @@ class Shutdown(msgspec.Struct, kw_only=True):
         """Stop without writing to the log, because the log cannot be written; the next start recovers. Readers are
         notified first, while the server still serves."""
         self.parts.core.hub.close()
-        self.parts.outgoing.streams.close()
+        self.parts.outgoing.close_streams()
         self._cancel_tasks()
         await self.parts.outgoing.close()
         await self.parts.delivery.close(0)

@@ -45,6 +45,8 @@ def why_error(error: Exception) -> Why:
 def _hidden(value: JsonValue, hide: Callable[[str], str]) -> JsonValue:
     if isinstance(value, dict):
         return {name: _hidden(each, hide) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_hidden(each, hide) for each in value]
     return hide(value) if isinstance(value, str) else value
 
 

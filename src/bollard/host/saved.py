@@ -2,7 +2,6 @@
 knowledge, runtimes, schedules, webhook routes."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -10,6 +9,7 @@ from bollard import __version__
 from bollard.host.agents.agent_repository import AgentRepository, ConfigSecrets
 from bollard.host.agents.routing import AgentDirectory
 from bollard.host.core import Core, Storage
+from bollard.host.egress.client import EgressClient
 from bollard.host.hooks.registry import HOOK_SECRET, HookRepository
 from bollard.host.knowledge.library import KnowledgeSource, Library, Rerank
 from bollard.host.log.saved_resources import SavedChanges
@@ -28,17 +28,19 @@ from bollard.host.secrets.redactor import Redactor
 from bollard.host.secrets.sealed_secrets import SealedSecrets
 from bollard.host.secrets.sealing import Sealer
 from bollard.host.secrets.vault import Vault
+from bollard.host.settings import Settings
 from bollard.host.skills.source import SkillParts, build_skills
 from bollard.host.store.store import Store
 from bollard.protocol import RerankScore
 
 
-class SecretParts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that stores, seals and hides secrets."""
+class GuardParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that stores, seals and hides secrets, and the client that checks outgoing requests."""
 
     vault: Vault
     sealer: Sealer
     redactor: Redactor
+    egress: EgressClient
 
 
 class SavedParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,16 +72,16 @@ def open_saved(
     directory: AgentDirectory,
     core: Core,
     *,
-    data: Path,
+    settings: Settings,
     fleet: PluginFleet,
     library: Library,
     schedules: ScheduleParts,
-    secrets: SecretParts,
+    guards: GuardParts,
     host_id: str,
     is_open: Callable[[str], bool],
 ) -> SavedParts:
     """Build the repositories, not loaded yet. `is_open` says whether a workspace is open."""
-    journal, store, clock = storage.journal, storage.store, storage.clock
+    journal, store, clock, data = storage.journal, storage.store, storage.clock, settings.data
     plugins = PluginRepository(
         fleet=fleet,
         code_store=CodeStore(data / "plugins"),
@@ -88,6 +90,7 @@ def open_saved(
         clock=clock,
         agents=directory.agents,
         bindings=directory.bindings,
+        sandbox_roots=settings.sandbox_roots,
     )
     agents = AgentRepository(
         SavedChanges(journal, clock),
@@ -98,7 +101,7 @@ def open_saved(
         gates=core.gates,
         runners=directory.runners,
         has_file=core.files.has,
-        secrets=ConfigSecrets(secrets.vault),
+        secrets=ConfigSecrets(guards.vault),
     )
     folders = PluginSkillFolders(fleet)
     skills = build_skills(
@@ -112,11 +115,13 @@ def open_saved(
     )
     mcp = McpSource(
         changes=SavedChanges(journal, clock),
-        secrets=secrets.vault,
+        secrets=guards.vault,
         clock=clock,
         home=data / "mcp",
+        egress=guards.egress,
+        sandbox=fleet.sandbox,
         is_open=is_open,
-        hide=secrets.redactor.text,
+        hide=guards.redactor.text,
     )
     runtimes = build_runtimes(
         journal=journal,
@@ -139,7 +144,7 @@ def open_saved(
         runtimes=runtimes,
         schedules=schedules,
         hooks=HookRepository(
-            SavedChanges(journal, clock), SealedSecrets(HOOK_SECRET, clock, secrets.sealer, secrets.redactor), is_open
+            SavedChanges(journal, clock), SealedSecrets(HOOK_SECRET, clock, guards.sealer, guards.redactor), is_open
         ),
     )
 

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from bollard.confine.order import DEMANDS, Demand
+from bollard.confine.order import DEMANDS, WORKER_DEMANDS, Demand, WorkerDemand
 from bollard.host.errors import SettingsError, caused_by
 from bollard.host.exposure import check_exposure, is_loopback
 from bollard.host.limits import (
@@ -103,8 +103,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     plugins: tuple[Path, ...] = ()
     """Plugin folders and files in addition to the built-in plugins. Repeat the option for each; in the environment they
     are separated by `:`."""
+    console_files: str = ""
+    """The folder with the built files of the console. Empty is the folder in the package."""
     builtin_plugins: bool = True
     """Whether the host starts its built-in plugins."""
+    catalogue_url: str = ""
+    """The index file of a [catalogue](../guides/catalogue.md) of plugins, MCP servers and skills, in addition to the
+    bundled one. Private addresses need `egress_allow`."""
+    catalogue_key: str = ""
+    """The public key that signs the index at `catalogue_url`: 64 hexadecimal digits."""
     workers: int = 1
     """Worker processes per plugin, at most 64."""
     runs_at_once: int = RUNS_AT_ONCE
@@ -123,10 +130,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     default_model: str = ""
     """The id of the model that `default` refers to. If it is empty, or the workspace has no such model, `default` is
     the default model of the workspace, otherwise the model from the environment (`OPENAI_BASE_URL`,
-    `ANTHROPIC_API_KEY`), otherwise the built-in `demo`."""
+    `ANTHROPIC_API_KEY`), otherwise the built-in `demo`. The built-in model answers only while no workspace of the host
+    has a real model, or if this setting is `demo`; otherwise calls of `default` fail and name the command that adds a
+    model to the workspace."""
     sandbox: Demand = "any"
     """How programs of runs (the tool `exec`) must be confined: `bubblewrap`, `landlock+seccomp`, `any` of the two, or
     `off`, which runs none. If the required level is unavailable, `exec` is refused; it never falls back."""
+    worker_sandbox: WorkerDemand = "best"
+    """How workers of plugins and MCP servers must be confined: `strict` (the full level, or the host does not start),
+    `best` (the strongest level of this machine), or `none`. `bollard doctor` shows the level."""
+    sandbox_roots: tuple[Path, ...] = ()
+    """Folders below which plugins may ask for files (`spec.sandbox` of a manifest); none by default. Each plugin needs
+    consent in addition. In the environment they are separated by `:`."""
     journal: str = "process"
     """Where the log is written: in a separate `process`, or in a `thread` of the host, which handles fewer concurrent
     runs and needs a third less memory."""
@@ -212,7 +227,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 raise SettingsError(
                     f"{name} is {value}", reason="days_out_of_range", hint=hint, field=name, value=value, most=_DAYS_MAX
                 )
-        for name, choices in (("journal", ("process", "thread")), ("log_level", _LOG_LEVELS), ("sandbox", DEMANDS)):
+        for name, choices in (
+            ("journal", ("process", "thread")),
+            ("log_level", _LOG_LEVELS),
+            ("sandbox", DEMANDS),
+            ("worker_sandbox", WORKER_DEMANDS),
+        ):
             value = getattr(self, name)
             if (value.lower() if name == "log_level" else value) not in choices:
                 names = ", ".join(choices)
@@ -230,6 +250,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             )
         self._check_archive()
         self._check_witness()
+        self._check_roots()
         if not 0 <= self.grace_s <= _GRACE_MAX_S:
             raise SettingsError(
                 f"grace_s is {self.grace_s}",
@@ -239,6 +260,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 value=self.grace_s,
                 most=f"{_GRACE_MAX_S:g}",
             )
+
+    def _check_roots(self) -> None:
+        for root in self.sandbox_roots:
+            absolute, data = root.absolute(), self.data.absolute()
+            if not root.is_absolute() or absolute.is_relative_to(data) or data.is_relative_to(absolute):
+                raise SettingsError(
+                    f"sandbox_roots has {root}, which is not an absolute path apart from the data directory",
+                    reason="sandbox_root_invalid",
+                    hint="use folders like /srv/photos that neither contain the data directory nor are in it",
+                    field="sandbox_roots",
+                    value=str(root),
+                )
 
     def _check_witness(self) -> None:
         reason, problem, hint = "", "", ""

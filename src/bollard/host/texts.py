@@ -11,6 +11,15 @@ Locale = Literal["en_US", "zh_Hans"]
 LOCALES: Final[tuple[Locale, ...]] = get_args(Locale)
 
 
+def nearest(language: str | None, otherwise: Locale) -> Locale:
+    """The language of these texts for a person who speaks `language`."""
+    spoken = (language or "").lower().replace("-", "_").partition("_")[0]
+    for locale in LOCALES:
+        if locale.partition("_")[0] == spoken:
+            return locale
+    return otherwise
+
+
 def read_texts(area: str) -> Mapping[str, Mapping[str, str]]:
     """The texts of an area, by language and key."""
     content = (Path(__file__).with_name("text") / f"{area}.json").read_bytes()

@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from bollard.helper.host_link import HostGone, HostLink, host_socket, live_with_host
+from bollard.confine.helper import confine_helper
+from bollard.helper.host_link import HostGone, HostLink, deny_inspection, host_socket, live_with_host
 from bollard.knowledge.chunk_tables import ChunkTables
 from bollard.knowledge.database import Database
 from bollard.knowledge.embedding import Embedder
@@ -36,6 +37,8 @@ def serve(link: HostLink[frames.FromHost]) -> int:
     """Serve until the host sends `Close`; returns 0 after an orderly end. Raises `HostGone`."""
     begin = link.expect(frames.Begin)
     try:
+        if begin.is_confined:
+            _confine(begin)
         database, vectors = _opened(begin)
         chunks = ChunkTables(database, vectors)
         library = Library(database, chunks)
@@ -61,6 +64,18 @@ def serve(link: HostLink[frames.FromHost]) -> int:
         service.close()
         database.close()
     return 0
+
+
+def _confine(begin: frames.Begin) -> None:
+    """Keep the folder of the process, and what a connection to PostgreSQL needs. Nothing has started a thread yet."""
+    if not begin.database:
+        SqliteKnowledge(Path(begin.data)).close_to_others()  # a confined process changes no mode
+        confine_helper(writable=(begin.data,))
+        return
+    # An extra, only needed here.
+    from bollard.knowledge.postgres import connection_files  # noqa: PLC0415
+
+    confine_helper(writable=(begin.data,), readable=connection_files(begin.database), sockets="own", ports=None)
 
 
 def _opened(begin: frames.Begin) -> tuple[Database, VectorTables]:
@@ -208,6 +223,7 @@ _COLLECT_AFTER: Final = 20_000
 
 def main() -> int:
     """Serve one host; 0 after an orderly end."""
+    deny_inspection()
     try:
         with host_socket() as connection:
             live_with_host()

@@ -23,7 +23,7 @@ from pypdf.errors import DependencyError, PyPdfError
 
 from bollard.confine.landlock import restrict
 from bollard.confine.seccomp import install, jail_filter
-from bollard.helper.host_link import HostGone, HostLink
+from bollard.helper.host_link import HostGone, HostLink, deny_inspection
 from bollard.knowledge.docx_text import docx_text
 from bollard.knowledge.errors import Unreadable
 from bollard.knowledge.limits import CHILD_FILES, CHILD_MEMORY_BYTES, EXTRACTED_CHARACTERS, PAGES, PROBLEM_CHARACTERS
@@ -234,6 +234,7 @@ def confine() -> None:
 
 def main() -> int:
     """Serve the requests on standard input, which is a socket, until it ends."""
+    deny_inspection()
     link = HostLink(socket.socket(fileno=os.dup(0)), msgspec.msgpack.Decoder(Order).decode)
     confine()
     logging.disable(logging.CRITICAL)  # libraries log parts of the documents

@@ -4,13 +4,16 @@ Each chunk has a text search vector that also contains its base as a word, so th
 only. `purge` vacuums deleted rows; the operator of the server decides about its write-ahead log.
 """
 
+import os
 import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, LiteralString, cast
 
 import psycopg
+import psycopg.conninfo
 
 from bollard.knowledge.database import CHUNK_COLUMNS, SCHEMA, TABLES, Row, Values, upgrade_schema
 from bollard.knowledge.errors import OutOfService, WriterLost
@@ -24,6 +27,33 @@ _PLACES: Final = (1 << 14) - 1
 _POLL_S: Final = 0.05
 _SHARED: Final = ("knowledge_chunks", "knowledge_vectors", "knowledge_contents", "knowledge_documents")
 _Connection = psycopg.Connection[Row]
+
+
+_FILE_PARAMETERS: Final = ("passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir")
+_FILE_VARIABLES: Final = ("PGPASSFILE", "PGSERVICEFILE", "PGSSLCERT", "PGSSLKEY", "PGSSLROOTCERT", "PGSSLCRL")
+_OF_USER: Final = (".pgpass", ".pg_service.conf", ".postgresql")
+_NAMES: Final = (
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/run/NetworkManager",
+    "/run/resolvconf",
+    "/run/systemd/resolve",
+)
+"""Where the system finds the addresses of names."""
+
+
+def connection_files(url: str) -> list[str]:
+    """The files that a connection may read: those of the URL, of the variables and of the user."""
+    try:
+        named: dict[str, object] = {**psycopg.conninfo.conninfo_to_dict(url)}
+    except psycopg.ProgrammingError:  # opening it gives the reason
+        named = {}
+    found = [str(named[name]) for name in _FILE_PARAMETERS if named.get(name)]
+    found += [os.environ[name] for name in _FILE_VARIABLES if os.environ.get(name)]
+    return [*_NAMES, *found, *(str(Path.home() / name) for name in _OF_USER)]
 
 
 class PostgresKnowledge:

@@ -49,7 +49,7 @@ class SqliteKnowledge:
 
     def open(self) -> None:
         self._alone = _locked(self._lock_path)
-        self._close_to_others()
+        self.close_to_others()
         with _translated():
             self._writer = self._connect()
             if self.fetch("SELECT 1 FROM sqlite_master WHERE name = 'knowledge_meta'"):
@@ -58,11 +58,12 @@ class SqliteKnowledge:
                 self._writer.execute(statement.format(bytes="BLOB", key="INTEGER PRIMARY KEY", words=""))
             self._writer.execute("INSERT OR IGNORE INTO knowledge_meta VALUES ('schema', ?)", (str(SCHEMA),))
 
-    def _close_to_others(self) -> None:
+    def close_to_others(self) -> None:
         """Make the file readable by its owner only. SQLite creates its companion files with the same mode."""
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         for path in (self._path, *self._path.parent.glob(f"{self._path.name}-*")):
-            path.chmod(0o600)
+            if path.stat().st_mode & 0o777 != 0o600:
+                path.chmod(0o600)
 
     def close(self) -> None:
         with self._lock, self._listing:

@@ -1,6 +1,7 @@
 """`python -m bollard.local_model`: serves the model on 127.0.0.1, prints its base URL, and exits on a signal."""
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -10,6 +11,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+
+from bollard.confine.helper import confine_helper
 
 KEY_VARIABLE: Final = "BOLLARD_LOCAL_MODEL_KEY"
 """The key that callers must send; without it anyone on this machine may call. Not an argument, because arguments are
@@ -44,6 +47,8 @@ class LocalModelSettings:
     at_once: int
     threads: int
     key: str | None
+    is_confined: bool = True
+    """Whether the process gives up all rights but its own file and port."""
 
 
 def bundled_weights() -> Path:
@@ -67,6 +72,7 @@ def read_settings(arguments: Sequence[str]) -> LocalModelSettings:
     parser.add_argument("--context-tokens", type=_between(256, CONTEXT_TOKENS_MAX), default=CONTEXT_TOKENS)
     parser.add_argument("--at-once", type=_between(1, AT_ONCE_MAX), default=AT_ONCE, help="calls that go on at once")
     parser.add_argument("--threads", type=_between(1, THREADS_MAX), default=min(4, os.cpu_count() or 1))
+    parser.add_argument("--unconfined", action="store_true", help="keep the rights of the user")
     given = parser.parse_args(arguments)
     weights: Path = given.weights or bundled_weights()
     if not weights.is_file():
@@ -79,6 +85,7 @@ def read_settings(arguments: Sequence[str]) -> LocalModelSettings:
         at_once=given.at_once,
         threads=given.threads,
         key=os.environ.pop(KEY_VARIABLE, None) or None,
+        is_confined=not given.unconfined,
     )
 
 
@@ -101,6 +108,9 @@ def start_server(settings: LocalModelSettings) -> Any:
         library: Any = import_module("xllamacpp")
     except ImportError as error:
         raise LocalModelProblem("xllamacpp is not installed", hint="install bollard[local-model]") from error
+    if settings.is_confined and sys.platform == "linux":
+        with contextlib.suppress(OSError, KeyError):  # where the kernel does not allow it
+            confine_helper(readable=(str(settings.weights.resolve()),), sockets="loopback", listens=(settings.port,))
     params = library.CommonParams()
     params.model.path = str(settings.weights)
     params.model_alias = {settings.name}

@@ -3,7 +3,7 @@
 The host reads only how the worker is started: its environment variables and its command.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from errno import errorcode
 from pathlib import Path
 from typing import Any, Final, cast
@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 from yaml.constructor import ConstructorError
 
-from bollard.protocol import JsonObject, PluginManifest, PluginSpec
+from bollard.protocol import JsonObject, PluginManifest, PluginSandbox, PluginSpec
 from bollard.protocol.limits import KIB
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -142,10 +142,14 @@ class DeclaredWorker:
     """Environment variables that the worker may see."""
     command: tuple[str, ...] = ()
     """The program and its arguments. Empty for the Python runtime."""
+    version: str | None = None
+    """The version that it must state. `None` without a usable manifest."""
+    sandbox: PluginSandbox = field(default_factory=PluginSandbox)
+    """What it needs beyond nothing."""
 
 
 def declared_worker(plugin: Path) -> DeclaredWorker:
-    """Return `spec.env` and `spec.command` of the manifest.
+    """Return `spec.env`, `spec.command`, `spec.sandbox` and `metadata.version` of the manifest.
 
     Empty if the manifest is missing or unusable; the Python runtime, which is started then, reports the reason.
     """
@@ -158,14 +162,20 @@ def declared_worker(plugin: Path) -> DeclaredWorker:
         return DeclaredWorker()
     try:
         frame: JsonObject = {**raw, "spec": {key: entries[key] for key in entries if key not in ("runners", "tools")}}
-        return DeclaredWorker(env=env, command=PluginManifest.from_wire(frame).spec.command or ())
+        manifest = PluginManifest.from_wire(frame)
+        return DeclaredWorker(
+            env=env,
+            command=manifest.spec.command or (),
+            version=manifest.metadata.version,
+            sandbox=manifest.spec.sandbox or PluginSandbox(),
+        )
     except ValidationError:
         return DeclaredWorker(env=env)
 
 
 def _read(path: Path) -> bytes:
     """Read the file up to one byte more than the limit."""
-    hint = "write one, or let `bollard plugin new` make one"
+    hint = "write one, let `bollard plugin new` make one, or name a Python file of the folder"
     if path.exists() and not path.is_file():  # opening a pipe would block
         details: JsonObject = {"problem_type": "plugin.not_a_file"}
         raise ManifestError(MANIFEST_NAME, "is not a file", hint, details, was_read=False)

@@ -4,6 +4,7 @@ socket closes."""
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -11,10 +12,13 @@ from typing import Final
 
 import msgspec
 
-from bollard.helper.host_link import STOP_SIGNALS, host_socket
+from bollard.confine.helper import confine_helper
+from bollard.helper.host_link import STOP_SIGNALS, deny_inspection, host_socket
 from bollard.helper.process import FrameLink, LinkLimits
+from bollard.mcp_bridge.dialer import Dialer
 from bollard.mcp_bridge.link import NOT_CONNECTED, Link, undone
 from bollard.mcp_bridge.login import LoginFlow
+from bollard.mcp_bridge.stdio import Pipes
 from bollard.mcp_bridge.translation import failed_result
 from bollard.wire import bridge_frames as frames
 from bollard.wire.limits import WRITE_HARD_LIMIT_BYTES, WRITE_STALL_S
@@ -25,7 +29,9 @@ _TOO_LARGE: Final = "the answer of the server is too large"
 class Bridge:
     """Owns the connections, calls and logins of this process."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, pipes: socket.socket) -> None:
+        """The pipes of each server arrive on the socket `pipes` before its order does."""
+        self._pipes = pipes
         self._host = FrameLink(
             channel,
             decode=frames.to_bridge,
@@ -38,6 +44,7 @@ class Bridge:
         self._links: dict[int, tuple[Link, asyncio.Task[None]]] = {}
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._logins: dict[int, tuple[LoginFlow, asyncio.Task[None]]] = {}
+        self._dialer = Dialer(self._send)
         self._large_frames = asyncio.Lock()
         self._ended = asyncio.Event()
 
@@ -57,17 +64,13 @@ class Bridge:
 
     def _execute(self, order: frames.ToBridge) -> None:
         match order:
-            case frames.OpenStdio() | frames.OpenHttp():
-                link = Link(order, self._send)
-                task = asyncio.create_task(link.run())
-                self._links[order.link] = link, task
-                task.add_done_callback(lambda _: self._links.pop(order.link, None))
-            case frames.Close():
+            case frames.OpenStdio():
+                self._open(order, Link(order, self._send, self._dialer, _received(self._pipes)))
+            case frames.OpenHttp():
+                self._open(order, Link(order, self._send, self._dialer))
+            case frames.Close() | frames.Exited() | frames.Refresh():
                 if (found := self._links.get(order.link)) is not None:
-                    found[1].cancel()
-            case frames.Refresh():
-                if (found := self._links.get(order.link)) is not None:
-                    found[0].refresh()
+                    _steer(*found, order)
             case frames.MakeCall():
                 task = asyncio.create_task(self._call(order))
                 self._calls[order.call] = task
@@ -77,12 +80,23 @@ class Bridge:
                     running.cancel()
             case frames.BeginLogin() | frames.FinishLogin() | frames.DropLogin():
                 self._log_in(order)
+            case frames.Routes():
+                self._dialer.answered(order)
             case frames.Ping():
                 self._send(frames.Pong(number=order.number))
 
+    def _open(self, order: frames.OpenStdio | frames.OpenHttp, link: Link) -> None:
+        task = asyncio.create_task(link.run())
+        self._links[order.link] = link, task
+        task.add_done_callback(lambda _: self._left(order.link, link))
+
+    def _left(self, number: int, link: Link) -> None:
+        del self._links[number]
+        link.release()
+
     def _log_in(self, order: frames.BeginLogin | frames.FinishLogin | frames.DropLogin) -> None:
         if isinstance(order, frames.BeginLogin):
-            flow = LoginFlow(order, self._send)
+            flow = LoginFlow(order, self._send, self._dialer)
             task = asyncio.create_task(flow.run())
             self._logins[order.login] = flow, task
             task.add_done_callback(lambda _: self._logins.pop(order.login, None))
@@ -108,6 +122,31 @@ class Bridge:
             self._host.send(frames.encode_frame(message))
 
 
+def _steer(link: Link, task: "asyncio.Task[None]", order: frames.Close | frames.Exited | frames.Refresh) -> None:
+    match order:
+        case frames.Close():
+            task.cancel()
+        case frames.Exited():
+            link.exited(order.code)
+        case frames.Refresh():
+            link.refresh()
+
+
+def _received(pipes: socket.socket) -> Pipes | None:
+    """The pipes of the next server; `None` if this process has too many open files."""
+    try:
+        descriptors = socket.recv_fds(pipes, 1, 3)[1]
+    except OSError:
+        return None
+    match descriptors:
+        case [stdin, stdout, stderr]:
+            return stdin, stdout, stderr
+        case _:
+            for each in descriptors:
+                os.close(each)
+            return None
+
+
 def _encode_answer(answer: frames.Returned | frames.Undone) -> bytes:
     try:
         frame = frames.encode_frame(answer)
@@ -124,8 +163,8 @@ _COLLECT_AFTER = 20_000
 """New objects before a garbage collection."""
 
 
-async def _serve(channel: socket.socket) -> None:
-    bridge = Bridge(channel)
+async def _serve(channel: socket.socket, pipes: socket.socket) -> None:
+    bridge = Bridge(channel, pipes)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, bridge.end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     gc.freeze()  # loaded modules live as long as the process
@@ -135,11 +174,17 @@ async def _serve(channel: socket.socket) -> None:
 
 def main() -> int:
     """Serve until the host closes the socket."""
+    deny_inspection()
     channel = host_socket()
+    pipes = socket.socket(fileno=int(sys.argv[2]))
+    pipes.set_inheritable(False)
+    pipes.setblocking(False)
+    if frames.CONFINED in sys.argv[3:]:
+        confine_helper(sockets="loopback", ports=None)  # TCP to the addresses that the host names
     # The SDK logs messages of servers, which may contain secrets.
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host decides when the bridge stops
-    asyncio.run(_serve(channel))
+    asyncio.run(_serve(channel, pipes))
     return 0
 
 

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, cast
 
+import httpcore2
 import httpx2
 
+from bollard.mcp_bridge.dialer import Dialer
 from bollard.mcp_bridge.fault import FaultRaised, fault
-from bollard.mcp_bridge.limits import LOGIN_ANSWER_BYTES, LOGIN_REQUEST_S
+from bollard.mcp_bridge.limits import CONNECT_S, LOGIN_ANSWER_BYTES, LOGIN_REQUEST_S
 from bollard.wire.addresses import named_address_problem
 from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES
 
@@ -42,11 +44,13 @@ def mark_departed() -> None:
         watched.left = True
 
 
-_CONNECT_S: Final = 10.0
 _WRITE_S: Final = 30.0
 _READ_S: Final = 24 * 3600.0
 """Long, because calls have their own deadlines and an event stream may be silent."""
 _CONNECTIONS: Final = 64
+_KEPT: Final = 8
+_KEPT_S: Final = 5.0
+"""Idle connections, and the time after which they are closed."""
 _FOR_LOGIN: Final = "bollard.login"
 _LOGIN_TIMES: Final = httpx2.Timeout(LOGIN_REQUEST_S).as_dict()
 
@@ -94,8 +98,16 @@ class _CappedStream(httpx2.AsyncByteStream):
 class _CappedTransport(httpx2.AsyncHTTPTransport):
     """Limits answers, checks the target of each request, and refuses compressed answers (decompression bombs)."""
 
-    def __init__(self, url: str, limits: httpx2.Limits) -> None:
-        super().__init__(trust_env=False, limits=limits)
+    def __init__(self, url: str, dialer: Dialer) -> None:
+        super().__init__(trust_env=False)
+        # The transport has no parameter for the way to connect; this is its own pool with one.
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=_CONNECTIONS,
+            max_keepalive_connections=_KEPT,
+            keepalive_expiry=_KEPT_S,
+            network_backend=dialer,
+        )
         self._server = httpx2.URL(url)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -138,14 +150,15 @@ def _limit(request: httpx2.Request, response: httpx2.Response) -> int | None:
     return None if is_stream else MCP_MESSAGE_BYTES
 
 
-def http_client(url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> httpx2.AsyncClient:
+def http_client(
+    url: str, headers: Mapping[str, str], dialer: Dialer, auth: httpx2.Auth | None = None
+) -> httpx2.AsyncClient:
     """A client for one server. The SDK follows redirects within the configured origin only. Requests of a login do not
     get the headers."""
-    limits = httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=8)
     return httpx2.AsyncClient(
         headers=dict(headers),
-        timeout=httpx2.Timeout(connect=_CONNECT_S, write=_WRITE_S, read=_READ_S, pool=_CONNECT_S),
-        transport=_CappedTransport(url, limits),
+        timeout=httpx2.Timeout(connect=CONNECT_S, write=_WRITE_S, read=_READ_S, pool=CONNECT_S),
+        transport=_CappedTransport(url, dialer),
         trust_env=False,
         auth=auth,
     )

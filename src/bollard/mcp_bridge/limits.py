@@ -4,6 +4,8 @@ from typing import Final
 
 from bollard.protocol.limits import KIB, MIB
 
+CONNECT_S: Final = 10.0
+"""Time to connect to an HTTP server, with the lookup of its name and the proxy."""
 PROBE_S: Final = 10.0
 """Time for one step of the initialization: a legacy server may not answer the probe of the modern protocol."""
 LIST_S: Final = 30.0
@@ -44,7 +46,5 @@ WINDOW_S: Final = 0.1
 """The window for `MESSAGES_PER_WINDOW`."""
 MESSAGES_PER_WINDOW: Final = 500
 """Messages read from one server per window; more wait in its pipe."""
-SERVER_END_S: Final = 2.0
-"""Time that a server has to exit after its stdin is closed."""
-SERVER_KILL_S: Final = 2.0
-"""Time between SIGTERM and SIGKILL."""
+LAST_LINES_S: Final = 0.25
+"""Time to read the last lines of an ended server. A process that it started may keep its stderr open."""

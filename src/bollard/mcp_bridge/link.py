@@ -19,6 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from bollard import __version__
+from bollard.mcp_bridge.dialer import Dialer
 from bollard.mcp_bridge.fault import Fault, FaultRaised, fault
 from bollard.mcp_bridge.http_client import departure, http_client
 from bollard.mcp_bridge.limits import (
@@ -33,7 +34,7 @@ from bollard.mcp_bridge.limits import (
     TOOLS_OF_SERVER,
 )
 from bollard.mcp_bridge.login import RenewingAuth
-from bollard.mcp_bridge.stdio import ServerProcess
+from bollard.mcp_bridge.stdio import Pipes, ServerPipes
 from bollard.mcp_bridge.translation import check_tools, failed_result, translate_result
 from bollard.wire import bridge_frames as frames
 
@@ -54,15 +55,32 @@ class _Answer(BaseModel, extra="allow"):
     """An answer as it arrived; the SDK has validated it against the negotiated version."""
 
 
+class _NoPipes(FaultRaised):
+    """The pipes of a server did not arrive."""
+
+    fault = fault("the bridge has no pipes of it", "mcp.no_pipes", "check the limit of open files")
+
+
 class Link:
     """The connection; it is open while `run` runs."""
 
-    def __init__(self, order: frames.OpenStdio | frames.OpenHttp, send: Send) -> None:
+    def __init__(
+        self, order: frames.OpenStdio | frames.OpenHttp, send: Send, dialer: Dialer, pipes: Pipes | None = None
+    ) -> None:
+        """`pipes` are those of a server with a process."""
         self._order = order
+        self._dialer = dialer
         self._send = send
         self._wake = asyncio.Event()
         self._client: Client | None = None
-        self._process: ServerProcess | None = None
+        self._server = None  # made here, as the end of its process may be reported before `run` begins
+        if isinstance(order, frames.OpenStdio) and pipes is not None:
+            self._server = ServerPipes(
+                pipes,
+                group=order.group,
+                logged=lambda line: send(frames.Logged(link=order.link, line=line)),
+                gone=self._server_gone,
+            )
         self._auth: RenewingAuth | None = None
         self._calls = 0
         self._closed = False
@@ -83,6 +101,16 @@ class Link:
             self._close(self._explain(error))
         finally:
             self._send(frames.Ended(link=self._order.link))
+
+    def exited(self, code: int) -> None:
+        """The process of the server has ended."""
+        if self._server is not None:
+            self._server.exited(code)
+
+    def release(self) -> None:
+        """Close the pipes of a server whose connection was closed before `run` began."""
+        if self._server is not None:
+            self._server.release()
 
     def refresh(self) -> None:
         """List the tools again, soon."""
@@ -145,19 +173,13 @@ class Link:
     async def _build_client(self, stack: AsyncExitStack) -> Client:
         order = self._order
         if isinstance(order, frames.OpenStdio):
-            self._process = ServerProcess(
-                (order.command, *order.args),
-                environment=order.env,
-                cwd=order.cwd,
-                logged=lambda line: self._send(frames.Logged(link=order.link, line=line)),
-                group=lambda number: self._send(frames.Started(link=order.link, group=number)),
-                gone=self._server_gone,
-            )
-            transport: Any = self._process.connected()
+            if self._server is None:
+                raise _NoPipes
+            transport: Any = self._server.connected()
         else:
             if order.login is not None:
                 self._auth = RenewingAuth(order.url, order.login, self._renewed)
-            http = await stack.enter_async_context(http_client(order.url, order.headers, self._auth))
+            http = await stack.enter_async_context(http_client(order.url, order.headers, self._dialer, self._auth))
             transport = streamable_http_client(order.url, http_client=http)
         return Client(
             transport,
@@ -169,8 +191,8 @@ class Link:
         )
 
     def _server_gone(self) -> None:
-        if self._client is not None and self._process is not None:
-            self._close(self._process.ended or NOT_CONNECTED)
+        if self._client is not None and self._server is not None:
+            self._close(self._server.ended or NOT_CONNECTED)
 
     def _renewed(self, login: frames.Login) -> None:
         self._send(frames.LoginChanged(link=self._order.link, login=login))
@@ -227,16 +249,12 @@ class Link:
         error = _root(error)
         if self._auth is not None and self._auth.needed is not None:
             return self._auth.needed
-        if self._process is not None and self._process.ended is not None:
-            return self._process.ended
+        if self._server is not None and self._server.ended is not None:
+            return self._server.ended
         if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT):
             seconds = self._order.start_s
             hint = "start the command by hand, or set `protocol` to `legacy` for an old server"
             return fault(f"it did not initialize within {seconds:g} s", "mcp.not_initialized", hint, seconds=seconds)
-        if isinstance(error, FileNotFoundError):
-            return fault(
-                "the program does not exist", "mcp.no_program", "use its full path, or a program in the host's PATH"
-            )
         return _fault(error)
 
     def _failed(self, call: int, error: MCPError, *, sent: bool) -> frames.Returned | frames.Undone:
@@ -246,7 +264,7 @@ class Link:
         if error.code == types.REQUEST_TIMEOUT:
             return undone(call, _LATE, sent=sent)
         if error.code in _LOST or error.message == _NO_ANSWER:
-            ended = self._process.ended if self._process is not None else None
+            ended = self._server.ended if self._server is not None else None
             return undone(call, ended or _fault(error), sent=sent)
         if error.message == _NO_SESSION:
             self._close(_FORGOTTEN)

@@ -21,6 +21,7 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import LATEST_PROTOCOL_VERSION
 from pydantic import AnyUrl, ValidationError
 
+from bollard.mcp_bridge.dialer import Dialer
 from bollard.mcp_bridge.fault import Fault, FaultRaised, fault
 from bollard.mcp_bridge.http_client import for_login, http_client
 from bollard.mcp_bridge.limits import LOGIN_REQUEST_S, LOGIN_VALUE_CHARACTERS, PROBLEM_CHARACTERS
@@ -231,8 +232,9 @@ _NO_CHALLENGE_HINT: Final = "its metadata must list S256; a token can be given a
 class LoginFlow:
     """One login of one person; it is in progress while `run` runs."""
 
-    def __init__(self, order: BeginLogin, tell: Callable[[ToHost], None]) -> None:
+    def __init__(self, order: BeginLogin, tell: Callable[[ToHost], None], dialer: Dialer) -> None:
         self._order = order
+        self._dialer = dialer
         self._tell = tell
         self._back: asyncio.Future[FinishLogin] = asyncio.get_running_loop().create_future()
 
@@ -266,7 +268,7 @@ class LoginFlow:
             "accept": "application/json, text/event-stream",
             MCP_PROTOCOL_VERSION_HEADER: LATEST_PROTOCOL_VERSION,
         }
-        async with http_client(order.url, order.headers, auth) as client:
+        async with http_client(order.url, order.headers, self._dialer, auth) as client:
             request = client.build_request("POST", order.url, json=_PROBE, headers=headers)
             request.extensions["timeout"] = httpx2.Timeout(LOGIN_REQUEST_S).as_dict()
             response = await client.send(request, stream=True, follow_redirects=False)

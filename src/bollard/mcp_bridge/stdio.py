@@ -1,7 +1,7 @@
-"""An MCP server as a child process, with one JSON-RPC message per line on stdin and stdout, and limits on both.
+"""The pipes to an MCP server that the host has started, with one JSON-RPC message per line on stdin and stdout, and
+limits on both.
 
-Replaces the stdio transport of the SDK, which accepts lines of any length, offers stderr only as a file, and chooses
-itself which environment variables the server gets.
+Replaces the stdio transport of the SDK, which starts the server itself and accepts lines of any length.
 """
 
 import asyncio
@@ -9,10 +9,10 @@ import contextlib
 import os
 import re
 import signal
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from asyncio.streams import FlowControlMixin
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Self, TypeVar, cast
+from typing import Final, Self
 
 import anyio
 import mcp_types as types
@@ -23,15 +23,8 @@ from pydantic import ValidationError
 
 from bollard.mcp_bridge.fault import Fault, fault
 from bollard.mcp_bridge.http_client import mark_departed
-from bollard.mcp_bridge.limits import (
-    LOG_LINE_BYTES,
-    LOG_LINES_PER_S,
-    MESSAGES_PER_WINDOW,
-    SERVER_END_S,
-    SERVER_KILL_S,
-    WINDOW_S,
-)
-from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES
+from bollard.mcp_bridge.limits import LAST_LINES_S, LOG_LINE_BYTES, LOG_LINES_PER_S, MESSAGES_PER_WINDOW, WINDOW_S
+from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES, SERVER_END_S, SERVER_KILL_S
 from bollard.wire.errors import FrameError
 from bollard.wire.stream import LineFramer
 
@@ -47,71 +40,86 @@ _ID_LAST: Final = re.compile(rb",\s*" + _ID + rb"\s*(?:,\s*" + _VERSION + rb"\s*
 _ENVELOPE_BYTES: Final = 256
 """Bytes at the end of an answer that may hold its id, if the id does not come first."""
 _Incoming = SessionMessage | Exception
-_Pipe = TypeVar("_Pipe", asyncio.StreamReader, asyncio.StreamWriter)
+Pipes = tuple[int, int, int]
+"""The other ends of stdin, stdout and stderr of a server."""
 
 
-class ServerProcess:
-    """Starts one server, carries its messages, and ends its whole process group."""
+class ServerPipes:
+    """Carries the messages of one server, and waits for its end. The host ends its process."""
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        cwd: str,
-        logged: Callable[[str], None],
-        group: Callable[[int | None], None],
-        gone: Callable[[], None],
-    ) -> None:
-        """`logged` gets each line of stderr; `group` the process group, and `None` when it has ended; `gone` is called
-        once when the output of the server ends."""
-        self._argv = argv
-        self._environment = environment
-        self._cwd = cwd
-        self._logged = logged
+    def __init__(self, pipes: Pipes, *, group: int, logged: Callable[[str], None], gone: Callable[[], None]) -> None:
+        """`group` is the process group of the server. `logged` gets each line of stderr; `gone` is called once when
+        the output of the server ends."""
+        self._pipes: Pipes | None = pipes
         self._group = group
+        self._logged = logged
         self._gone = gone
+        self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.ended: Fault | None = None
         """Why its output ended; `None` while it runs."""
 
+    def exited(self, code: int) -> None:
+        """Its process has ended."""
+        if not self._code.done():
+            self._code.set_result(code)
+
+    def release(self) -> None:
+        """Close the pipes that nobody has opened."""
+        for each in self._pipes or ():
+            os.close(each)
+        self._pipes = None
+
     @asynccontextmanager
     async def connected(self) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[_Incoming], "_Input"]]:
-        """The streams for the SDK's client. Raises `OSError` if the program cannot be started."""
-        process = await asyncio.create_subprocess_exec(
-            *self._argv,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            cwd=self._cwd,
-            env=dict(self._environment),
-            start_new_session=True,
-        )
-        self._group(process.pid)
+        """The streams for the SDK's client."""
+        if self._pipes is None:
+            raise RuntimeError("the pipes of a server are opened once")
+        (stdin, stdout, stderr), self._pipes = self._pipes, None
+        writer = await _open_writer(stdin)
+        out, closing_out = await _open_reader(stdout)
+        errors, closing_errors = await _open_reader(stderr)
         to_session, from_server = anyio.create_memory_object_stream[_Incoming](0)
-        to_server = _Input(_require(process.stdin))
-        tasks = [
-            asyncio.create_task(self._read(process, to_session, to_server)),
-            asyncio.create_task(self._read_stderr(process)),
-        ]
+        to_server = _Input(writer)
+        saying = asyncio.create_task(self._read_stderr(errors))
+        reading = asyncio.create_task(self._read(out, saying, to_session, to_server))
         try:
             yield from_server, to_server
         finally:
-            for task in tasks:
+            if to_server.is_broken:  # it has closed its stdin, so it is ending
+                with anyio.CancelScope(shield=True):
+                    await asyncio.wait([reading], timeout=SERVER_END_S + LAST_LINES_S)
+            for task in (reading, saying):
                 task.cancel()
             for stream in (to_session, from_server):
                 stream.close()
             with anyio.CancelScope(shield=True):
-                await _end(process)
-            self._group(None)
+                await self._end(writer)
+            for transport in (writer.transport, closing_out, closing_errors):
+                transport.close()
 
-    async def _read(self, process: Process, to_session: MemoryObjectSendStream[_Incoming], to_server: "_Input") -> None:
-        stdout, framer, pace = _require(process.stdout), LineFramer(MCP_MESSAGE_BYTES), _Pace()
+    async def _end(self, stdin: asyncio.StreamWriter) -> None:
+        """Close its stdin, and wait until the host has ended it. Kill it if the host is gone."""
+        stdin.close()
+        await asyncio.wait([self._code], timeout=SERVER_END_S + SERVER_KILL_S)
+        if not self._code.done():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._group, signal.SIGKILL)
+
+    async def _read(
+        self,
+        stdout: asyncio.StreamReader,
+        saying: "asyncio.Task[None]",
+        to_session: MemoryObjectSendStream[_Incoming],
+        to_server: "_Input",
+    ) -> None:
+        framer, pace = LineFramer(MCP_MESSAGE_BYTES), _Pace()
         with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             while not self.ended and (data := await stdout.read(_READ_BYTES)):
                 await self._deliver(framer.feed(data), pace, to_session)
         if not self.ended:  # it closed its stdout, so it is ending or unusable
-            await _wait(process, SERVER_END_S)
-            self.ended = _describe_exit(process.returncode)
+            await asyncio.wait([self._code], timeout=SERVER_END_S)
+            await asyncio.wait([saying], timeout=LAST_LINES_S)  # the host looks there for the cause
+            self.ended = _describe_exit(self._code.result() if self._code.done() else None)
         self._gone()
         to_server.abort()
         to_session.close()
@@ -128,8 +136,8 @@ class ServerProcess:
                 await pace.step()
                 await to_session.send(_parse(line))
 
-    async def _read_stderr(self, process: Process) -> None:
-        stderr, framer, quota = _require(process.stderr), LineFramer(LOG_LINE_BYTES), _Quota()
+    async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
+        framer, quota = LineFramer(LOG_LINE_BYTES), _Quota()
         while data := await stderr.read(_READ_BYTES):
             for line in framer.feed(data):
                 if left_out := quota.left_out():
@@ -145,6 +153,8 @@ class _Input:
         self._stdin = stdin
         self._turn = asyncio.Lock()
         self._closed = False
+        self.is_broken = False
+        """Whether the server does not read any more."""
 
     async def send(self, item: SessionMessage, /) -> None:
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
@@ -157,6 +167,7 @@ class _Input:
                 self._stdin.write(line)
                 await self._stdin.drain()
             except OSError as error:
+                self.is_broken = True
                 raise anyio.BrokenResourceError from error
 
     def abort(self) -> None:
@@ -211,10 +222,20 @@ class _Quota:
         return self._count <= LOG_LINES_PER_S
 
 
-def _require(pipe: _Pipe | None) -> _Pipe:
-    if pipe is None:
-        raise RuntimeError("a server is always started with its three pipes")
-    return pipe
+async def _open_writer(descriptor: int) -> asyncio.StreamWriter:
+    loop = asyncio.get_running_loop()
+    file = os.fdopen(descriptor, "wb", 0)
+    transport, protocol = await loop.connect_write_pipe(FlowControlMixin, file)
+    return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+async def _open_reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    reader = asyncio.StreamReader()
+    file = os.fdopen(descriptor, "rb", 0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), file
+    )
+    return reader, transport
 
 
 def _parse(line: bytes) -> _Incoming:
@@ -246,31 +267,3 @@ def _describe_exit(code: int | None) -> Fault:
     if code >= 0:
         return fault(f"its process ended with code {code}", "mcp.exit", _STDERR, code=code)
     return fault(f"its process was ended by signal {-code}", "mcp.signal", _STDERR, signal=-code)
-
-
-async def _end(process: Process) -> None:
-    """End the process group as MCP specifies: close stdin, wait, SIGTERM, SIGKILL."""
-    _require(process.stdin).close()
-    if process.returncode is None:
-        await _wait(process, SERVER_END_S)
-    if process.returncode is None:
-        _signal(process.pid, signal.SIGTERM)
-        await _wait(process, SERVER_KILL_S)
-    _signal(process.pid, signal.SIGKILL)
-    await _wait(process, SERVER_KILL_S)
-    # asyncio closes a pipe only when it was read to its end.
-    cast("asyncio.SubprocessTransport", vars(process)["_transport"]).close()
-
-
-async def _wait(process: Process, limit_s: float) -> None:
-    """Wait for the exit of the process, but not for its pipes: a child that inherited them may keep them open."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + limit_s
-    # asyncio's own `wait` also waits for the pipes.
-    while process.returncode is None and loop.time() < until:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)

@@ -35,6 +35,7 @@ __all__ = [
     "HistoryPageQuery",
     "HistorySearch",
     "HostInfoQuery",
+    "HostPrompt",
     "KnowledgeListQuery",
     "KnowledgeRetrieve",
     "ModelsEmbed",
@@ -312,6 +313,12 @@ class HostInfoQuery(Strict):
     """Parameters of `host.info`: none."""
 
 
+class HostPrompt(Strict):
+    """Parameters of `host.prompt`. Without a name, the first prompt of the form."""
+
+    name: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARACTERS)] | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
     """One row of the run API table."""
@@ -358,6 +365,7 @@ def _table() -> Mapping[str, Action]:
         ("agents.call", AgentsCall, pages.ChildRunResult, ("agents", "call")),
         ("platform.request", PlatformRequest, pages.PlatformOutcome, ("platform", "request")),
         ("host.info", HostInfoQuery, pages.HostInfo, None),
+        ("host.prompt", HostPrompt, pages.AgentPrompt, None),
     )
     return MappingProxyType(
         {

@@ -1,5 +1,7 @@
 """AgentRunContext: one event, as one run of one runner sees it (§4). From host to runner, so tolerant."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final, Literal, get_args
 
 from pydantic import Field
@@ -59,6 +61,32 @@ EventType = Literal[
 ]
 EVENT_TYPES: Final[tuple[EventType, ...]] = get_args(EventType)
 """The stable names. The enumeration is open: a runner meets others from a newer host."""
+
+EVENT_MEANINGS: Final[Mapping[EventType, str]] = MappingProxyType(
+    {
+        "message.received": "A person or a bot sent a message.",
+        "message.edited": "A message got another text.",
+        "message.recalled": "A message was taken back.",
+        "reaction.added": "A message got a reaction.",
+        "group.member_joined": "An actor joined a group.",
+        "group.member_left": "An actor left a group.",
+        "friend.request_received": "An actor asks to be a contact of the bot.",
+        "bot.added": "The bot was added to a conversation.",
+        "schedule.triggered": "A planned instant of a schedule came.",
+        "webhook.received": "A webhook route received a request.",
+        "api.invoked": "A caller of the API started a run.",
+        "approval.decided": "A call that outlived its run was decided.",
+        "approval.requested": "A call of a run waits for an approval.",
+        "artifact.created": "A run made an artifact.",
+        "interaction.submitted": "A person clicked a button or submitted a form. It decides or answers; no run starts.",
+        "command.invoked": "A person invoked a command: `command` and `arguments` in `data`.",
+        "channel.status_changed": "A channel stopped or started to take its messages.",
+        "run.completed": "A run ended with success.",
+        "run.failed": "A run ended without success.",
+        "run.stop_requested": "A person asks to stop a run. No run starts.",
+    }
+)
+"""What each stable name means."""
 
 
 class AgentTrigger(Tolerant):

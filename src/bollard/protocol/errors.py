@@ -101,7 +101,7 @@ FAILURE_MEANINGS: Final[Mapping[FailureCode, str]] = MappingProxyType(
         "revoked": "an operator revoked the run's grant",
         "budget_exceeded": "a budget is used up",
         "host.lost": "the host that owned the run went away",
-        "host.overloaded": "the host had no room for the run",
+        "host.overloaded": "the host had no room or no worker for the run",
     }
 )
 
@@ -117,6 +117,7 @@ class AgentAPIError(Tolerant):
     """Why the host refused or could not finish a call. The code is open: a newer host may know more of them."""
 
     code: str = Field(description="One of the error codes; programs decide by it.")
-    message: str = Field(description="What happened, to what, and what to do next; for people.")
+    message: str = Field(description="What happened, and to what; for people.")
     retryable: Flag = False
     details: JsonObject = Field(default_factory=dict)
+    hint: str = Field(default="", description="What to do next; for people. Empty if the host has no advice.")

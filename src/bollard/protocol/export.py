@@ -15,6 +15,7 @@ from typing import Final, Literal, cast
 from bollard.protocol import front_door, limits, shape
 from bollard.protocol.api import ACTIONS, Action
 from bollard.protocol.channel import METHODS, Method
+from bollard.protocol.context import EVENT_MEANINGS
 from bollard.protocol.errors import API_ERROR_RPC_CODE, ERROR_MEANINGS, FAILURE_MEANINGS, status_of_failure
 from bollard.protocol.shape import JsonObject, JsonValue, Shape
 
@@ -86,6 +87,9 @@ def schema_documents() -> Mapping[str, JsonObject]:
     documents = {f"{name}.json": _schema(name, kind) for name, kind in SHAPES.items()}
     documents["actions.json"] = _document("actions", [_action(action) for action in ACTIONS.values()])
     documents["errors.json"] = _errors()
+    documents["events.json"] = _document(
+        "events", [{"name": name, "meaning": meaning} for name, meaning in EVENT_MEANINGS.items()]
+    )
     documents["index.json"] = _document("shapes", [_entry(name, kind) for name, kind in SHAPES.items()])
     documents["limits.json"] = _document("limits", [_limit(name, meaning) for name, meaning in LIMITS.items()])
     documents["methods.json"] = _document("methods", [_method(method) for method in METHODS.values()])

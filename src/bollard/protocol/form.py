@@ -96,6 +96,12 @@ def default_config(form: Sequence[FormItem]) -> JsonObject:
     return {item.name: item.default for item in form if item.default is not None and shown(item.name)}
 
 
+def prompts_in(form: Sequence[FormItem], config: JsonObject) -> dict[str, str]:
+    """The texts of the prompts of a configuration by field, in the order of the form."""
+    texts = {item.name: config.get(item.name) for item in form if item.type == "prompt-editor"}
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
+
+
 def visible_fields(form: Sequence[FormItem], filled: JsonObject) -> Callable[[str], bool]:
     """A function that says whether a field is visible in a form that is filled in like this."""
     return _VisibleFields(form, filled)

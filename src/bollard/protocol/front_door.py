@@ -13,4 +13,5 @@ from bollard.protocol.message import *
 from bollard.protocol.pages import *
 from bollard.protocol.resources import *
 from bollard.protocol.results import *
+from bollard.protocol.sandbox import *
 from bollard.protocol.shape import *

@@ -107,3 +107,13 @@ COMMAND_WORDS: Final = 64
 """Words of the command that starts a worker."""
 COMMAND_WORD_CHARACTERS: Final = 1024
 """One word of that command."""
+SANDBOX_NAMES: Final = 64
+"""Names that a plugin may reach over the network."""
+SANDBOX_PATHS: Final = 16
+"""Paths that a plugin may read, and paths that it may write."""
+SANDBOX_PATH_CHARACTERS: Final = 1024
+"""One of these paths."""
+SANDBOX_MEMORY_MIB: Final = 1024 * 1024
+"""The most memory that a manifest can ask for, in MiB."""
+SANDBOX_CPUS: Final = 256
+"""The most processors that a manifest can ask for."""

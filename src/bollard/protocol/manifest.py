@@ -7,6 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from bollard.protocol import limits
 from bollard.protocol.form import FormItem
+from bollard.protocol.sandbox import PluginSandbox
 from bollard.protocol.shape import Flag, JsonObject, Localized, Strict
 
 __all__ = [
@@ -199,6 +200,7 @@ class PluginSpec(Strict):
         default=None,
         description="The program that is the worker, and its arguments. The Python runtime where it is absent.",
     )
+    sandbox: PluginSandbox | None = Field(default=None, description="What its workers need beyond nothing.")
 
     def entry_problem(self, entry: str | None) -> str | None:
         """Why the `entry` of a runner or tool does not fit this plugin; `None` if it does."""

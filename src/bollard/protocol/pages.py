@@ -16,6 +16,7 @@ from bollard.protocol.shape import Bytes64, Digest, Flag, Int, JsonObject, JsonV
 
 __all__ = [
     "AgentEventRecord",
+    "AgentPrompt",
     "ArtifactMetadata",
     "ArtifactReadResult",
     "ArtifactUpload",
@@ -299,3 +300,11 @@ class HostInfo(Tolerant):
     host_version: str
     protocol: Int
     limits: JsonObject = Field(default_factory=dict)
+
+
+class AgentPrompt(Tolerant):
+    """A prompt that people configured for the agent: a field of type `prompt-editor`, as the run began with it."""
+
+    name: str
+    text: str
+    sha256: Digest

@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, Protocol, cast
 
 from bollard import __version__
-from bollard.manifest import PluginLoadError, read_manifest
-from bollard.manifest.text import declared_worker
+from bollard.confine.errors import ConfineError
+from bollard.manifest import PluginLoadError
 from bollard.protocol import WorkerIdentity
 from bollard.runtime.dial import Dial, prepare_dial
 from bollard.runtime.limits import HOST_SILENCE_S
 from bollard.runtime.output import capture_output
 from bollard.runtime.plugin_loader import LoadedPlugin, load_plugin
 from bollard.runtime.process import restart, watch_parent, write_stderr
+from bollard.runtime.refusal import PluginRefusal
 from bollard.runtime.watchdog import Watchdog
 from bollard.runtime.worker import Worker
-from bollard.wire import Transport, WireError
+from bollard.wire import IncompatiblePeer, Transport, WireError
 
 EXIT_PLUGIN = 3
 EXIT_CHANNEL = 4
@@ -154,6 +155,12 @@ async def _serve(build: Serve, dial: Dial, *, remote: bool) -> ServeEnd:
     return "lost" if worker.exit_code is None else "ended"
 
 
+async def _refuse(dial: Dial, error: PluginLoadError) -> ServeEnd:
+    """Tell the local host why there is nothing to serve."""
+    await PluginRefusal(await dial(), error.problem).serve()
+    return "ended"
+
+
 async def _run_dial(dial: Dial) -> Transport:
     return await dial()
 
@@ -199,10 +206,14 @@ def main(argv: list[str]) -> int:
         dial = prepare_dial(arguments)
         if arguments.connect is None:
             watch_parent()
-        ended = _run(_serve(_load(arguments), dial, remote=arguments.connect is not None))
-    except PluginLoadError as error:
-        write_stderr(str(error))
-        return EXIT_PLUGIN
+        try:
+            build = _load(arguments)
+        except PluginLoadError as error:
+            write_stderr(str(error))
+            if arguments.connect is None:
+                _run(_refuse(dial, error))
+            return EXIT_PLUGIN
+        ended = _run(_serve(build, dial, remote=arguments.connect is not None))
     except WireError as error:
         write_stderr(str(error))
         return EXIT_CHANNEL
@@ -216,18 +227,21 @@ def main(argv: list[str]) -> int:
 def _load(arguments: argparse.Namespace) -> Serve:
     """Load the plugin or find the program, before the host is dialled. Raises `PluginLoadError`."""
     path: Path | None = arguments.plugin
-    command = tuple(arguments.command) if path is None else declared_worker(path).command
-    if not command or arguments.connect is None:
+    if arguments.connect is None:
         plugin = load_plugin(path or Path())
         return lambda transport: PluginServer(transport, plugin)
     # A local worker starts without the relay.
     from bollard.runtime.program import Program, ProgramRelay  # noqa: PLC0415
 
     if path is None:
-        program = Program.of_command(command, Path.cwd(), os.environ)
+        program = Program.of_command(tuple(arguments.command), Path.cwd(), os.environ)
     else:
-        read_manifest(path)
-        program = Program.of_plugin(path.resolve(), command, os.environ)
+        try:
+            program = Program.of_plugin(path.resolve(), os.environ)
+        except ConfineError as error:
+            raise IncompatiblePeer(error.message, error.hint) from error
+        for warning in program.warnings:
+            write_stderr(warning)
     return lambda transport: ProgramRelay(transport, program, write_stderr)
 
 

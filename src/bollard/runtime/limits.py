@@ -38,3 +38,5 @@ HANDSHAKE_TIMEOUT_S: Final = 10.0
 """Time a host may take to answer a request of the handshake."""
 HANDSHAKE_ANSWER_BYTES: Final = 64 * KIB
 """Bytes that are read of such an answer."""
+REFUSAL_S: Final = 1.0
+"""Time for the first request of a host whose plugin cannot be loaded. The host sends it when it starts the process."""

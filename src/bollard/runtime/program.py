@@ -8,20 +8,36 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import os
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import errorcode
 from pathlib import Path
 from typing import Any, Final, Self
 
-from bollard.manifest import PluginLoadError, Problem
-from bollard.protocol import JsonObject, JsonValue
+from bollard.confine.errors import ConfineError
+from bollard.confine.launch import Launch
+from bollard.confine.plugin_launch import launch_plugin, level_of
+from bollard.confine.worker_level import UNCONFINED, WorkerLevel
+from bollard.manifest import PluginLoadError, Problem, read_manifest
+from bollard.manifest.text import declared_worker
+from bollard.protocol import CHANNEL_FD_VARIABLE, JsonObject, JsonValue, PluginSandbox
 from bollard.protocol.limits import LOG_MESSAGE_CHARACTERS
 from bollard.runtime.limits import EXIT_GRACE_S, PROGRAM_BYTES, PROGRAM_FILES
 from bollard.runtime.problems import make_sendable
-from bollard.wire import Transport, WireError, WorkerProcess, decode, encode, spawn_worker, worker_argv
+from bollard.wire import (
+    Transport,
+    WireError,
+    WorkerProcess,
+    decode,
+    encode,
+    spawn_worker,
+    worker_argv,
+    worker_environment,
+)
 from bollard.wire.envelope import encode_notification
 from bollard.wire.errors import FrameError
 from bollard.wire.flow_control import LogLimiter
@@ -64,11 +80,39 @@ class Program:
     folder: Path
     environment: Mapping[str, str]
     digest: str
+    sandbox: PluginSandbox | None = None
+    """What the manifest asks for; `None` for a command that a person typed, which is not confined."""
+    code: Path = Path()
+    """The plugin's folder or file."""
+    level: WorkerLevel = UNCONFINED
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person at this machine should know before a plugin is served."""
+        if self.sandbox is None:
+            return ()
+        if self.level.name == "none":
+            problem = self.level.problem or "BOLLARD_WORKER_SANDBOX is none"
+            return (f"the plugin is not confined and can read everything that this user can read: {problem}",)
+        if self.sandbox.network == "none":
+            return ()
+        return ("the plugin reaches the network of this machine unfiltered: there is no proxy of the host here",)
 
     @classmethod
-    def of_plugin(cls, folder: Path, command: Sequence[str], inherited: Mapping[str, str]) -> Self:
-        """The program of a plugin folder. Raises `PluginLoadError`."""
-        return cls._build(command, folder, inherited, _digest_of(folder))
+    def of_plugin(cls, code: Path, inherited: Mapping[str, str]) -> Self:
+        """The worker of a plugin: the program of its manifest, or the Python runtime. It gets the variables that the
+        manifest names, and the level of this machine. Raises `PluginLoadError` and `ConfineError`."""
+        if code.is_dir():
+            read_manifest(code)
+        declared = declared_worker(code)
+        environment = worker_environment(inherited, declared.env)
+        if declared.command:
+            program = cls._build(declared.command, code, inherited, _digest_of(code))
+        else:
+            argv = (sys.executable, "-P", "-m", "bollard.runtime", str(code))
+            folder = code if code.is_dir() else code.parent
+            program = cls(argv=argv, folder=folder, environment=environment, digest=_digest_of(code))
+        return replace(program, environment=environment, sandbox=declared.sandbox, code=code, level=level_of(inherited))
 
     @classmethod
     def of_command(cls, command: Sequence[str], folder: Path, inherited: Mapping[str, str]) -> Self:
@@ -120,6 +164,8 @@ class ProgramRelay:
         """Set when the connection to the host is closed."""
         self._disconnected: Final = asyncio.Event()
         """Set when the connection to the program is closed."""
+        self._launch: Launch | None = None
+        """The sandbox of the program, if it has one."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._introduced = False
         self.heard_at = self._loop.time()
@@ -132,15 +178,13 @@ class ProgramRelay:
     async def serve(self) -> str:
         """Relay until one side ends, and return the reason. The program then has `EXIT_GRACE_S` to exit."""
         try:
-            process = await spawn_worker(
-                self._program.argv,
-                environment=self._program.environment,
-                output=self._printed,
-                cwd=self._program.folder,
-            )
+            process = await self._start()
         except OSError as error:
             self._host.close("the program cannot be started")
             raise _unusable(shlex.join(self._program.argv), str(error), _os_problem(error)) from error
+        except ConfineError as error:
+            self._host.close("the program cannot be confined")
+            raise _unusable(shlex.join(self._program.argv), error.message, {**error.details}, error.hint) from error
         self._process = process
         watching = self._spawn(self._watch_exit(process))
         self._host.start(_Side(self._from_host, self._host_lost))
@@ -151,10 +195,45 @@ class ProgramRelay:
             await process.stop(EXIT_GRACE_S)
         else:
             await process.kill()  # its children
+        if self._launch is not None:
+            if self._launch.memory_kills:
+                self._tell("its memory was used up; spec.sandbox.memory_mib of its manifest asks for more")
+            await self._launch.close()
         self._host.close(reason)
         with contextlib.suppress(TimeoutError):  # the last frames leave first
             await asyncio.wait_for(self._hung_up.wait(), EXIT_GRACE_S)
         return reason
+
+    async def _start(self) -> WorkerProcess:
+        """Start the program, confined if it is a plugin: it must not read the key of this runtime."""
+        program, launch = self._program, None
+        if program.sandbox is not None:
+            launch = await asyncio.to_thread(
+                launch_plugin,
+                program.level,
+                program.argv,
+                code=program.code,
+                sandbox=program.sandbox,
+                environment=os.environ,
+                descriptor_variable=CHANNEL_FD_VARIABLE,
+            )
+        if launch is None:
+            return await spawn_worker(
+                program.argv, environment=program.environment, output=self._printed, cwd=program.folder
+            )
+        self._launch = launch
+        try:
+            return await spawn_worker(
+                launch.argv,
+                environment=launch.environment(program.environment),
+                output=self._printed,
+                descriptors=launch.descriptors,
+            )
+        except BaseException:
+            await launch.close()
+            raise
+        finally:
+            launch.release()
 
     def hang_up(self, reason: str) -> None:
         """End the relay."""

@@ -6,7 +6,8 @@
     async def echo(ctx: RunContext):
         yield ctx.delta(f"you said: {ctx.input.text}")
 
-The offline harness is `bollard.sdk.testing`; nothing here imports it.
+The offline harness is `bollard.sdk.testing`, and clients for the network are `bollard.sdk.http` and
+`bollard.sdk.websocket`; nothing here imports them.
 """
 
 from bollard.protocol import (

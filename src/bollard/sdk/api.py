@@ -9,6 +9,7 @@ from typing import Any, Literal
 from bollard.protocol import (
     AgentEventRecord,
     AgentInput,
+    AgentPrompt,
     ChildRunResult,
     Embeddings,
     EventPage,
@@ -209,6 +210,11 @@ class HostApi(Namespace):
     async def info(self) -> HostInfo:
         """Return the host's version and limits."""
         return await self._ask("host.info", HostInfo, {})
+
+    async def prompt(self, name: str | None = None) -> AgentPrompt:
+        """Return a prompt that people configured for the agent: a field of type `prompt-editor`, by default the first.
+        It does not change during the run."""
+        return await self._ask("host.prompt", AgentPrompt, {"name": name})
 
 
 class RunApi:

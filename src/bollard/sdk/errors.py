@@ -102,7 +102,7 @@ class AgentAPIException(SdkError):
     """The host refused a call, or could not finish it."""
 
     def __init__(self, error: AgentAPIError) -> None:
-        super().__init__(f"{error.code}: {error.message}")
+        super().__init__(f"{error.code}: {error.message}" + (f". Hint: {error.hint}" if error.hint else ""))
         self.error = error
 
     @property
@@ -111,14 +111,21 @@ class AgentAPIException(SdkError):
         return self.error.code
 
     @property
+    def hint(self) -> str:
+        """What to do next; empty if the host has no advice."""
+        return self.error.hint
+
+    @property
     def retryable(self) -> bool:
         """Whether the same call may succeed later."""
         return self.error.retryable
 
 
-def api_failure(code: ErrorCode, message: str, details: JsonObject | None = None) -> AgentAPIException:
+def api_failure(
+    code: ErrorCode, message: str, details: JsonObject | None = None, *, hint: str = ""
+) -> AgentAPIException:
     """Return the exception for a call that failed before it reached the host."""
-    return AgentAPIException(AgentAPIError(code=code, message=message, details=details or {}))
+    return AgentAPIException(AgentAPIError(code=code, message=message, details=details or {}, hint=hint))
 
 
 def describe_error(error: BaseException, most: int = ERROR_CHARACTERS) -> str:

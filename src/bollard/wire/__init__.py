@@ -17,11 +17,20 @@ from bollard.wire.errors import (
 from bollard.wire.heartbeat import watch_heartbeat
 from bollard.wire.host_calls import RunCall
 from bollard.wire.host_end import HostEnd
-from bollard.wire.host_run import HostRun, RunEnd, RunSink, Strike, WorkerResult
+from bollard.wire.host_run import HostRun, RunEnd, RunSink, WorkerResult
 from bollard.wire.peer import IncomingCall, Peer
-from bollard.wire.process import ProgramNotFound, WorkerProcess, fault_in, spawn_worker, worker_argv, worker_environment
+from bollard.wire.process import (
+    ProgramNotFound,
+    WorkerProcess,
+    check_program,
+    fault_in,
+    spawn_worker,
+    worker_argv,
+    worker_environment,
+)
 from bollard.wire.stream import StreamTransport, connect_socket
 from bollard.wire.strict_json import decode, encode
+from bollard.wire.strikes import Strike, Violation
 from bollard.wire.transport import Receiver, Transport
 from bollard.wire.worker_end import ToolRequest, WorkerEnd
 from bollard.wire.worker_run import WorkerRun
@@ -51,11 +60,13 @@ __all__ = [
     "ToolCatalogue",
     "ToolRequest",
     "Transport",
+    "Violation",
     "WireError",
     "WorkerEnd",
     "WorkerProcess",
     "WorkerResult",
     "WorkerRun",
+    "check_program",
     "connect_socket",
     "decode",
     "encode",

@@ -9,11 +9,18 @@ from typing import Any, Final, Literal
 import msgspec
 
 from bollard.protocol.limits import KIB, MIB
+from bollard.wire.proxy_handshake import ProxyScheme
 
 MCP_MESSAGE_BYTES: Final = 4 * MIB
 """The largest message of an MCP server, such as a result with images. A larger one ends the connection."""
 BRIDGE_FRAME_BYTES: Final = MCP_MESSAGE_BYTES + 64 * KIB
 """The largest frame between host and bridge: a message and its envelope."""
+CONFINED: Final = "confined"
+"""The argument with which the bridge confines itself."""
+SERVER_END_S: Final = 2.0
+"""Time that a server has to exit after its stdin is closed."""
+SERVER_KILL_S: Final = 2.0
+"""Time between SIGTERM and SIGKILL."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,14 +43,12 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenStdio(msgspec.Struct, frozen=True, kw_only=True, tag="open_stdio", tag_field="tag"):
-    """Start a server as a process and connect to it."""
+    """Connect to a server that the host has started. Its pipes were sent before, on the socket for pipes."""
 
     link: int
     """The connection number; never reused."""
-    command: str
-    args: list[str]
-    env: dict[str, str]
-    cwd: str
+    group: int
+    """The process group of the server. The bridge kills it if the host does not."""
     protocol: Literal["auto", "legacy"]
     start_s: float
 
@@ -99,9 +104,17 @@ class Refresh(msgspec.Struct, frozen=True, kw_only=True, tag="refresh", tag_fiel
 
 
 class Close(msgspec.Struct, frozen=True, kw_only=True, tag="close", tag_field="tag"):
-    """End a connection, and the process behind it."""
+    """End a connection. The bridge closes the stdin of its process, and the host ends the process."""
 
     link: int
+
+
+class Exited(msgspec.Struct, frozen=True, kw_only=True, tag="exited", tag_field="tag"):
+    """The process of a server has ended."""
+
+    link: int
+    code: int
+    """Its exit code, or the negative number of a signal."""
 
 
 class MakeCall(msgspec.Struct, frozen=True, kw_only=True, tag="call", tag_field="tag"):
@@ -158,13 +171,6 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True, tag="tools", tag_field="t
     tools: list[ToolSeen]
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="tag"):
-    """The process group of a server has started, or has ended (`None`). The host kills it if the bridge cannot."""
-
-    link: int
-    group: int | None
-
-
 class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed", tag_field="tag"):
     """A connection is lost or was never established. It takes no more calls; each call in progress gets its response.
     `Ended` follows."""
@@ -177,7 +183,7 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed", tag_field=
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="tag"):
-    """A closed connection and its process are gone: another one may begin."""
+    """A closed connection is gone: another one may begin."""
 
     link: int
 
@@ -247,11 +253,57 @@ class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong", tag_field="tag
     number: int
 
 
-ToBridge = OpenStdio | OpenHttp | Refresh | Close | MakeCall | CancelCall | BeginLogin | FinishLogin | DropLogin | Ping
+class Dial(msgspec.Struct, frozen=True, kw_only=True, tag="dial", tag_field="tag"):
+    """Asks how to connect to an HTTP server. The response is `Routes`."""
+
+    number: int
+    host: str
+    port: int
+    within_s: float
+
+
+class ProxyRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One way through a proxy."""
+
+    scheme: ProxyScheme
+    host: str
+    """The address of the proxy."""
+    port: int
+    login: str
+    target: str
+    """What the proxy connects to: an address that the host has resolved, or a name that the proxy resolves."""
+
+    def __repr__(self) -> str:
+        return f"ProxyRoute({self.scheme}://{self.host}:{self.port})"  # keeps the login out of tracebacks
+
+
+class Routes(msgspec.Struct, frozen=True, kw_only=True, tag="routes", tag_field="tag"):
+    """How to connect: through one of the proxies, to one of the addresses, or not at all if there is a problem."""
+
+    number: int
+    proxies: list[ProxyRoute] = []
+    addresses: list[str] = []
+    problem: str = ""
+    details: dict[str, Any] = {}
+
+
+ToBridge = (
+    OpenStdio
+    | OpenHttp
+    | Refresh
+    | Close
+    | Exited
+    | MakeCall
+    | CancelCall
+    | BeginLogin
+    | FinishLogin
+    | DropLogin
+    | Ping
+    | Routes
+)
 ToHost = (
     Connected
     | Tools
-    | Started
     | Closed
     | Ended
     | Logged
@@ -262,6 +314,7 @@ ToHost = (
     | LoginEnded
     | LoginChanged
     | Pong
+    | Dial
 )
 
 encode_frame: Final = msgspec.json.Encoder().encode

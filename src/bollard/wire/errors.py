@@ -39,12 +39,14 @@ class WireError(Exception):
 
 
 class FrameError(WireError):
-    """A frame is not acceptable. `fault` is for programs and `detail` for people; neither quotes the frame."""
+    """A frame is not acceptable. `fault` is for programs and `detail` for people; neither quotes the frame. `violation`
+    names the violation if `fault` is too general."""
 
-    def __init__(self, fault: FrameFault, detail: str) -> None:
+    def __init__(self, fault: FrameFault, detail: str, violation: str | None = None) -> None:
         super().__init__(f"{fault}: {detail}")
         self.fault = fault
         self.detail = detail
+        self.violation = violation or fault
 
 
 class PayloadTooLarge(WireError):
@@ -99,6 +101,8 @@ class IncompatiblePeer(WireError):
         super().__init__(f"{problem}\nhint: {hint}")
         self.problem = problem
         self.hint = hint
+        self.details: JsonObject = {}
+        """The type of the problem (`problem_type`) and its values, by which a translation is found, if known."""
 
 
 class HandshakeRefused(IncompatiblePeer):
@@ -108,7 +112,6 @@ class HandshakeRefused(IncompatiblePeer):
         super().__init__(problem, hint)
         self.status = status
         self.code = ""
-        self.details: JsonObject = {}
 
     @staticmethod
     def read(status: int, body: bytes, subject: str) -> "HandshakeRefused":

@@ -132,11 +132,12 @@ class Window:
         """Whether one more item of `size` bytes may be sent now."""
         return len(self._sizes) < self._limit_count and self._bytes + size <= self._limit_bytes
 
-    def take(self, number: int, size: int) -> None:
-        """Count an item that was sent or has arrived."""
+    def take(self, number: int, size: int) -> bool:
+        """Count an item that was sent or has arrived. Returns whether it fits."""
         self._sizes.append((number, size))
         self._bytes += size
         self.last = number
+        return len(self._sizes) <= self._limit_count and self._bytes <= self._limit_bytes
 
     def credit(self, through: int) -> bool:
         """Release the items up to `through`. Returns False if the credit goes backwards or beyond the last item."""

@@ -6,7 +6,8 @@ payloads and durability are the owner's work.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -26,39 +27,40 @@ from bollard.wire.envelope import (
 from bollard.wire.errors import CallTimeout, ChannelClosed, FrameError, IncompatiblePeer, RemoteError, WireError
 from bollard.wire.flow_control import LogLimiter, ReadQueue
 from bollard.wire.host_calls import RunCall, send_api_error
-from bollard.wire.host_run import HostRun, RunEnd, RunSink, Strike, StrikeCounter, read_result, read_run_end
+from bollard.wire.host_run import (
+    RESULT_FAULTS,
+    HostObserver,
+    HostRun,
+    ResultFault,
+    RunEnd,
+    RunSink,
+    read_result,
+    read_run_end,
+)
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S, REQUEST_TIMEOUT_S
 from bollard.wire.peer import IncomingCall, Peer
+from bollard.wire.refusals import UPGRADE, refusal_of, unreadable_answer
+from bollard.wire.strikes import Strike, StrikeCounter, Violation
 from bollard.wire.transport import Transport
 
-_UPGRADE: Final = "upgrade the worker's SDK, or the host, so that both speak the same protocol"
 _TOOL_ANSWER_MARGIN_S: Final = 2.0  # the worker enforces the timeout of a tool itself; the host's is the fallback
-
-
-class HostObserver(Protocol):
-    """Callbacks for the owner of a connection, besides those of its runs."""
-
-    def logged(self, record: protocol.LogRecord) -> None: ...
-
-    def struck(self, strike: Strike) -> None:
-        """The worker broke the protocol. With `strike.ends == "worker"` the connection is being closed."""
-        ...
-
-    def batch_ended(self) -> None:
-        """All frames that arrived together were handled. The owner commits and returns credit here."""
-        ...
-
-    def closed(self, reason: str) -> None: ...
 
 
 class HostEnd:
     """Drives one worker over one connection."""
 
     def __init__(
-        self, transport: Transport, observer: HostObserver, *, limits: protocol.ChannelLimits | None = None
+        self,
+        transport: Transport,
+        observer: HostObserver,
+        *,
+        limits: protocol.ChannelLimits | None = None,
+        violated: Callable[[Violation], None] = lambda _: None,
     ) -> None:
+        """`violated` gets every violation: of the connection, of its runs, and those without a strike."""
         self._limits = limits or protocol.ChannelLimits()
         self._observer = observer
+        self._violated = violated
         self._peer = Peer(transport, self, frame_bytes=self._limits.frame_bytes)
         self._strikes = StrikeCounter()
         self._runs: dict[str, HostRun] = {}
@@ -66,6 +68,8 @@ class HostEnd:
         self._reads = ReadQueue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: protocol.InitializeResult | None = None
+        self._asked: str | None = None
+        self._refused: IncompatiblePeer | None = None
         self._quick_bytes = min(self._limits.frame_bytes, RESULT_BYTES + RESULT_ENVELOPE_BYTES)
         self._clock = asyncio.get_running_loop().time
         # The worker limits its rate itself. This limit is a fallback, so a delayed burst still passes.
@@ -93,15 +97,15 @@ class HostEnd:
         self._peer.start()
         params = protocol.InitializeParams(protocol=PROTOCOL, host_version=host_version, limits=self._limits)
         try:
-            answer = await self._peer.call("initialize", params.to_wire(), timeout_s=timeout_s)
+            answer = await self._ask("initialize", params.to_wire(), timeout_s)
             self._worker = protocol.InitializeResult.from_wire(answer)
         except ValidationError as error:
             field, problem = first_problem(error)
             self._peer.close("the worker's introduction is not valid")
-            raise IncompatiblePeer(f"the worker's introduction is wrong at {field}: {problem}", _UPGRADE) from error
+            raise IncompatiblePeer(f"the worker's introduction is wrong at {field}: {problem}", UPGRADE) from error
         except RemoteError as error:
             self._peer.close("the worker refused to initialize")
-            raise IncompatiblePeer(f"the worker refused: {error.message}", _UPGRADE) from error
+            raise refusal_of(error) from error
         if self._worker.protocol != PROTOCOL:
             theirs = self._worker.protocol
             older = "worker" if theirs < PROTOCOL else "host"
@@ -114,18 +118,31 @@ class HostEnd:
 
     async def list_runners(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> RunnerCatalogue:
         """Return the usable runners, and a named problem for each other entry."""
-        answer = await self._peer.call("runners/list", {}, timeout_s=timeout_s)
+        answer = await self._ask("runners/list", {}, timeout_s)
         return read_runners(answer, self.peer.plugin)
 
     async def list_tools(self, *, timeout_s: float = REQUEST_TIMEOUT_S) -> ToolCatalogue:
         """Return the usable tools, and a named problem for each other entry. A worker without tools need not know the
         method."""
         try:
-            return read_tools(await self._peer.call("tools/list", {}, timeout_s=timeout_s))
+            return read_tools(await self._ask("tools/list", {}, timeout_s))
         except RemoteError as error:
             if error.code != METHOD_NOT_FOUND:
                 raise
             return ToolCatalogue(tools=(), problems=())
+
+    async def _ask(self, method: str, params: JsonObject, timeout_s: float) -> JsonValue:
+        """Ask what the host needs at the start. The first frame that cannot be read counts as the answer, and ends the
+        connection. Raises `IncompatiblePeer` then."""
+        self._asked = method
+        try:
+            return await self._peer.call(method, params, timeout_s=timeout_s)
+        except ChannelClosed as error:
+            if self._refused is None:
+                raise
+            raise self._refused from error
+        finally:
+            self._asked = None
 
     def start_run(self, request: protocol.AgentRunRequest, sink: RunSink) -> HostRun:
         """Start a run. Its results go to `sink`; `HostRun.ended` resolves when the worker has answered."""
@@ -157,9 +174,7 @@ class HostEnd:
         self._send_start(run, params)
 
     def _send_start(self, run: HostRun, params: JsonObject) -> None:
-        def on_answer(answer: JsonValue | WireError) -> None:
-            self._end_run(run, answer)
-
+        on_answer = partial(self._end_run, run)
         run.sending()
         try:
             run.sent(self._peer.ask("run/start", params, on_answer), self._peer.transport.sent_bytes)
@@ -230,9 +245,9 @@ class HostEnd:
             return False
         run = self._runs.get(delta.run_id)
         if run is None:
-            self._strike(delta.run_id, "run_id", "a result names no active run of this connection")
-        elif not run.take_delta(delta, len(frame) - RESULT_ENVELOPE_BYTES):
-            self._strike(delta.run_id, "over_credit", "more results under way than the window allows")
+            self._strike(delta.run_id, "foreign_result", "a result names no active run of this connection")
+        elif (fault := run.take_delta(delta, len(frame) - RESULT_ENVELOPE_BYTES, hash(frame))) is not None:
+            self._blame(delta.run_id, fault)
         return True
 
     def noted(self, note: Notification, size: int) -> None:
@@ -252,9 +267,9 @@ class HostEnd:
         result = read_result(params, size)
         run = self._runs.get(result.run_id)
         if run is None:
-            self._strike(result.run_id, "run_id", "a result names no active run of this connection")
-        elif not run.take_result(result):
-            self._strike(result.run_id, "over_credit", "more results under way than the window allows")
+            self._strike(result.run_id, "foreign_result", "a result names no active run of this connection")
+        elif (fault := run.take_result(result)) is not None:
+            self._blame(result.run_id, fault)
 
     def _logged(self, params: JsonObject) -> None:
         record = protocol.LogRecord.from_wire(params)
@@ -298,7 +313,7 @@ class HostEnd:
         run = self._runs.get(request.run_id)
         if run is None:
             send_api_error(call, protocol.AgentAPIError(code="not_found", message="there is no such run"))
-            self._strike(request.run_id, "run_id", "a call names no active run of this connection")
+            self._strike(request.run_id, "foreign_call", "a call names no active run of this connection")
             return
         self._take_call(run, call, request)
 
@@ -332,7 +347,10 @@ class HostEnd:
         run.take_call(run_call)
 
     def faulted(self, fault: FrameError) -> None:
-        self._apply_strike(self._strikes.against_connection(fault.fault, fault.detail))
+        self._apply_strike(self._strikes.against_connection(fault.violation, fault.detail), None)
+        if self._asked is not None and fault.fault != "half_frame":
+            self._refused = unreadable_answer(self._asked, fault)
+            self._peer.close(self._refused.problem)
 
     def batch_ended(self) -> None:
         self._observer.batch_ended()
@@ -350,14 +368,24 @@ class HostEnd:
         run_id = params.get("run_id")
         self._strike(run_id if isinstance(run_id, str) else "", fault, detail)
 
+    def _blame(self, run_id: str, fault: ResultFault) -> None:
+        detail = RESULT_FAULTS[fault]
+        if fault == "duplicate":
+            self._violated(Violation(kind=fault, detail=detail, run_id=run_id, ends="nothing"))
+        else:
+            self._strike(run_id, fault, detail)
+
     def _strike(self, run_id: str, fault: str, detail: str) -> None:
         """Count a strike against the run if it is active here, otherwise against the connection."""
         if run_id in self._runs:
-            self._apply_strike(self._strikes.against_run(run_id, fault, detail))
+            self._apply_strike(self._strikes.against_run(run_id, fault, detail), run_id)
         else:
-            self._apply_strike(self._strikes.against_connection(fault, detail))
+            self._apply_strike(self._strikes.against_connection(fault, detail), run_id or None)
 
-    def _apply_strike(self, strike: Strike) -> None:
+    def _apply_strike(self, strike: Strike, named: str | None) -> None:
+        """`named` is the run that the frame names."""
+        if strike.fault != "half_frame":  # the connection was lost within a frame: a crash, not an act
+            self._violated(Violation(kind=strike.fault, detail=strike.detail, run_id=named, ends=strike.ends))
         run = self._runs.get(strike.run_id) if strike.run_id is not None else None
         if run is not None:
             run.struck(strike)

@@ -1,59 +1,25 @@
 """One run on the host's end of a worker connection: the order of its results, its window, its calls and its strikes.
 
-It does not interpret results or calls. Three strikes against a run end it, three against a connection end its worker
-(§11).
+It does not interpret results or calls.
 """
 
 import asyncio
-from collections import Counter
+from array import array
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 import msgspec
 
-from bollard.protocol import TERMINAL_TYPES, AgentAPIError, JsonObject, JsonValue, limits
+from bollard.protocol import TERMINAL_TYPES, AgentAPIError, JsonObject, JsonValue, LogRecord, limits
 from bollard.wire.envelope import RESULT_ENVELOPE_BYTES, Delta
 from bollard.wire.errors import FrameError
 from bollard.wire.flow_control import Window
 from bollard.wire.host_calls import RunCall
 from bollard.wire.peer import Peer
 from bollard.wire.strict_json import encode
+from bollard.wire.strikes import Strike
 
-
-class Strike(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation. `run_id` is absent if it counts against the connection."""
-
-    fault: str
-    detail: str
-    run_id: str | None
-    count: int
-    ends: Literal["nothing", "run", "worker"]
-
-
-class StrikeCounter:
-    """Counts the strikes of one connection and of its runs."""
-
-    def __init__(self, allowed: int = limits.STRIKES) -> None:
-        self._allowed = allowed
-        self._runs: Counter[str] = Counter()
-        self._connection = 0
-
-    def against_connection(self, fault: str, detail: str) -> Strike:
-        self._connection += 1
-        ends: Literal["nothing", "worker"] = "worker" if self._connection >= self._allowed else "nothing"
-        return Strike(fault=fault, detail=detail, run_id=None, count=self._connection, ends=ends)
-
-    def against_run(self, run_id: str, fault: str, detail: str) -> Strike:
-        self._runs[run_id] += 1
-        count = self._runs[run_id]
-        ends: Literal["nothing", "run"] = "run" if count >= self._allowed else "nothing"
-        return Strike(fault=fault, detail=detail, run_id=run_id, count=count, ends=ends)
-
-    def forget(self, run_id: str) -> None:
-        """Drop the count of a run that has ended."""
-        self._runs.pop(run_id, None)
-
-
-Verdict = Literal["next", "gap", "duplicate", "late"]
+Verdict = Literal["next", "gap", "jump", "duplicate", "late"]
 
 
 class ResultSequence:
@@ -63,9 +29,10 @@ class ResultSequence:
     reorders and never waits for a missing one.
     """
 
-    __slots__ = ("_newest", "ended", "last")
+    __slots__ = ("_largest_gap", "_newest", "ended", "last")
 
-    def __init__(self) -> None:
+    def __init__(self, largest_gap: int = limits.WINDOW_RESULTS) -> None:
+        self._largest_gap = largest_gap
         self.last = 0
         """The newest accepted number."""
         self._newest = 0  # the newest late number, so that each late result is reported once
@@ -73,13 +40,17 @@ class ResultSequence:
         """Whether a terminal result was accepted. Every later result is `late`."""
 
     def judge(self, number: int, *, terminal: bool) -> Verdict:
-        """Classify a number. `gap` means accepted with the numbers from `last + 1` to `number - 1` missing."""
+        """Classify a number. `gap` means accepted, with the numbers from `last + 1` to `number - 1` missing. `jump`
+        means refused, because no worker has credit for that many missing results."""
         if number <= self.last or number <= self._newest:
             return "duplicate"
         if self.ended:
             self._newest = number
             return "late"
-        verdict: Verdict = "next" if number == self.last + 1 else "gap"
+        missing = number - self.last - 1
+        if missing > self._largest_gap:
+            return "jump"
+        verdict: Verdict = "gap" if missing else "next"
         self.last = number
         self.ended = terminal
         return verdict
@@ -97,6 +68,17 @@ class WorkerResult(msgspec.Struct, frozen=True):
     sequence: int
     timestamp: float | None
     size_bytes: int
+    fingerprint: int = 0
+    """The hash of its params. Equal results have equal fingerprints within one process."""
+
+
+ResultFault = Literal["over_credit", "sequence", "duplicate"]
+"""Why a result broke the protocol. A duplicate is dropped without a strike."""
+RESULT_FAULTS: Mapping[ResultFault, str] = {
+    "over_credit": "more results under way than the window allows",
+    "sequence": "a result skips more numbers than the window allows",
+    "duplicate": "a result has the number of an earlier one and is not the same",
+}
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,10 +119,26 @@ class RunSink(Protocol):
     def ended(self, end: RunEnd) -> None: ...
 
 
+class HostObserver(Protocol):
+    """Callbacks for the owner of a connection, besides those of its runs."""
+
+    def logged(self, record: LogRecord) -> None: ...
+
+    def struck(self, strike: Strike) -> None:
+        """The worker broke the protocol. With `strike.ends == "worker"` the connection is being closed."""
+        ...
+
+    def batch_ended(self) -> None:
+        """All frames that arrived together were handled. The owner commits and returns credit here."""
+        ...
+
+    def closed(self, reason: str) -> None: ...
+
+
 def read_result(params: JsonObject, frame_size: int) -> WorkerResult:
     """Read the envelope of a result. Checked by hand, because this path is hot and the data is already JSON."""
-    run_id, kind, data, sequence = (params.get(key) for key in ("run_id", "type", "data", "sequence"))
-    timestamp = params.get("timestamp")
+    run_id, kind, data = params.get("run_id"), params.get("type"), params.get("data")
+    sequence, timestamp = params.get("sequence"), params.get("timestamp")
     if not isinstance(run_id, str):
         raise FrameError("envelope", "a result has a run_id")
     if not isinstance(kind, str) or not isinstance(data, dict):
@@ -151,11 +149,12 @@ def read_result(params: JsonObject, frame_size: int) -> WorkerResult:
         raise FrameError("envelope", "a timestamp is a number")
     if timestamp is not None and timestamp < 0:
         raise FrameError("envelope", "a timestamp is not negative")
-    if unknown := params.keys() - _RESULT_FIELDS:
-        raise FrameError("envelope", f"a result has no field {min(unknown)[:64]!r}")
+    if not params.keys() <= _RESULT_FIELDS:
+        raise FrameError("envelope", f"a result has no field {min(params.keys() - _RESULT_FIELDS)[:64]!r}")
     # The sender counts its encoded params. Spaces of another encoder do not count.
-    size = min(frame_size - RESULT_ENVELOPE_BYTES, len(encode(params)))
-    return WorkerResult(run_id, kind, data, sequence, timestamp, size)
+    encoded = encode(params)
+    size = min(frame_size - RESULT_ENVELOPE_BYTES, len(encoded))
+    return WorkerResult(run_id, kind, data, sequence, timestamp, size, hash(encoded))
 
 
 class HostRun:
@@ -167,7 +166,9 @@ class HostRun:
         self._peer = peer
         self._sink = sink
         self._window = Window(limit_count=window_results, limit_bytes=window_bytes)
-        self._sequence = ResultSequence()
+        self._sequence = ResultSequence(window_results)
+        self._fingerprints = array("q", bytes(8 * window_results))
+        """Of the newest results, by number modulo the window; 0 for a number that never arrived."""
         self._calls: dict[int | str, RunCall] = {}
         self._answered: dict[int | str, RunCall] = {}
         """Answered calls with an `on_unread` callback, by id, until the worker reuses the id."""
@@ -233,53 +234,68 @@ class HostRun:
         was_read = self._sequence.last > 0 or self._called or self._start_id <= answered_through
         return None if was_read else "likely"
 
-    def take_delta(self, delta: Delta, size: int) -> bool:
-        """Accept a text delta. Returns False if it exceeds the window."""
+    def take_delta(self, delta: Delta, size: int, fingerprint: int) -> ResultFault | None:
+        """Accept a text delta. Returns how it broke the protocol, if it did."""
         if self._struck_out:
-            return True
-        sequence = self._sequence
-        if delta.sequence == sequence.last + 1 and not sequence.ended:
-            sequence.last = delta.sequence
-        elif (verdict := self._judge(delta.sequence, size, terminal=False)) is not None:
-            return verdict
-        fits = self._window.fits(size)
-        self._window.take(delta.sequence, size)
+            return None
+        sequence, number = self._sequence, delta.sequence
+        if number == sequence.last + 1 and not sequence.ended:
+            sequence.last = number
+        else:
+            taken, fault = self._judge(number, size, fingerprint, terminal=False)
+            if not taken:
+                return fault
+        self._fingerprints[number % len(self._fingerprints)] = fingerprint
+        fits = self._window.take(number, size)
         self._sink.delta(delta, size)
-        return fits
+        return None if fits else "over_credit"
 
-    def take_result(self, result: WorkerResult) -> bool:
-        """Accept a result. Returns False if it exceeds the window. The terminal result needs no credit."""
+    def take_result(self, result: WorkerResult) -> ResultFault | None:
+        """Accept a result. Returns how it broke the protocol, if it did. The terminal result needs no credit."""
         if self._struck_out:
-            return True
+            return None
         # An oversized result has no effect, so it does not end the run either.
         terminal = result.type in TERMINAL_TYPES and result.size_bytes <= limits.RESULT_BYTES
-        if (verdict := self._judge(result.sequence, result.size_bytes, terminal=terminal)) is not None:
-            return verdict
-        fits = terminal or self._window.fits(result.size_bytes)
-        self._window.take(result.sequence, result.size_bytes)
+        taken, fault = self._judge(result.sequence, result.size_bytes, result.fingerprint, terminal=terminal)
+        if not taken:
+            return fault
+        self._fingerprints[result.sequence % len(self._fingerprints)] = result.fingerprint
+        fits = self._window.take(result.sequence, result.size_bytes) or terminal
         if result.size_bytes > limits.RESULT_BYTES:
             self._sink.refused(result.sequence, "too_large")
         else:
             self._sink.result(result)
-        return fits
+        return None if fits else "over_credit"
 
-    def _judge(self, number: int, size: int, *, terminal: bool) -> bool | None:
-        """Return `None` for an accepted result, otherwise the return value of the caller."""
+    def _judge(self, number: int, size: int, fingerprint: int, *, terminal: bool) -> tuple[bool, ResultFault | None]:
+        """Return whether the result is accepted, and if it is not, how it broke the protocol."""
         first_missing = self._sequence.last + 1
         match self._sequence.judge(number, terminal=terminal):
             case "next":
-                return None
+                return True, None
             case "gap":
+                for missing in range(first_missing, number):
+                    self._fingerprints[missing % len(self._fingerprints)] = 0
                 self._sink.gap(first_missing, number - 1)
-                return None
+                return True, None
+            case "jump":
+                return False, "sequence"
             case "duplicate":
-                return True
+                return False, None if self._is_known(number, fingerprint) else "duplicate"
             case "late":
                 # A late result leaves a record, so it counts against the window.
-                fits = self._window.fits(size)
-                self._window.take(number, size)
+                fits = self._window.take(number, size)
                 self._sink.refused(number, "late")
-                return fits
+                return False, None if fits else "over_credit"
+
+    def _is_known(self, number: int, fingerprint: int) -> bool:
+        """Whether a dropped result may repeat an earlier one or fill a gap. Nothing is that far behind: the credit for
+        what came before the window was returned."""
+        if number > self._sequence.last:
+            return True  # it came after the end, like the first of its number
+        if number <= self._sequence.last - len(self._fingerprints):
+            return False
+        return self._fingerprints[number % len(self._fingerprints)] in (0, fingerprint)
 
     def take_call(self, call: RunCall) -> None:
         self._called = True

@@ -15,6 +15,8 @@ FRAME_BYTES: Final = DOCUMENT_BYTES + 256 * KIB
 """The largest frame: a document and its envelope."""
 QUESTION_BYTES: Final = 64 * KIB
 """The largest question with its filters."""
+TABLES_FOLDER: Final = "knowledge-tables"
+"""The folder of the knowledge process in the data directory."""
 UNFINISHED: Final = "knowledge.unfinished"
 """A file in the data directory while there is unfinished work, so that the next host starts the process."""
 TOP_K: Final = 50
@@ -31,8 +33,11 @@ class Begin(_Frame, frozen=True, kw_only=True):
     """Open the store."""
 
     database: str
-    """Empty for SQLite in the data directory."""
+    """Empty for SQLite in the folder."""
     data: str
+    """The folder of the process."""
+    is_confined: bool = False
+    """Whether the process confines itself to its folder and, on PostgreSQL, the network."""
 
 
 class Close(_Frame, frozen=True):

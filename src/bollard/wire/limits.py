@@ -58,3 +58,5 @@ TERMINATE_GRACE_S: Final = 1.0
 ENDED_RUN_IDS: Final = 1024
 """Ids of ended runs that a worker keeps, about 200 KiB, to refuse a second `run/start`. The host never reuses an id.
 Other late frames need no memory: a worker ignores every frame for a run that is not active."""
+REFUSAL_BYTES: Final = 16 * KIB
+"""The details with which a worker explains that its plugin cannot be loaded."""

@@ -327,7 +327,7 @@ class Peer:
             if call_id in self._given_up:
                 self._given_up.discard(call_id)
             else:
-                self._listener.faulted(FrameError("envelope", "an answer to no call"))
+                self._listener.faulted(FrameError("envelope", "an answer to no call", "forged_answer"))
             return
         if waiter.done():
             return

@@ -29,6 +29,7 @@ from bollard.wire.stream import StreamTransport, connect_socket
 PipeName = Literal["stdout", "stderr"]
 LineCallback = Callable[[PipeName, str], None]
 _FAULT: Final = re.compile(r"(?:Uncaught )?[\w.:]*(?:Error|Exception|panic)\b")
+_FIRST_LINE_BYTES: Final = 256
 _FRAME: Final = re.compile(r"\s+at ")
 
 
@@ -181,24 +182,49 @@ def worker_environment(inherited: Mapping[str, str], declared: Iterable[str] = (
     return {name: value for name, value in inherited.items() if name in names}
 
 
-class ProgramNotFound(OSError):
-    """The program of a worker cannot be executed. A program with a slash is a file of the plugin's folder."""
+class ProgramFailed(OSError):
+    """The program of a worker cannot be executed. A translation of the message is found by the type of the problem."""
+
+    def __init__(self, program: str, problem: str, problem_type: str) -> None:
+        super().__init__(f"{program} {problem}")
+        self.program = program
+        self.details = {"problem_type": problem_type, "program": program}
+
+
+class ProgramNotFound(ProgramFailed):
+    """There is no such program. A program with a slash is a file of the plugin's folder."""
 
     def __init__(self, program: str) -> None:
-        self.program = program
         self.is_file = "/" in program
-        place = "an executable file in the plugin's folder" if self.is_file else "on the PATH"
-        super().__init__(f"{program} is not {place}")
+        if self.is_file:
+            super().__init__(program, "is not an executable file in the plugin's folder", "program.not_executable")
+        else:
+            super().__init__(program, "is not on the PATH", "program.not_on_path")
 
 
-class ProgramUnusable(OSError):
+class ProgramUnusable(ProgramFailed):
     """The system does not execute the file of a program: the interpreter in its first line is missing."""
 
     def __init__(self, program: str, code: int) -> None:
-        missing = "has no first line that names an interpreter, such as #!/bin/sh"
         if code == errno.ENOENT:
             missing = "names an interpreter in its first line that does not exist, or ends that line like Windows"
-        super().__init__(f"{program} {missing}")
+            super().__init__(program, missing, "program.interpreter_missing")
+        else:
+            missing = "has no first line that names an interpreter, such as #!/bin/sh"
+            super().__init__(program, missing, "program.no_interpreter")
+
+
+def check_program(path: str) -> None:
+    """Raise `ProgramUnusable` if the system would not execute this file, which a sandbox reports less clearly."""
+    with open(path, "rb") as file:
+        first = file.read(_FIRST_LINE_BYTES)
+    if first.startswith(b"#!"):
+        words = first[2:].partition(b"\n")[0].split(b" ")
+        interpreter = next((word for word in words if word), b"")
+        if not os.path.isfile(interpreter):
+            raise ProgramUnusable(path, errno.ENOENT)
+    elif not first.startswith(b"\x7fELF"):
+        raise ProgramUnusable(path, errno.ENOEXEC)
 
 
 def _unusable(program: str, error: BaseException) -> ProgramUnusable | None:
@@ -214,7 +240,7 @@ def worker_argv(command: Sequence[str], folder: Path, environment: Mapping[str, 
     another one is searched on the PATH of the worker. Raises `ProgramNotFound`."""
     program, *arguments = command
     if "/" in program:
-        path = folder / program
+        path = (folder / program).absolute()  # the process starts in the folder
         if not path.is_file() or not os.access(path, os.X_OK):
             raise ProgramNotFound(program)
         return [str(path), *arguments]
@@ -235,26 +261,28 @@ class ChildProcess:
         argv: Sequence[str],
         *,
         environment: Mapping[str, str],
-        channel: int,
+        descriptors: Sequence[int],
         output: LineCallback | None,
         cwd: Path | None = None,
         own_session: bool = True,
+        standard: tuple[int, int, int] | None = None,
     ) -> None:
-        """Start the process. It inherits only the descriptor of its connection. `output` gets its stdout and stderr as
-        lines; without it they go to the host's. Without `own_session`, `kill` ends only the process. Raises
-        `OSError`."""
+        """Start the process. It inherits only these descriptors. `output` gets its stdout and stderr as
+        lines; without it they go to the host's. `standard` are used as its stdin, stdout and stderr instead. Without
+        `own_session`, `kill` ends only the process. Raises `OSError`."""
         self._own_session = own_session
         self._loop = asyncio.get_running_loop()
         pipe = None if output is None else subprocess.PIPE
+        stdin, stdout, stderr = standard or (subprocess.DEVNULL, pipe, pipe)
         self._process = subprocess.Popen(  # noqa: S603 -- our own module, or the command of an installed plugin
             argv,
             bufsize=0,
-            stdin=subprocess.DEVNULL,
-            stdout=pipe,
-            stderr=pipe,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
             cwd=cwd,
             env=environment,
-            pass_fds=(channel,),
+            pass_fds=tuple(descriptors),
             start_new_session=own_session,
         )
         gate = OutputLimiter(self._loop.time())
@@ -271,6 +299,12 @@ class ChildProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    def terminate(self) -> None:
+        """Ask the process group to end, unless the process has exited."""
+        if not self.exited.done():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill the process group, also after the process itself has exited. Only once: afterwards the group is empty,
@@ -317,11 +351,17 @@ class WorkerProcess:
         self.transport = transport
         self._child = child
         self._theirs = theirs
+        self._pid = child.pid
         child.exited.add_done_callback(lambda _: self._release_channel())
 
     @property
     def pid(self) -> int:
-        return self._child.pid
+        """The worker itself, once it is identified; before that, the process that was started."""
+        return self._pid
+
+    def identify(self, pid: int) -> None:
+        """The process that was started waits for another one, which is the worker."""
+        self._pid = pid
 
     @property
     def returncode(self) -> int | None:
@@ -371,16 +411,21 @@ class WorkerProcess:
 
 
 async def spawn_worker(
-    argv: Sequence[str], *, environment: Mapping[str, str], output: LineCallback, cwd: Path | None = None
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    output: LineCallback,
+    cwd: Path | None = None,
+    descriptors: Sequence[int] = (),
 ) -> WorkerProcess:
-    """Start a worker that inherits only its connection; `output` gets its stdout and stderr as lines. Raises
-    `OSError`."""
+    """Start a worker that inherits its connection and `descriptors`; `output` gets its stdout and stderr as lines.
+    Raises `OSError`."""
     ours, theirs = socket.socketpair()
     try:
         child = ChildProcess(
             argv,
             environment={**environment, CHANNEL_FD_VARIABLE: str(theirs.fileno())},
-            channel=theirs.fileno(),
+            descriptors=(theirs.fileno(), *descriptors),
             output=output,
             cwd=cwd,
         )

@@ -155,7 +155,9 @@ class StreamTransport(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        reason = self._closing or ("the peer closed" if exc is None else f"{type(exc).__name__}: {exc}")
+        # A peer that ends with unread bytes resets the connection.
+        is_end = exc is None or isinstance(exc, ConnectionError)
+        reason = self._closing or ("the peer closed the connection" if is_end else f"{type(exc).__name__}: {exc}")
         self._lost = reason
         if self._abort_timer is not None:
             self._abort_timer.cancel()

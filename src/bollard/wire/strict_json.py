@@ -25,6 +25,7 @@ _DIGITS: Final = bytes.maketrans(
 )  # with all digits equal, a substring search replaces a slower pattern
 _LONG_STRING: Final = re.compile(rb'"[^"]{257}')  # only a literal this long, or one with escaped quotes, can
 # be a key of more than 256 characters
+_BACKSLASH: Final = ord("\\")
 _WHITESPACE: Final = b" \t\r\n"  # frames that differ only in it hold the same value: a duplicate key leaves more bytes
 _SEARCHED_BYTES: Final = 2048
 _DIGITS_MAX: Final = 32
@@ -37,7 +38,7 @@ def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
         raise FrameError("oversized", f"{len(frame)} bytes, the limit is {frame_bytes}")
     _check_shape(frame)
     try:
-        value = cast("JsonValue", _decode_fast(frame))
+        value: JsonValue = _decode_fast(frame)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _decode_carefully(frame)
     written = encode(value)
@@ -49,12 +50,15 @@ def decode(frame: bytes, *, frame_bytes: int = limits.FRAME_BYTES) -> JsonValue:
 
 
 def _is_suspect(frame: bytes) -> bool:
-    """Return whether a frame may hold a large integer or a long key. For a large frame, checking values is faster."""
+    """Return whether a frame may hold a large integer or a long key. For a large frame, checking values is faster.
+
+    Bytes are found with `find`, because `in` first tries them as a number, and raises and drops an error.
+    """
     return bool(
         len(frame) > _SEARCHED_BYTES
-        or _LONG_NUMBER in frame.translate(_DIGITS)
-        or b'\\"' in frame
-        or _LONG_STRING.search(frame)
+        or frame.translate(_DIGITS).find(_LONG_NUMBER) >= 0
+        or (_BACKSLASH in frame and frame.find(b'\\"') >= 0)  # one byte is found much faster than two
+        or (len(frame) > limits.KEY_CHARACTERS and _LONG_STRING.search(frame))
     )
 
 
@@ -76,14 +80,15 @@ def check_written(frame: bytes, value: JsonValue) -> None:
     `value` is checked too, because the encoder turns NaN into null.
     """
     _check_shape(frame)
-    if _is_suspect(frame) or b"null" in frame:
+    if _is_suspect(frame) or frame.find(b"null") >= 0:
         _check_values(value)
 
 
 def _check_shape(frame: bytes) -> None:
     """Check the depth and the number of values on the bytes. A cheap upper bound is enough for almost every frame."""
     openers = frame.count(b"{") + frame.count(b"[")
-    if openers <= limits.FRAME_DEPTH and openers + frame.count(b",") < limits.FRAME_NODES:
+    few = len(frame) <= limits.FRAME_NODES or openers + frame.count(b",") < limits.FRAME_NODES
+    if few and openers <= limits.FRAME_DEPTH:
         return
     # Replace strings by "0", so that only structure is left. Escaped backslashes go first, so that \\" ends a string.
     outside = frame.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]

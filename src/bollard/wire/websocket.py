@@ -113,7 +113,7 @@ class WebSocketCodec:
         if sent is not None and sent.code == CloseCode.MESSAGE_TOO_BIG:
             return "a message was larger than a frame may be"
         close = received or sent
-        return f"the peer closed: {close.reason or close.code}" if close else "the peer closed"
+        return f"the peer closed: {close.reason or close.code}" if close else "the peer closed the connection"
 
     def _take_outgoing(self) -> bytes:
         return b"".join(self._protocol.data_to_send())

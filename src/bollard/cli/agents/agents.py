@@ -47,7 +47,9 @@ def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
     yield text("agents.access", what=_listed(policy["access"]["permissions"], text))
     state: dict[str, Any] = policy["state"]
     yield text("agents.state", what=", ".join(state["scopes"]) if state["enabled"] else text("rights.none"))
-    yield text("agents.concurrency", mode=policy["concurrency"]["mode"], by=policy["concurrency"]["steer_from"])
+    mode, by = policy["concurrency"]["mode"], policy["concurrency"]["steer_from"]
+    words = {"mode": text.known(f"agents.mode.{mode}", mode), "by": text.known(f"agents.steer_from.{by}", by)}
+    yield text("agents.concurrency", **words)
     gate: dict[str, Any] = policy["gate"]
     actors = printable(", ".join(gate["actors"])) or text("rights.none")
     yield text("agents.gate", who=text("agents.everyone") if gate["talk"] == "everyone" else actors)
@@ -92,7 +94,18 @@ app.add_list(
     ),
     none="agents.none",
 )
-app.add_show(AGENTS, ("agent", AgentId), agent_lines)
+
+
+@app.command("show")
+def show(shell: HostShell, agent: AgentId) -> int:
+    found = shell.get(AGENTS.one(agent))
+    if shell.for_programs:
+        return shell.show(found, ())
+    permissions = shell.get(AGENTS.one(agent, f"/permissions?locale={shell.text.language}"))["items"]
+    may = (f"  {printable(each['text'])}" for each in permissions)
+    return shell.show(found, [*agent_lines(found, shell.text), shell.text("agents.permissions"), *may])
+
+
 app.add_save(AGENTS, saved_lines)
 app.add_delete(AGENTS, ("agent", AgentId))
 

@@ -46,6 +46,14 @@ def _about(item: dict[str, Any], text: Text) -> str | Styled:
     return styled(text("capabilities.absent", reason=visible(reason)), "yellow")
 
 
+def reason_text(reason: dict[str, Any], text: Text) -> str:
+    """The sentence of a layer. The host does not translate the problem of a source, so it is translated here."""
+    if "problem" not in reason:
+        return reason["text"]
+    problem = text.problem({"problem": reason["problem"], **reason["problem_details"]})
+    return text("rights.absent", thing=reason["thing"], problem=problem)
+
+
 _ID: Final = Column("capability", lambda item, _: visible(item["id"]), no_wrap=True)
 OFFERED: Final = (_ID, Column("risk", _risk), Column("flow", _flow), Column("about", _about))
 """Every capability, with the reason if it is unavailable."""
@@ -61,8 +69,7 @@ def _can_use(item: dict[str, Any]) -> bool:
 
 
 def _why_not(item: dict[str, Any], text: Text) -> str:
-    del text
-    return "" if _can_use(item) else " ".join(visible(reason["text"]) for reason in item["reasons"])
+    return "" if _can_use(item) else " ".join(visible(reason_text(reason, text)) for reason in item["reasons"])
 
 
 EXPLAINED: Final = (
@@ -85,7 +92,7 @@ def explained(item: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("capabilities.cannot", capability=capability, code=item["code"])
     for reason in item["reasons"]:
         layer = text.known(f"layer.{reason['layer']}", reason["layer"])
-        yield "  " + text("rights.reason", layer=layer, reason=visible(reason["text"]))
+        yield "  " + text("rights.reason", layer=layer, reason=visible(reason_text(reason, text)))
 
 
 app = CommandGroup("capabilities")

@@ -37,6 +37,7 @@ def channel_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:
     yield text(f"channels.dedupe.{able['dedupe']}")
     can = [name for name in ("streaming", "edit", "reaction", "buttons", "forms") if able[f"supports_{name}"]]
     yield text("channels.abilities", what=", ".join(can) or text("rights.none"))
+    yield text("channels.actions", what=", ".join(channel["actions"]) or text("rights.none"))
     yield text("channels.size", size=able.get("max_message_size") or text("rights.none"))
 
 

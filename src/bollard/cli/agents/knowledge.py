@@ -110,7 +110,8 @@ def _failure(item: dict[str, Any], text: Text) -> tuple[str, str]:
 def _document_lines(items: Sequence[dict[str, Any]], text: Text) -> Iterator[str]:
     """Every document with its status; a failed one with the hint."""
     for item in items:
-        yield text("knowledge.document_line", document=item["document_id"], status=_status(item, text))
+        name = printable(item["name"] or item["document_id"])
+        yield text("knowledge.document_line", document=name, status=_status(item, text))
         if hint := _failure(item, text)[1]:
             yield f"  {text('hint', hint=hint)}"
 

@@ -49,6 +49,11 @@ class ServerOptions:
     env: Annotated[list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="mcp.env")] = None
     allow: Annotated[list[str] | None, typer.Option("--allow", metavar="TOOL", help="mcp.allow_option")] = None
     timeout: Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="mcp.timeout")] = None
+    network: Annotated[list[str] | None, typer.Option("--network", metavar="NAME[:PORT]", help="mcp.network")] = None
+    read: Annotated[list[str] | None, typer.Option("--read", metavar="PATH", help="mcp.read")] = None
+    write: Annotated[list[str] | None, typer.Option("--write", metavar="PATH", help="mcp.write")] = None
+    memory: Annotated[int | None, typer.Option("--memory", metavar="MIB", help="mcp.memory")] = None
+    cpu: Annotated[float | None, typer.Option("--cpu", metavar="NUMBER", help="mcp.cpu")] = None
     legacy: Annotated[bool, typer.Option("--legacy", help="mcp.legacy")] = False
 
     def document(self) -> dict[str, Any]:
@@ -60,7 +65,13 @@ class ServerOptions:
             body |= {"command": self.command[0], "args": self.command[1:], "env": _pairs("--env", self.env)}
         else:
             body |= {"url": self.server_url, "headers": _pairs("--header", self.header)}
-        return body | self._login() | given_values({"allow": self.allow, "timeout_s": self.timeout})
+        more = given_values({"allow": self.allow, "timeout_s": self.timeout, "sandbox": self._sandbox() or None})
+        return body | self._login() | more
+
+    def _sandbox(self) -> dict[str, Any]:
+        network = self.network[0] if self.network in (["none"], ["open"]) else self.network
+        wanted = {"network": network, "read": self.read, "write": self.write}
+        return given_values({**wanted, "memory_mib": self.memory, "cpu": self.cpu})
 
     def _login(self) -> dict[str, Any]:
         named = {"client_id": self.client_id, "client_secret": self.client_secret}

@@ -35,9 +35,9 @@ def tried_lines(tried: dict[str, Any], text: Text) -> Iterator[str]:
     """The outcome of a test."""
     model, took = printable(tried["model_id"]), f"{tried['latency_ms']:.0f}"
     if not tried["ok"]:
-        message = tried["message"]
-        problem, hint = text.host_error("model_failed", {"reason": tried["reason"]}, message, tried["hint"])
-        problem = problem if message in problem else f"{problem} ({message})"
+        why = {"problem": tried["message"], "cause": tried["cause"]}
+        inner = tried["cause"]["details"]  # the hint of a cause says more
+        problem, hint = text.problem(why), text.remedy(inner if "cause" in inner else why, tried["hint"])
         yield text("models.failed", model=model, reason=printable(tried["reason"]), problem=printable(problem))
         if "base_url" in tried:
             key = "models.address_status" if "status" in tried else "models.address"

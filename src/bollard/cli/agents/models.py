@@ -119,7 +119,10 @@ def add(
         )
     if model is None or key_stdin or keep:
         raise UsageProblem("error.models_without_preset", "hint.models_without_preset")
-    saved = shell.put(MODELS.one(model), {"style": _STYLES[0], **options.document()})
+    document = {"style": _STYLES[0], **options.document()}
+    if document["style"] != "demo" and not {"base_url", "model"} <= document.keys():
+        raise UsageProblem("error.models_address", "hint.models_without_preset")
+    saved = shell.put(MODELS.one(model), document)
     return shell.tell(saved, shell.text("models.added", model=model), *default_lines(saved, shell.text))
 
 

@@ -12,7 +12,7 @@ from bollard.cli.client.documents import SECRETS
 from bollard.cli.errors import CliError, UsageProblem
 from bollard.cli.options import given_values
 from bollard.cli.shell import HostShell
-from bollard.host.models.presets import Preset
+from bollard.host.models.presets import RESOURCE, Preset
 
 _TRIAL: Final = "_TRIAL_"
 """Between the name of a secret and a random number: the secret of a test."""
@@ -71,15 +71,23 @@ class PresetModel:
         shell, preset = self._shell, self._preset
         document = {"style": preset.style, "base_url": preset.base_url}
         document = document | given_values({"model": preset.model, "secret": preset.secret}) | given
+        if RESOURCE in document["base_url"]:
+            resource = self._ask("models.ask_resource") if shell.has_person else ""
+            if not resource:
+                raise UsageProblem("error.models_resource", "hint.models_resource", url=preset.base_url)
+            document["base_url"] = preset.base_url.replace(RESOURCE, resource)
         if "model" not in document and shell.has_person:
-            sys.stdout.write(f"{shell.text('models.ask_name', provider=preset.label)}: ")
-            sys.stdout.flush()
-            document["model"] = sys.stdin.readline().strip()
+            document["model"] = self._ask("models.ask_name")
         if not document.get("model"):
             raise UsageProblem("error.models_name", "hint.models_name", preset=self._name)
         if not shell.for_programs:
             shell.print(shell.text("models.asks", name=document["model"], url=document["base_url"]))
         return document
+
+    def _ask(self, question: str) -> str:
+        sys.stdout.write(f"{self._shell.text(question, provider=self._preset.label)}: ")
+        sys.stdout.flush()
+        return sys.stdin.readline().strip()
 
     def _key(self, document: dict[str, Any], secrets: set[str], *, from_stdin: bool) -> str | None:
         """The key to save; `None` if the provider needs none, or the secret is there already."""

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,6 +44,8 @@ _JSON = {"Accept": "application/json"}
 _STREAM = "text/event-stream"
 _OF_PROXY = (502, 503, 504)
 """Statuses of a proxy whose host does not answer."""
+_NO_PATH = "path"
+"""The reason of a host for a path that it does not have."""
 _PERSONAL = ("bls_", "blk_")
 """Prefixes of session tokens and keys; the admin token belongs to no user."""
 
@@ -185,6 +188,9 @@ class HostClient:
         if answer.status == 401:
             key = "error.token" if self._has_token else "error.no_token"
             raise HostProblem(key, "hint.token", address=self.address)
+        if self._http.address.path and refusal.details.get("reason") == _NO_PATH:
+            url = replace(self._http.address, path="")
+            raise HostProblem("error.path", "hint.path", address=self.address, url=url)
         raise refusal
 
     async def _refusal(self, answer: HttpAnswer) -> HostRefusal:

@@ -123,6 +123,8 @@ class RecordPrinter:
         """The plugin of the runner, once its record came."""
         self._failed_model: str | None = None
         """The model of the last call, if the call failed."""
+        self._lacks_model = False
+        """Whether the last call failed because the workspace has no default model; the error has the command then."""
 
     def record(self, record: AgentRunRecord) -> None:
         if self._began is None:
@@ -151,6 +153,7 @@ class RecordPrinter:
                 self._plugin = plugin_of(str(data.get("runner_id")))
             case "model.called":
                 self._failed_model = str(data.get("model_id")) if data.get("status") == "failed" else None
+                self._lacks_model = data.get("reason") == "no_default_model"
             case "grant.revoked":
                 self._renderer.note(self._text("chat.revoked", what=revocation(data, self._text)))
             case "api.denied" if "action" in data:
@@ -218,7 +221,7 @@ class RecordPrinter:
         elif code == "runner.error" and self._failed_model is not None:
             model = printable(self._failed_model)
             self._renderer.note(self._text("hint", hint=self._text("failure.model", model=model)))
-        elif (key := f"failure.{code}") in self._text:
+        elif (key := f"failure.{code}") in self._text and not self._lacks_model:
             self._renderer.note(self._text("hint", hint=self._text(key, plugin=printable(self._plugin))))
 
 

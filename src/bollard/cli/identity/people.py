@@ -53,7 +53,8 @@ def erase(
 
 def _erased_lines(erased: dict[str, Any], text: Text) -> Iterator[str]:
     yield text("people.erased", person=printable(erased["person"]), count=sum(erased["records"].values()))
-    yield text("people.also", **{name: erased[name] for name in ("runs", "state", "artifacts", "files", "documents")})
+    counted = ("runs", "state", "artifacts", "files", "documents", "schedules")
+    yield text("people.also", **{name: erased[name] for name in counted})
     if erased["segments"]:
         yield text("people.segments", count=erased["segments"])
     for backup in erased["backups"]:

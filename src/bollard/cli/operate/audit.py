@@ -77,6 +77,8 @@ def _verify_store(
     from bollard.host.backup.projection_check import check_projections
     from bollard.host.backup.table_source import open_snapshot
     from bollard.host.clock import SystemClock
+    from bollard.host.egress.client import EgressClient
+    from bollard.host.egress.operator_dial import operator_dial
 
     known = keys_of(public_key) or public_keys(settings.data)
     if not known:
@@ -84,7 +86,8 @@ def _verify_store(
     own = own_witness(settings)
     if witness is None:
         witness = [own] if is_url(own) or Path(own).is_file() else []
-    witnesses = [witness_at(each, settings.witness_token if each == own else "") for each in witness]
+    dial = operator_dial(EgressClient.of_settings(settings))
+    witnesses = [witness_at(each, settings.witness_token if each == own else "", dial) for each in witness]
     witnessed = read_witnesses(verifying(known), witnesses)
     with ExitStack() as stack:
         snapshot = open_snapshot(settings.database, settings.data)

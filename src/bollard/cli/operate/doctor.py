@@ -1,7 +1,7 @@
 """`bollard doctor`: finds and explains likely problems, with or without a running host. Changes nothing."""
 
 import os
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -59,12 +59,12 @@ def _described(shell: Shell, finding: Finding) -> dict[str, object]:
             fields["problem"], fields["advice"] = text.host_error(error.code, error.details, error.message, error.hint)
         case Exception() as error:
             fields["problem"] = text.problem(caused_by(error))
-        case str() as said if "plugin" in fields:  # the worker or the plugin's code said it
-            fields["problem"] = text.quote(said)
+        case dict():
+            fields["problem"] = text.problem(cast("dict[str, object]", fields["problem"]))
         case _:
             pass
     if missing := fields.get("missing"):
-        kind = f"sandbox.{missing}"
+        kind = f"{'workers' if finding.check.startswith('workers') else 'sandbox'}.{missing}"
         fields["problem"] = text.problem({"problem": fields["problem"], "problem_type": kind})
         fields["advice"] = text.problem({"problem": fields["advice"], "problem_type": f"{kind}.hint"})
     filled = {name: text.yes_or_no(value) if isinstance(value, bool) else value for name, value in fields.items()}

@@ -57,7 +57,8 @@ class PluginFacts:
     name: str
     """`author/name`, or the name of its folder or file."""
     status: str
-    problem: str | None
+    problem: Mapping[str, object] | None
+    """The sentence and the details of the problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,22 @@ class SandboxFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFacts:
+    """The confinement of plugin workers and MCP servers on this machine."""
+
+    demand: str
+    level: str
+    problem: str = ""
+    """What the full level lacks."""
+    hint: str = ""
+    missing: str = ""
+    """The type of the problem."""
+    landlock: int = 0
+    controllers: tuple[str, ...] = ()
+    """What control groups limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All facts."""
 
@@ -128,6 +145,7 @@ class Facts:
     port: PortFacts
     store: StoreFacts
     sandbox: SandboxFacts
+    workers: WorkerFacts
     now_ms: int
     files: int
     """The limit of open files of a host that is started here."""
@@ -244,7 +262,8 @@ def host(facts: Facts) -> Iterator[Finding]:
             yield _error(check, plugin=plugin.name, problem=plugin.problem)
     if running.agents is None:
         yield _note("no_token", address=running.address)
-    if running.only_demo:
+    lacks_default = any(agent.reason == "default_missing" for agent in running.agents or ())
+    if running.only_demo and not lacks_default:
         yield _note("only_demo", address=running.address)
     for agent in running.agents or ():
         if agent.reason == "missing_models":
@@ -295,5 +314,20 @@ def sandbox(facts: Facts) -> Iterator[Finding]:
         yield _note("sandbox", **fields, level=tried.level)
 
 
-CHECKS: Final = (settings, port, data, disk, store, clock, host, files, sandbox)
+def workers(facts: Facts) -> Iterator[Finding]:
+    tried = facts.workers
+    if tried.demand == "none":
+        yield _warning("workers_unconfined")
+        return
+    if tried.level == "full":
+        yield _note("workers", landlock=tried.landlock, controllers=", ".join(tried.controllers))
+        return
+    fields = {"level": tried.level, "problem": tried.problem, "advice": tried.hint, "missing": tried.missing}
+    if tried.demand == "strict":
+        yield _error("workers_refused", **fields)
+    else:
+        yield _warning("workers_bare" if tried.level == "none" else f"workers_{tried.level}", **fields)
+
+
+CHECKS: Final = (settings, port, data, disk, store, clock, host, files, sandbox, workers)
 """Every check, the most urgent first."""

@@ -29,10 +29,12 @@ from bollard.cli.operate.doctor_checks import (
     SandboxFacts,
     SettingsFacts,
     StoreFacts,
+    WorkerFacts,
 )
-from bollard.confine.order import Demand
-from bollard.confine.probe import choose_confinement
+from bollard.confine.order import Demand, WorkerDemand
+from bollard.confine.probe import Findings, choose_confinement
 from bollard.confine.probe import probe as probe_confinement
+from bollard.confine.worker_level import choose_level
 from bollard.host.backup.archived_files import public_keys
 from bollard.host.backup.log_check import look_at_tail
 from bollard.host.backup.table_source import open_snapshot
@@ -57,6 +59,7 @@ def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str |
     refused = listening_problem(settings.host, settings.port) if read.problem is None else None
     taken = refused == errno.EADDRINUSE
     name, pid = (port_owner(settings.port) if taken else None) or (None, None)
+    findings = probe_confinement()
     return Facts(
         settings=read,
         data=_data(settings.data, holder, credentials_path(environment)),
@@ -68,7 +71,8 @@ def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str |
             refused=None if taken or refused is None else OSError(refused, os.strerror(refused)),
         ),
         store=_store(settings),
-        sandbox=sandbox_facts(settings.sandbox),
+        sandbox=sandbox_facts(settings.sandbox, findings),
+        workers=worker_facts(settings.worker_sandbox, findings),
         now_ms=time.time_ns() // 1_000_000,
         files=file_limit(),
         host=host,
@@ -215,7 +219,12 @@ async def _plugins(client: HostClient, health: Mapping[str, Any]) -> tuple[Plugi
         found = [(str(each["plugin_id"]), each) for each in await _PLUGINS.all(client)]
     except CliError:
         found = [*cast("dict[str, dict[str, Any]]", health.get("plugins") or {}).items()]
-    return tuple(PluginFacts(name=name, status=str(one["status"]), problem=one["problem"]) for name, one in found)
+    return tuple(PluginFacts(name=name, status=str(one["status"]), problem=_problem(one)) for name, one in found)
+
+
+def _problem(plugin: Mapping[str, Any]) -> Mapping[str, object] | None:
+    details = cast("Mapping[str, object]", plugin.get("problem_details") or {})
+    return None if plugin["problem"] is None else {"problem": plugin["problem"], **details}
 
 
 async def _warned_agents(client: HostClient) -> tuple[AgentFacts, ...] | None:
@@ -319,9 +328,23 @@ def file_limit() -> int:
     return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
 
-def sandbox_facts(demand: Demand) -> SandboxFacts:
-    """The confinement of programs, tried with real processes as a host does."""
-    confinement = choose_confinement(demand, probe_confinement())
+def worker_facts(demand: WorkerDemand, findings: Findings) -> WorkerFacts:
+    """The confinement of workers, tried with real processes as a host does."""
+    level = choose_level(demand, findings)
+    return WorkerFacts(
+        demand=demand,
+        level=level.name,
+        problem=level.problem,
+        hint=level.hint,
+        missing=level.missing,
+        landlock=level.landlock,
+        controllers=level.controllers,
+    )
+
+
+def sandbox_facts(demand: Demand, findings: Findings) -> SandboxFacts:
+    """The confinement of programs, likewise."""
+    confinement = choose_confinement(demand, findings)
     return SandboxFacts(
         level=confinement.level,
         problem=confinement.problem,

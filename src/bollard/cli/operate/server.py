@@ -27,6 +27,8 @@ from bollard.cli.terminal.columns import printable
 from bollard.host.app import Host
 from bollard.host.exposure import own_address
 from bollard.host.http.server.server import HttpServer, tls_of
+from bollard.host.limits import SIGN_IN_TICKET_S
+from bollard.host.reason import Why
 from bollard.host.secrets.redactor import Redactor
 from bollard.host.settings import Settings
 
@@ -49,14 +51,24 @@ class Announcer:
         kept = self._text("up.token_saved", path=saved) if saved else self._text("up.token_unsaved")
         self._tell("token", self._text("up.token", token=token), kept, token=token, saved=saved)
 
+    def console(self, link: str) -> None:
+        """The link that signs a person in. It is a secret: only a terminal shows it."""
+        minutes = round(SIGN_IN_TICKET_S / 60)
+        self._shell.print(self._text("console.link", link=link, minutes=minutes))
+
+    @property
+    def has_terminal(self) -> bool:
+        return self._shell.mode == "terminal"
+
     def agent(self, agent_id: str, label: Mapping[str, str]) -> None:
         shown = printable(label.get(self._text.language) or label.get("en_US", agent_id))
         sentence = self._text("up.agent", agent=printable(agent_id), label=shown)
         self._tell("agent.ready", sentence, agent=agent_id, label=dict(label))
 
-    def plugin_failed(self, name: str, problem: str) -> None:
-        sentence = self._text("up.failed", plugin=printable(name), problem=printable(self._text.quote(problem)))
-        self._tell("plugin.failed", sentence, self._hint("hint.check"), plugin=name, problem=problem)
+    def plugin_failed(self, name: str, problem: Why) -> None:
+        said = printable(self._text.problem(problem.whole))
+        sentence = self._text("up.failed", plugin=printable(name), problem=said)
+        self._tell("plugin.failed", sentence, self._hint("hint.check"), plugin=name, problem=problem.sentence)
 
     def stopping(self, grace_s: float) -> None:
         self._tell("stopping", self._text("up.stopping", seconds=f"{grace_s:g}"), grace_s=grace_s)
@@ -229,6 +241,7 @@ class _Serving:
         stop_s = self._settings.grace_s + STOP_MARGIN_S
         server = HttpServer(app, self._settings, stop_s=stop_s, tls=self._tls, memory=self._host.reader_memory)
         _settle_memory()
+        listener.listen()  # now: a reader of the announcement may connect before the server task runs
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         watching = asyncio.create_task(self._watch())
         try:
@@ -267,6 +280,8 @@ class _Serving:
         tell_systemd(os.environ, "READY=1", f"STATUS=listens at {self._address}")
         if self._host.new_token is not None:
             self._announcer.token(self._host.new_token, saved)
+        if self._announcer.has_terminal:
+            self._announcer.console(f"{self._address}/#ticket={self._host.sign_in_ticket()}")
 
     def _remember(self) -> str | None:
         """The file in which the token is saved for this user's commands; `None` if it is not saved, or not known

@@ -26,7 +26,13 @@ def up(
     plugins: Annotated[list[Path] | None, typer.Option("--plugins", metavar="PATH", help="up.option.plugins")] = None,
     database: Annotated[str | None, typer.Option("--database", metavar="URL", help="up.option.database")] = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="up.option.workers")] = None,
+    worker_sandbox: Annotated[
+        str | None, typer.Option("--worker-sandbox", metavar="LEVEL", help="up.option.worker_sandbox")
+    ] = None,
 ) -> int:
+    from bollard.helper.host_link import deny_inspection  # isort: skip -- before anything secret is read
+
+    deny_inspection()
     gc.set_threshold(*COLLECT_AFTER)  # the loaded modules stay: collecting them again and again costs a tenth
     from bollard.cli.operate.host_log import configure_logs  # isort: skip -- before anything that logs
     from bollard.cli.operate.log_files import LogFiles
@@ -37,7 +43,7 @@ def up(
     if missing := next((path for path in plugins or () if not path.exists()), None):
         raise UsageProblem("error.no_path", "hint.plugin_path", path=missing)
     asked = {"data": data, "port": port, "plugins": plugins or None, "database": database, "workers": workers}
-    asked |= {"host": host, "tls_cert": tls_cert, "tls_key": tls_key}
+    asked |= {"host": host, "tls_cert": tls_cert, "tls_key": tls_key, "worker_sandbox": worker_sandbox}
     settings = read_settings(os.environ, Path(), asked)
     redactor = Redactor()
 

@@ -7,7 +7,6 @@ import io
 import json
 import shlex
 import tempfile
-import zipfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +26,8 @@ from bollard.cli.terminal.progress_bar import uploading
 from bollard.host.errors import HostError
 from bollard.host.plugins.code_store import CodeStore
 from bollard.host.plugins.description import Description
-from bollard.wire.plugin_files import plugin_files
+from bollard.host.plugins.packing import zip_of_plugin
+from bollard.wire.plugin_files import PluginFileError
 
 if TYPE_CHECKING:
     from bollard.protocol import JsonObject
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 ARCHIVE: Final = "application/zip"
 _ARCHIVES: Final = frozenset({".zip", ".whl"})
-_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of every file, so that equal plugins give equal archives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,30 +54,19 @@ def pack_plugin(path: Path) -> PackedPlugin:
     if not path.exists():
         raise UsageProblem("error.no_path", "hint.plugin_source", path=path)
     try:
-        data = _zipped(path) if path.is_dir() or path.suffix not in _ARCHIVES else path.read_bytes()
+        data = zip_of_plugin(path) if path.is_dir() or path.suffix not in _ARCHIVES else path.read_bytes()
         with tempfile.TemporaryDirectory() as place:
             shelf = CodeStore(Path(place, "plugins"))
             shelf.open()
             shelved = shelf.add_archive(io.BytesIO(data))
             shelf.sweep(set())
+    except PluginFileError as error:
+        raise UsageProblem("error.plugin_link", "hint.plugin_link", path=error.name) from error
     except HostError as error:
         raise UsageProblem.of(error, "error.pack", path=path) from error
     except OSError as error:
         raise UsageProblem("error.plugin_read", "hint.plugin_source", path=path, detail=error) from error
     return PackedPlugin(described=shelved.described, digest=shelved.digest, data=data, source=path.resolve().name)
-
-
-def _zipped(path: Path) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for name, file in sorted(plugin_files(path)):
-            if file.is_symlink():
-                raise UsageProblem("error.plugin_link", "hint.plugin_link", path=name)
-            info = zipfile.ZipInfo(name, _EPOCH)
-            info.external_attr = 0o100644 << 16
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, file.read_bytes())
-    return out.getvalue()
 
 
 PLUGINS: Final = Resource(path="/api/v1/plugins", key="plugin_id")
@@ -117,6 +104,15 @@ async def install(
     return await with_consent(lambda consent: _send(client, "POST", PLUGINS.path, packed, consent, workers), consenting)
 
 
+async def install_item(client: HostClient, ref: str, consenting: Consenting, *, update_of: str | None) -> JsonObject:
+    """Install a plugin of the catalogue, or update the installed one with this id. Raises `CliError`."""
+    body: JsonObject = {"catalogue": ref}
+    if update_of is not None:
+        path = one(update_of)
+        return await with_consent(lambda consent: client.call("PUT", path, _agreed(body, consent)), consenting)
+    return await with_consent(lambda consent: client.post(PLUGINS.path, _agreed(body, consent)), consenting)
+
+
 async def update(client: HostClient, source: str, consenting: Consenting, *, package: str | None) -> JsonObject:
     """Update a plugin; `source` is its id if `package` names a package. Raises `CliError`."""
     if package is not None:
@@ -146,15 +142,28 @@ async def _send(
 _DIGEST_SHOWN = 12
 
 
+def _origin(plugin: dict[str, Any], text: Text) -> str:
+    return text.known(f"plugins.origin.{plugin['origin']}", plugin["origin"])
+
+
+def _status(plugin: dict[str, Any], text: Text) -> str:
+    return text.known(f"plugins.status.{plugin['status']}", plugin["status"])
+
+
 def plugin_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
     """The details of one plugin."""
-    yield text("plugins.head", plugin=plugin["plugin_id"], version=plugin["version"] or "", origin=plugin["origin"])
-    yield text("plugins.status", status=plugin["status"], processes=_processes(plugin["processes"], text))
+    yield text(
+        "plugins.head", plugin=plugin["plugin_id"], version=plugin["version"] or "", origin=_origin(plugin, text)
+    )
+    yield text("plugins.status", status=_status(plugin, text), processes=_processes(plugin["processes"], text))
     yield from problem_lines(plugin, text)
     if plugin["digest"]:
         yield text("plugins.digest", digest=plugin["digest"], source=printable(plugin["source"]))
     if plugin["asks"] is not None:
         yield from asked_lines(plugin["asks"], text)
+        if plugin["origin"] != "remote":
+            yield from sandbox_lines(plugin["asks"].get("sandbox", {}), text)
+    yield from confinement_lines(plugin.get("confinement"), text)
     yield text("plugins.crashes", crashes=plugin["crashes"], recent=plugin["recent_crashes"])
     if plugin["leaving_runs"]:
         yield text("plugins.leaving", count=plugin["leaving_runs"])
@@ -162,11 +171,29 @@ def plugin_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("plugins.earlier", version=version["version"], digest=_short(version["digest"]))
 
 
+def confinement_lines(confinement: dict[str, Any] | None, text: Text) -> Iterator[str]:
+    """The level of its workers, and the limits of each. A host of an earlier version sends none."""
+    if confinement is None:
+        return
+    yield text(f"plugins.level.{confinement['level']}")
+    limits = [
+        text(f"plugins.limit.{name}", count=f"{confinement[name]:g}")
+        for name in ("memory_mib", "cpu", "processes")
+        if confinement[name] is not None
+    ]
+    if limits:
+        yield text("plugins.limits", limits=", ".join(limits))
+    if confinement["level"] != "none" and confinement["network"] == "none":
+        yield text("plugins.limit.network")
+
+
 def problem_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:
     """The parts of a plugin that cannot be used, and what explains them."""
-    problems = [problem for problem in (plugin["problem"], *plugin["problems"]) if problem]
+    sentences = [plugin["problem"], *plugin["problems"]]
+    details = [plugin["problem_details"], *plugin["problems_details"]]
+    problems = [{"problem": said, **known} for said, known in zip(sentences, details, strict=True) if said]
     for problem in problems:
-        yield text("plugins.problem", problem=printable(problem))
+        yield text("plugins.problem", problem=printable(text.problem(problem)))
     if problems:
         yield text("hint", hint=text("hint.plugin_problems", plugin=plugin["plugin_id"]))
 
@@ -183,11 +210,29 @@ def asked_lines(asks: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("plugins.tool", name=name, risk=", ".join(_claims(claims, text)))
 
 
+def sandbox_lines(sandbox: dict[str, Any], text: Text) -> Iterator[str]:
+    """The requested network, files, memory and processors."""
+    network = sandbox.get("network", "none")
+    if isinstance(network, list):
+        yield text("plugins.network.names", names=", ".join(cast("list[str]", network)))
+    else:
+        yield text(f"plugins.network.{network}")
+    for key in ("read", "write"):
+        if paths := sandbox.get(key):
+            yield text(f"plugins.{key}", paths=printable(", ".join(paths)))
+    for key in ("memory_mib", "cpu"):
+        if (count := sandbox.get(key)) is not None:
+            yield text(f"plugins.{key}", count=f"{count:g}")
+
+
 def _claims(claims: str, text: Text) -> Iterator[str]:
     """The claims of a tool, such as `low, never sends_out`, in the reader's language."""
     for claim in claims.split(", "):
         never, _, bit = claim.partition("never ")
-        yield claim if never or not bit else text("plugins.never", bit=bit)
+        if bit and not never:
+            yield text("plugins.never", bit=text.known(f"plugins.bit.{bit}", bit))
+        else:
+            yield text.known(f"capabilities.risk.{claim}", claim)
 
 
 def change_lines(change: dict[str, Any]) -> Iterator[str]:
@@ -224,14 +269,17 @@ def _short(digest: str | None) -> str:
     return "" if digest is None else digest[:_DIGEST_SHOWN]
 
 
-def consenting(shell: Shell, *, yes: bool) -> Consenting:
-    """Show the requested access. Ask for consent on a terminal; elsewhere require `--yes`."""
+def consenting(shell: Shell, *, yes: bool, remote: bool = False) -> Consenting:
+    """Show the requested access. Ask for consent on a terminal; elsewhere require `--yes`. The host does not confine
+    the workers of a remote runtime."""
 
     def asked(details: dict[str, Any]) -> bool:
         plugin = details["plugin"]
         if not shell.for_programs:
             shell.print(shell.text("plugins.asks", plugin=plugin, version=details["version"]))
-            for line in asked_lines(details["asks"], shell.text):
+            asks = details["asks"]
+            needs = () if remote else sandbox_lines(asks.get("sandbox", {}), shell.text)
+            for line in (*asked_lines(asks, shell.text), *needs):
                 shell.print(f"  {line}")
             if details["change"]["removed"] or len(details["change"]["added"]) < _requested_count(details["asks"]):
                 shell.print(shell.text("plugins.change"))
@@ -249,16 +297,18 @@ def consenting(shell: Shell, *, yes: bool) -> Consenting:
 
 
 def _requested_count(asks: dict[str, Any]) -> int:
-    """The number of requested permissions, variables and tools, and the program."""
+    """The number of requested permissions, variables and tools, of the program, and of the needs of its sandbox."""
     permissions = sum(1 + len(names) for names in asks["runners"].values())
-    return permissions + len(asks["env"]) + len(asks["tools"]) + bool(asks.get("command"))
+    sandbox = cast("dict[str, list[str] | str | float]", asks.get("sandbox", {}))
+    needs = sum(len(need) if isinstance(need, list) else 1 for need in sandbox.values())
+    return permissions + len(asks["env"]) + len(asks["tools"]) + bool(asks.get("command")) + needs
 
 
 PLUGIN_COLUMNS: Final = (
     Column("plugin", "plugin_id"),
     Column("version", "version"),
-    Column("origin", "origin"),
-    Column("status", "status"),
+    Column("origin", _origin),
+    Column("status", _status),
     Column("digest", lambda plugin, _: _short(plugin["digest"])),
 )
 

@@ -1,5 +1,6 @@
 """Loads a plugin in a process of its own, `inspection.py`, and reads its report. The process and its children end."""
 
+import asyncio
 import json
 import os
 import signal
@@ -10,13 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from bollard.cli.language import Text
 from bollard.cli.limits import LINE_CHARACTERS
+from bollard.cli.plugins.local_sandbox import confine_locally
 from bollard.cli.terminal.columns import printable, shorten
 from bollard.runtime import Problem
 from bollard.wire import worker_environment
 
 _ISOLATED: Final = ("-B", "-P")
 """Write no bytecode into the plugin's folder, and import nothing from the current one."""
+
+
+_ANSWERS_VARIABLE: Final = "BOLLARD_ANSWERS_FD"
+"""The descriptor that the sandbox lets through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +44,25 @@ class Inspection:
         return [Problem(**problem) for problem in found]
 
 
-def inspect_plugin(path: Path, environment: tuple[str, ...], *, timeout_s: float) -> Inspection:
-    """Load the plugin with the variables that its manifest names, and return its report."""
+def inspect_plugin(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s: float) -> Inspection:
+    """Load the plugin in its sandbox, with the variables that its manifest names, and return its report. Raises
+    `WorkerProblem`."""
     # Files, not pipes: a process that the plugin left behind may hold them open, and would delay the end.
     with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as printed:
         argv = [sys.executable, *_ISOLATED, "-m", "bollard.cli.plugins.inspection"]
+        argv += [str(answers.fileno()), str(path.resolve())]
+        variables = worker_environment(os.environ, environment)
+        launch = confine_locally(path, argv, _ANSWERS_VARIABLE, text)
+        if launch is not None:
+            argv, variables = launch.argv, launch.environment(variables)
         # The child leads a session of its own, so that whatever it started ends with it.
         with subprocess.Popen(  # noqa: S603 -- our own interpreter, with a path the person gave
-            [*argv, str(answers.fileno()), str(path.resolve())],
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.STDOUT,
-            env=worker_environment(os.environ, environment),
-            pass_fds=(answers.fileno(),),
+            env={**variables, _ANSWERS_VARIABLE: str(answers.fileno())},
+            pass_fds=(answers.fileno(), *(() if launch is None else launch.descriptors)),
             start_new_session=True,
         ) as child:
             try:
@@ -58,6 +71,8 @@ def inspect_plugin(path: Path, environment: tuple[str, ...], *, timeout_s: float
                 return Inspection(timeout_s=timeout_s, rule="PC08")
             finally:
                 _end_group(child)
+                if launch is not None:
+                    asyncio.run(launch.close())
         answers.seek(0)
         output = answers.read()
         if code == 0 and output:

@@ -29,7 +29,7 @@ def install(
 
     asking = host_plugins.consenting(shell, yes=yes)
     made = shell.run(host_plugins.install(shell.client, source, asking, package=package, workers=workers))
-    return _tell(shell, made, "plugins.installed")
+    return tell_plugin(shell, made, "plugins.installed")
 
 
 @app.command("list")
@@ -54,12 +54,12 @@ def show(shell: HostShell, plugin: PluginId) -> int:
 
 @app.command("enable")
 def enable(shell: HostShell, plugin: PluginId) -> int:
-    return _tell(shell, shell.patch(_path(plugin), {"enabled": True}), "plugins.enabled")
+    return tell_plugin(shell, shell.patch(_path(plugin), {"enabled": True}), "plugins.enabled")
 
 
 @app.command("disable")
 def disable(shell: HostShell, plugin: PluginId) -> int:
-    return _tell(shell, shell.patch(_path(plugin), {"enabled": False}), "plugins.disabled")
+    return tell_plugin(shell, shell.patch(_path(plugin), {"enabled": False}), "plugins.disabled")
 
 
 @app.command("update")
@@ -72,7 +72,7 @@ def update(
     from bollard.cli.plugins import host_plugins
 
     asking = host_plugins.consenting(shell, yes=yes)
-    return _tell(
+    return tell_plugin(
         shell, shell.run(host_plugins.update(shell.client, source, asking, package=package)), "plugins.updated"
     )
 
@@ -83,12 +83,12 @@ def rollback(
     plugin: PluginId,
     to: Annotated[str | None, typer.Option("--to", metavar="DIGEST", help="plugins.to")] = None,
 ) -> int:
-    return _tell(shell, shell.post(_path(plugin, "/rollback"), given_values({"digest": to})), "plugins.updated")
+    return tell_plugin(shell, shell.post(_path(plugin, "/rollback"), given_values({"digest": to})), "plugins.updated")
 
 
 @app.command("restart")
 def restart(shell: HostShell, plugin: PluginId) -> int:
-    return _tell(shell, shell.post(_path(plugin, "/restart")), "plugins.restarted")
+    return tell_plugin(shell, shell.post(_path(plugin, "/restart")), "plugins.restarted")
 
 
 @app.command("remove")
@@ -128,7 +128,7 @@ def _path(plugin: str, rest: str = "") -> str:
     return one(plugin, rest)
 
 
-def _tell(shell: HostShell, plugin: Any, key: str) -> int:
+def tell_plugin(shell: HostShell, plugin: Any, key: str) -> int:
     from bollard.cli.plugins.host_plugins import problem_lines
 
     version, digest = plugin["version"] or "", (plugin["digest"] or "")[:12]

@@ -129,7 +129,7 @@ def consent(
     async def asked(given: str | None) -> "JsonObject":
         return await shell.client.post(RUNTIMES.one(name, "/consent"), given_values({"consent": given}))
 
-    changed = shell.run(with_consent(asked, consenting(shell, yes=yes)))
+    changed = shell.run(with_consent(asked, consenting(shell, yes=yes, remote=True)))
     return shell.tell(changed, shell.text("runtimes.consented", name=name))
 
 

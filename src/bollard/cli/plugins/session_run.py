@@ -339,7 +339,7 @@ class LocalRun:
             ApiDone(
                 action=call.action,
                 params=call.params,
-                error=None if refusal is None else f"{refusal.code}: {refusal.message}",
+                error=None if refusal is None else str(AgentAPIException(refusal)),
                 seconds=time.monotonic() - began,
             )
         )

@@ -13,8 +13,11 @@ from bollard.cli.errors import PluginUnusable, WorkerProblem
 from bollard.cli.language import Text
 from bollard.cli.limits import LINE_CHARACTERS, LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
 from bollard.cli.plugins.inspector import inspect_plugin
+from bollard.cli.plugins.local_sandbox import confine_locally
 from bollard.cli.terminal.columns import shorten
+from bollard.confine.launch import Launch
 from bollard.protocol import (
+    CHANNEL_FD_VARIABLE,
     AgentRunnerDiscovery,
     JsonObject,
     LogRecord,
@@ -33,11 +36,13 @@ from bollard.wire import (
     Strike,
     WireError,
     WorkerProcess,
+    check_program,
     fault_in,
     spawn_worker,
     worker_argv,
     worker_environment,
 )
+from bollard.wire.process import LineCallback
 
 _LAST_LINES: Final = 20
 _EXIT_PLUGIN: Final = 3
@@ -66,12 +71,36 @@ class LinkEvents:
         self.closed_because = reason
 
 
+class ConfinedProcess:
+    """The process of a worker, and its sandbox if it has one."""
+
+    def __init__(self, process: WorkerProcess, launch: Launch | None) -> None:
+        self._process = process
+        self._launch = launch
+
+    async def stop(self, grace_s: float) -> int:
+        """End the worker and its child processes. Returns its exit code."""
+        code = await self._process.stop(grace_s)
+        await self._close()
+        return code
+
+    async def kill(self) -> int:
+        """End the worker at once, without its grace period."""
+        code = await self._process.kill()
+        await self._close()
+        return code
+
+    async def _close(self) -> None:
+        if self._launch is not None:
+            await self._launch.close()
+
+
 class WorkerLink:
     """A worker after its handshake."""
 
     def __init__(
         self,
-        process: WorkerProcess,
+        process: ConfinedProcess,
         end: HostEnd,
         events: LinkEvents,
         runners: tuple[AgentRunnerDiscovery, ...],
@@ -141,33 +170,52 @@ async def start_worker(path: Path, events: LinkEvents, text: Text, *, timeout_s:
     try:
         if declared is not None and declared.command:
             argv = worker_argv(declared.command, folder, environment)
-        process = await spawn_worker(argv, environment=environment, output=output, cwd=folder)
+            check_program(argv[0])
+        launch = await asyncio.to_thread(confine_locally, path, argv, CHANNEL_FD_VARIABLE, text)
+        process = await _spawn(launch, argv, environment, output, folder)
     except ProgramNotFound as error:
         key = "error.program_file" if error.is_file else "error.program_path"
         raise WorkerProblem(key, "hint.program", path=path, program=error.program) from error
     except OSError as error:
         raise WorkerProblem("error.program", "hint.program", path=path, detail=error) from error
     end = HostEnd(process.transport, events)
+    worker = ConfinedProcess(process, launch)
     try:
         async with asyncio.timeout(timeout_s):
             await end.initialize(__version__, timeout_s=timeout_s)
             runners, tools = await end.list_runners(), await end.list_tools()
     except (WireError, TimeoutError) as error:
         late = isinstance(error, CallTimeout | TimeoutError)
-        code = await (process.kill() if late else process.stop(STOP_GRACE_S))
+        code = await (worker.kill() if late else worker.stop(STOP_GRACE_S))
         if late:
             raise PluginUnusable("error.load_slow", "fix.PC08", path=path, seconds=f"{timeout_s:g}") from error
         if code == _EXIT_PLUGIN and text.language != "en_US":  # the output of the worker has only English sentences
             env = () if declared is None else declared.env
-            loaded = await asyncio.to_thread(inspect_plugin, path, env, timeout_s=timeout_s)
+            loaded = await asyncio.to_thread(inspect_plugin, path, env, text, timeout_s=timeout_s)
             if loaded.problems:
                 raise _unusable(path, loaded.problems[0], text) from error
         raise _did_not_start(path, code, list(printed), error, text) from error
     except BaseException:
-        await process.kill()
+        await worker.kill()
         raise
     ready.set()
-    return WorkerLink(process, end, events, runners.runners, tools.tools, (*runners.problems, *tools.problems))
+    return WorkerLink(worker, end, events, runners.runners, tools.tools, (*runners.problems, *tools.problems))
+
+
+async def _spawn(
+    launch: Launch | None, argv: list[str], environment: dict[str, str], output: LineCallback, folder: Path
+) -> WorkerProcess:
+    if launch is None:
+        return await spawn_worker(argv, environment=environment, output=output, cwd=folder)
+    try:
+        return await spawn_worker(
+            launch.argv, environment=launch.environment(environment), output=output, descriptors=launch.descriptors
+        )
+    except BaseException:
+        await launch.close()
+        raise
+    finally:
+        launch.release()
 
 
 def _located(path: Path) -> tuple[Path, Path]:

@@ -12,7 +12,8 @@ DEMO: Final = "demo"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChoice:
-    """An agent, and the text that says why it was chosen; none for an agent that the person named."""
+    """An agent, and the text that says why it was chosen; none for an agent that the person named. The text has the
+    `model`, or the workspace without one."""
 
     agent: str
     reason: str | None = None

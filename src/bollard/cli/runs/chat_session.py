@@ -66,6 +66,7 @@ class Chat:
         self._sink = sink
         self._text = text
         self._choice = AgentChoice(agent="")
+        self._workspace = ""
         self._actor = actor
         self._requests = requests
         self._run: FollowedRun | None = None
@@ -94,6 +95,7 @@ class Chat:
             choice = choose_agent([*agents], asked, model, starting=starting)
             if choice is not None:
                 self._choice = choice
+                self._workspace = "" if choice.reason is None else await self._current_workspace()
                 self.steerable = agents[choice.agent].get("concurrency") == "steer"
                 label: Mapping[str, str] = agents[choice.agent].get("label") or {}
                 self.label = label.get(self._text.language) or label.get("en_US", choice.agent)
@@ -115,7 +117,9 @@ class Chat:
     @property
     def reason(self) -> str | None:
         """Why this agent is the default."""
-        return None if self._choice.reason is None else self._text(self._choice.reason, model=self._choice.model)
+        if self._choice.reason is None:
+            return None
+        return self._text(self._choice.reason, model=self._choice.model, workspace=self._workspace)
 
     async def run(self, text: str | None, event_type: str) -> ChatEnd:
         """Send a message and follow its run to the end. A line that already has a run is not sent again."""
@@ -186,6 +190,9 @@ class Chat:
     async def _plugins_are_starting(self) -> bool:
         plugins = cast("dict[str, dict[str, Any]]", (await self.client.health()).get("plugins") or {})
         return any(plugin.get("status") in _STARTING for plugin in plugins.values())
+
+    async def _current_workspace(self) -> str:
+        return str((await self.client.get("/api/v1/session"))["workspace"])
 
     async def _model(self) -> str | None:
         """The real model that the assistant would answer with; none if the caller may not see models."""

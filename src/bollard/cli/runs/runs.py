@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import typer
 
+from bollard.cli.agents.capabilities import reason_text
 from bollard.cli.client.documents import Resource
 from bollard.cli.command import CommandGroup
 from bollard.cli.errors import UsageProblem
@@ -62,8 +63,7 @@ _RUNS: Final = (
 
 def _reasons(item: dict[str, Any], text: Text) -> str:
     """Nothing for an allowed action, every reason for a denied one."""
-    del text
-    return "" if item["allowed"] else " ".join(reason["text"] for reason in item["reasons"])
+    return "" if item["allowed"] else " ".join(reason_text(reason, text) for reason in item["reasons"])
 
 
 _EXPLAINED: Final = (
@@ -120,7 +120,7 @@ def explained(item: dict[str, Any], text: Text) -> Iterator[str]:
         yield text("rights.may_not", what=what, code=item["code"])
     for reason in item["reasons"]:
         layer = text.known(f"layer.{reason['layer']}", reason["layer"])
-        yield "  " + text("rights.reason", layer=layer, reason=printable(reason["text"]))
+        yield "  " + text("rights.reason", layer=layer, reason=printable(reason_text(reason, text)))
 
 
 def granted(answer: dict[str, Any], text: Text) -> Iterator[str]:

@@ -179,6 +179,7 @@ class LiveScreen:
 
     def _layout(self) -> Layout:
         asking = Condition(lambda: self._question is not None)
+        waiting = Condition(lambda: bool(self._sign))
         above = Window(FormattedTextControl(self._above), dont_extend_height=True, wrap_lines=False)
         question = Window(FormattedTextControl(self._asked), dont_extend_height=True, wrap_lines=True)
         line = Window(
@@ -191,7 +192,7 @@ class LiveScreen:
         return Layout(
             HSplit(
                 [
-                    ConditionalContainer(above, Condition(lambda: bool(self._line or self._sign))),
+                    ConditionalContainer(above, Condition(lambda: bool(self._line)) | (waiting & ~asking)),
                     ConditionalContainer(question, asking),
                     ConditionalContainer(line, ~asking),
                 ]

@@ -108,10 +108,13 @@ class PlainScreen:
         self._prompt(f"{question} ")
         try:
             key = await answer
-            self.write(key)
-            return key
         finally:
             self._question = None
+        if self._at_mark:  # the terminal does not echo during a run
+            sys.stdout.write(f"{key}\n")
+            sys.stdout.flush()
+            self._at_mark = False
+        return key
 
     def _prompt(self, mark: str) -> None:
         sys.stdout.write(mark)

@@ -1,20 +1,17 @@
 """Compiled schemas. Loaded by name with the first call, because it takes 8 MiB that an idle host saves. Patterns run in
 linear time, and nothing is fetched."""
 
-from typing import Final
-
 import jsonschema_rs
 
 from bollard.host.limits import PATTERN_BYTES
 from bollard.protocol import JsonObject
 
-_PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
 
-
-def compiled(schema: JsonObject) -> jsonschema_rs.Validator:
-    """Compile a schema. Raises `ValueError` if it is invalid or refers to a remote one."""
+def compiled(schema: JsonObject, pattern_bytes: int = PATTERN_BYTES) -> jsonschema_rs.Validator:
+    """Compile a schema. Raises `ValueError` if it is invalid, has a larger pattern, or refers to a remote one."""
+    options = jsonschema_rs.RegexOptions(size_limit=pattern_bytes, dfa_size_limit=pattern_bytes)
     try:
-        return jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
+        return jsonschema_rs.validator_for(schema, offline=True, pattern_options=options)
     except jsonschema_rs.ReferencingError as error:
         raise ValueError(str(error)) from error
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from bollard.host.agents.commands import AgentCommand
 from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyPolicy
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import RUN_DEADLINE_MAX_S
@@ -46,6 +47,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: float = limits.RUN_IDLE_S
     repeatable: bool = False
     """Whether a run that was lost may be dispatched again."""
+    commands: tuple[AgentCommand, ...] = ()
+    """Chat commands that the agent adds."""
     enabled: bool = True
     """A disabled agent gets no events."""
     revision: int = 0

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bollard.host.agents.agent import AgentRegistry, RunnerKey, agent_of
+from bollard.host.agents.agent import Agent, AgentRegistry, RunnerKey, agent_of, agent_on
 from bollard.host.agents.binding import Binding, host_events_of
 from bollard.host.agents.bot import unknown_agent
 from bollard.host.agents.config_form import refuse_unknown_files, secret_fields
@@ -30,6 +30,8 @@ from bollard.protocol import AgentRunnerDiscovery, FormItem, JsonObject
 AGENT: Final = ResourceKind(kind="agent", noun="agent", listed_by="agents")
 BINDING: Final = ResourceKind(kind="binding", noun="binding", listed_by="bindings")
 _KIND: Final = "agent"
+DRAFT: Final = "draft"
+"""The id of an unsaved agent that has none."""
 
 
 # --- secrets of a configuration ---
@@ -144,6 +146,17 @@ class AgentRepository(Repository[SavedAgent]):
         # A daily budget includes the runs before it was set, so they are counted before it applies.
         await self._count_runs_of_day(workspace, SavedAgent.read({**body, "agent_id": agent_id}))
         return await self._save(workspace, agent_id, make, by=by, edited=edited, along=lambda _: along)
+
+    def draft(self, body: JsonObject, workspace: str) -> Agent:
+        """The agent that this body would make, not saved. Raises `InvalidRequest` for a body that cannot work."""
+        agent_id = str(body.get("agent_id") or DRAFT)
+        runner = self._runners.get((workspace, str(body.get("runner_id"))))
+        own = None if runner is None else agent_of(runner, workspace)
+        known = [runner_id for there, runner_id in self._runners if there == workspace]
+        before = self.find(workspace, agent_id)
+        read = read_request({**body, "agent_id": agent_id}, own, known, None if before is None else before.value)
+        agent = agent_without_runner(Saved(workspace=workspace, id=agent_id, revision=0, value=read))
+        return agent if own is None else agent_on(agent, own)
 
     def _read(
         self, body: JsonObject, workspace: str, agent_id: str, before: SavedAgent | None, by: str

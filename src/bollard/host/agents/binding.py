@@ -88,7 +88,7 @@ def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class BindingScope(Strict):
-    """Where a binding holds. A level that is `None` matches every event."""
+    """Where a binding holds. A level that is absent matches every event."""
 
     __qualname__ = "Scope"  # its name in the OpenAPI document
     bot: ForeignId | None = None

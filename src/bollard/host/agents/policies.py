@@ -31,7 +31,7 @@ TOKENS_MAX: Final = 1_000_000_000_000
 ConcurrencyMode = Literal["steer", "queue", "interrupt", "reject", "parallel"]
 Who = Literal["everyone", "participants", "listed"]
 StateScope = Literal["conversation", "actor", "subject", "runner"]
-ResourceKind = Literal["models", "tools", "knowledge_bases", "files", "agents", "skills"]
+ResourceKind = Literal["models", "tools", "knowledge_bases", "files", "agents", "skills", "platform"]
 RESOURCE_KINDS: Final[tuple[str, ...]] = get_args(ResourceKind)
 RULE_ROLES: Final = ("viewer", "member", "operator", "admin")
 """Roles that a rule may name, as `role:member`. Repeated here, because this package must not import the identity."""

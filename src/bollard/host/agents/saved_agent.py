@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
 
 from bollard.host.agents.agent import Agent
+from bollard.host.agents.commands import AGENT_COMMANDS, AgentCommand, distinct_names
 from bollard.host.agents.config_form import config_from_wire, masked_config
 from bollard.host.agents.names import ChosenName
 from bollard.host.agents.policies import AgentPolicy, policy_from_wire, policy_to_wire
@@ -48,6 +49,9 @@ class SavedAgent(SavedBody):
     deadline_s: _Seconds = limits.RUN_DEADLINE_S
     idle_s: _Seconds = limits.RUN_IDLE_S
     repeatable: Flag = False
+    commands: Annotated[tuple[AgentCommand, ...], Field(max_length=AGENT_COMMANDS), AfterValidator(distinct_names)] = (
+        Field(default=(), description="Chat commands that the agent adds.")
+    )
     enabled: Flag = Field(default=True, description="A disabled agent gets no events; its active runs continue.")
     warnings: JsonValue = Field(default=None, exclude=True, description="Ignored, so that an answer can be saved back.")
 
@@ -113,6 +117,7 @@ def agent_without_runner(saved: Saved[SavedAgent]) -> Agent:
         deadline_s=agent.deadline_s,
         idle_s=agent.idle_s,
         repeatable=agent.repeatable,
+        commands=agent.commands,
         enabled=agent.enabled,
         revision=saved.revision,
     )

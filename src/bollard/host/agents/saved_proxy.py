@@ -7,7 +7,7 @@ from pydantic import Field
 from bollard.host.agents.saved_body import SavedBody
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connections import NotSent
-from bollard.host.egress.proxy import Proxy
+from bollard.host.egress.proxy import InvalidProxy, Proxy
 from bollard.host.errors import EgressDenied, HostError, InvalidRequest, caused_by
 from bollard.host.log.saved_resources import Saved
 from bollard.host.secrets.references import NAME_PATTERN
@@ -34,9 +34,9 @@ class ProxiedBody(SavedBody):
             return
         try:
             place = Proxy.of(self.proxy).place
-        except ValueError as error:
+        except InvalidProxy as error:
             hint = "use http://HOST:PORT or socks5://HOST:PORT, and name the secret with user:password in proxy_secret"
-            raise self._wrong("proxy_invalid", "proxy", str(error), hint) from error
+            raise self.invalid("proxy_invalid", "proxy", str(error), hint, **caused_by(error)) from error
         try:
             egress.check_host(place)
         except EgressDenied as error:
@@ -83,6 +83,6 @@ class OwnProxy:
             except HostError as error:
                 message, inner = f"the login of the proxy is unavailable: {error.message}", caused_by(error)
                 raise NotSent(message, "net.proxy_login", inner=inner) from error
-            except ValueError as error:
+            except InvalidProxy as error:
                 raise NotSent(f"the secret {name}: {error}", "net.proxy_secret", secret=name) from error
         return self._opened[1]

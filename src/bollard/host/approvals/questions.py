@@ -105,6 +105,14 @@ class QuestionRegistry:
         """The open questions of the run, oldest first."""
         return [*self._of_run.get(run_id, {}).values()]
 
+    def in_workspace(self, workspace: str) -> list[Question]:
+        """The open questions of all runs of a workspace, oldest first."""
+        return [
+            each
+            for each in self._open.values()
+            if (run := self._live.get(each.run_id)) is not None and run.facts.workspace == workspace
+        ]
+
     def find(self, question_id: str) -> Question | None:
         return self._open.get(question_id)
 

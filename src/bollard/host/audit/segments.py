@@ -168,17 +168,17 @@ def segment_rows(archive: Path) -> Iterator[RecordRow]:
             yield from _rows_of(segment.path)
 
 
-def erase_from_segments(archive: Path, is_erased: Callable[[RecordRow], bool]) -> int:
-    """Write the segments with such records again, without their data. Returns how many. Raises `BadSegment` and
+def erase_from_segments(archive: Path, is_erased: Callable[[RecordRow], bool]) -> list["Archived"]:
+    """Write the segments with such records again, without their data; returns them. Raises `BadSegment` and
     `OSError`."""
-    count = 0
+    written: list[Archived] = []
     for segments in find_segments(archive):
         for segment in segments:
             if any(is_erased(row) for row in _rows_of(segment.path)):
                 rows = (replace(row, data=None) if is_erased(row) else row for row in _rows_of(segment.path))
-                write_segment(archive, read_segment(segment.path), rows)
-                count += 1
-    return count
+                header = read_segment(segment.path)
+                written.append(Archived.of(archive, header, *write_segment(archive, header, rows)))
+    return written
 
 
 def _rows_of(path: Path) -> Iterator[RecordRow]:
@@ -208,6 +208,23 @@ class Archived(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     file: str
     sha256: str
+
+    @classmethod
+    def of(cls, archive: Path, header: SegmentHeader, path: Path, sha256: str) -> "Archived":
+        return cls(
+            workspace=header.workspace,
+            chain=header.chain,
+            first=header.first,
+            last=header.last,
+            file=path.relative_to(archive).as_posix(),
+            sha256=sha256,
+        )
+
+    def record(self, now_ms: int) -> NewRecord:
+        """`log.archived`. The newest record of a file has its digest."""
+        fields = ("chain", "first", "last", "file", "sha256")
+        data = encode_data({name: getattr(self, name) for name in fields})
+        return NewRecord(workspace=self.workspace, type="log.archived", data=data, created_ms=now_ms)
 
 
 class Archiver:
@@ -240,18 +257,8 @@ class Archiver:
             return None
 
     async def _record(self, archived: Archived) -> None:
-        data = encode_data(
-            {
-                "chain": archived.chain,
-                "first": archived.first,
-                "last": archived.last,
-                "file": archived.file,
-                "sha256": archived.sha256,
-            }
-        )
-        now_ms = self._clock.now_ms()
-        record = NewRecord(workspace=archived.workspace, type="log.archived", data=data, created_ms=now_ms)
-        await self._journal.commit(Entry(records=[record], size=len(data)))
+        record = archived.record(self._clock.now_ms())
+        await self._journal.commit(Entry(records=[record], size=len(record.data)))
 
 
 def archive_chain(store: Store, folder: Path, newest: HeadRow) -> Archived | None:
@@ -271,15 +278,8 @@ def archive_chain(store: Store, folder: Path, newest: HeadRow) -> Archived | Non
         after_hash=before[0].hash if before else genesis(workspace, chain),
         head=HeadLine.of(head),
     )
-    path, sha256 = write_segment(folder, header, _records(store, workspace, chain, done, head.position))
-    return Archived(
-        workspace=workspace,
-        chain=chain,
-        first=header.first,
-        last=header.last,
-        file=path.relative_to(folder).as_posix(),
-        sha256=sha256,
-    )
+    written = write_segment(folder, header, _records(store, workspace, chain, done, head.position))
+    return Archived.of(folder, header, *written)
 
 
 def _end_of_segment(store: Store, newest: HeadRow, done: int) -> HeadRow:

@@ -2,7 +2,8 @@
 
 An event belongs to a person by its actor, and to a conversation by its scope. The runs of the event and the runs that
 they call belong to it too, with all of their records; so do the deliveries, approvals and deletions of these runs that
-are recorded outside of them. A message that steered the run of another person is the person's; the answer is not.
+are recorded outside of them, and the schedules that these runs created, with the events of their ticks. A message that
+steered the run of another person is the person's; the answer is not.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,11 +13,11 @@ from typing import Final, cast
 
 import msgspec
 
-from bollard.host.scope import Actor
 from bollard.host.store.rows import PolicyKind, RecordRow
 from bollard.protocol import JsonObject, JsonValue
 
 _decode: Final = msgspec.json.Decoder().decode
+SCHEDULE: Final[PolicyKind] = "schedule"
 IDENTITY_KINDS: Final[tuple[PolicyKind, ...]] = ("user", "actor", "key")
 """Saved resources that belong to a person."""
 _UPLOADS: Final = frozenset({"artifact.created", "artifact.deleted", "knowledge.changed"})
@@ -41,7 +42,8 @@ class Selection:
     """Whether `type:id` names the person."""
     events: set[str] = field(default_factory=set[str])
     runs: set[str] = field(default_factory=set[str])
-    actors: set[Actor] = field(default_factory=set[Actor])
+    files: set[str] = field(default_factory=set[str])
+    """Artifacts that came with the events."""
 
     @classmethod
     def of_person(cls, workspace: str, digests: Iterable[str]) -> "Selection":
@@ -64,18 +66,20 @@ class Selection:
             return
         if row.type == "event.received":
             data = _read(row)
-            if self.is_event(data):
+            if self.is_event(data) or self.is_proposed(_schedule_of(data)):
                 self.events.add(str(data.get("event_id")))
-                if isinstance(kind := data.get("actor_type"), str):
-                    self.actors.add(Actor(kind, cast("str | None", data.get("actor_id"))))
         elif row.type == "run.created":
             data = _read(row)
             if data.get("event_id") in self.events or data.get("parent_run_id") in self.runs:
                 self.runs.add(str(data.get("run_id")))
+        elif row.type == "artifact.created" and row.run_id is None:
+            data = _read(row)
+            if data.get("event_id") in self.events:
+                self.files.add(str(data.get("artifact_id")))
 
     @property
     def size(self) -> int:
-        return len(self.events) + len(self.runs)
+        return len(self.events) + len(self.runs) + len(self.files)
 
     def has(self, row: RecordRow) -> bool:
         """Whether the data of a record belongs to the selection."""
@@ -98,14 +102,28 @@ class Selection:
         if kind == "state.deleted":
             return data.get("written_by") in self.runs
         if kind in _UPLOADS:
-            return self.is_name(str(data.get("by")))
-        if kind == "policy.changed" and data.get("kind") in IDENTITY_KINDS and isinstance(data.get("body"), dict):
-            return self.is_identity(cast("JsonObject", data["body"]))
+            return data.get("artifact_id") in self.files or self.is_name(str(data.get("by")))
+        if kind == "policy.changed" and isinstance(body := data.get("body"), dict):
+            saved = cast("JsonObject", body)
+            if data.get("kind") == SCHEDULE:
+                return self.is_proposed(saved)
+            return data.get("kind") in IDENTITY_KINDS and self.is_identity(saved)
         return False
+
+    def is_proposed(self, schedule: JsonObject) -> bool:
+        """Whether a run of the selection created the schedule."""
+        return schedule.get("proposed_by") in self.runs
 
     def is_identity(self, body: JsonObject) -> bool:
         """Whether the body of a user, a link or a key is the person's."""
         return self.is_name(str(body.get("actor"))) or self.is_name(f"user:{body.get('user_id')}")
+
+
+def _schedule_of(event: JsonObject) -> JsonObject:
+    """The schedule of a tick; nothing for other events."""
+    extra = event.get("extra")
+    schedule = extra.get(SCHEDULE) if isinstance(extra, dict) else None
+    return schedule if isinstance(schedule, dict) else {}
 
 
 def _actor_name(data: JsonObject) -> str:

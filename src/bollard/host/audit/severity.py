@@ -45,6 +45,7 @@ _BY_SEVERITY: Final[Mapping[Severity, frozenset[str]]] = MappingProxyType(
                 "runtime.revoked",
                 "steering.dropped",
                 "webhook.failed",
+                "worker.violation",
             }
         ),
         "error": frozenset({"action.unknown", "delivery.unknown", "outpost.revoked", "plugin.quarantined"}),

@@ -1,6 +1,7 @@
 """The audit trail of a host: the witness and the archive of the log."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from bollard.host.audit.segments import Archiver
 from bollard.host.audit.witness import Witness, WitnessNumbers, WitnessPlace, WitnessThread
 from bollard.host.audit.witness_sinks import WitnessFile, WitnessHttp, is_url
 from bollard.host.clock import Clock
+from bollard.host.dial import Dial
 from bollard.host.errors import AuditUnavailable, LogBroken
 from bollard.host.limits import WITNESS_NEWEST_BYTES, WITNESS_START_S
 from bollard.host.log.entries import Entry
@@ -83,9 +85,9 @@ ARCHIVE_FOLDER = "archive"
 """In the data directory."""
 
 
-def witness_at(place: str, token: str = "") -> WitnessPlace:
+def witness_at(place: str, token: str = "", dial: Dial = socket.create_connection) -> WitnessPlace:
     """The witness at a URL or in a file."""
-    return WitnessHttp(place, token) if is_url(place) else WitnessFile(Path(place))
+    return WitnessHttp(place, token, dial=dial) if is_url(place) else WitnessFile(Path(place))
 
 
 def own_witness(settings: Settings) -> str:
@@ -97,15 +99,23 @@ class AuditTrail:
     """Connects the log with its witness and its archive. One per host."""
 
     def __init__(
-        self, settings: Settings, *, store: Store, journal: Journal, clock: Clock, incarnation: str, workspace: str
+        self,
+        settings: Settings,
+        *,
+        store: Store,
+        journal: Journal,
+        clock: Clock,
+        incarnation: str,
+        workspace: str,
+        dial: Dial = socket.create_connection,
     ) -> None:
-        """Records about the audit itself are written to `workspace`."""
+        """Records about the audit itself are written to `workspace`. `dial` connects to a witness at a URL."""
         self._settings = settings
         self._store = store
         self._journal = journal
         self._clock = clock
         self._workspace = workspace
-        self._place = witness_at(own_witness(settings), settings.witness_token)
+        self._place = witness_at(own_witness(settings), settings.witness_token, dial)
         self._gap: WitnessedGap | None = None
         self._witness = Witness(
             WitnessThread(self._place),

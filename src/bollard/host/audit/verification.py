@@ -72,6 +72,26 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
 
+VerificationState = Literal["never", "running", "verified", "broken", "failed"]
+
+
+class VerificationStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest verification."""
+
+    state: VerificationState = "never"
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    done: int = 0
+    """Verified records."""
+    total: int = 0
+    unsigned: int = 0
+    """Records after the last signed head of their chain."""
+    witnessed: bool = False
+    problems: tuple[Problem, ...] = ()
+    failure: str = ""
+    """Why the log could not be read."""
+
+
 @dataclass(slots=True)
 class _Tip:
     """The verified end of a chain."""

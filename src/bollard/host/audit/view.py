@@ -83,7 +83,7 @@ def audited(row: RecordRow, run: RunContext = _NO_RUN) -> JsonObject:
         "runner": run.runner,
         "agent": run.agent,
         "subject": _subject(row.type, data),
-        "outcome": next((text for name in _OUTCOMES if (text := _text(data, name)) is not None), None),
+        "outcome": next((text for name in _outcomes(row.type) if (text := _text(data, name)) is not None), None),
         "duration_ms": _number(data, "duration_ms", "ms"),
         "trace_id": run.trace_id,
         "capability": _capability(data),
@@ -108,6 +108,10 @@ def _subject(kind: str, data: dict[str, JsonValue]) -> str | None:
     if kind.startswith("api."):
         return " ".join(text for name in _ASKED if (text := _text(data, name)) is not None)
     return next((text for name in _SUBJECTS if (text := _text(data, name)) is not None), None)
+
+
+def _outcomes(kind: str) -> tuple[str, ...]:
+    return ("kind",) if kind == "worker.violation" else _OUTCOMES
 
 
 def _capability(data: dict[str, JsonValue]) -> JsonObject | None:

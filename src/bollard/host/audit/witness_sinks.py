@@ -5,6 +5,7 @@ a file or pipe.
 import errno
 import http.client
 import os
+import socket
 import ssl
 import stat
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from bollard.host.dial import Dial, open_connection
 from bollard.host.limits import WITNESS_HANGS_S, WITNESS_LINE_BYTES, WITNESS_REQUEST_BYTES
 from bollard.trust import make_folder, sync_folder
 
@@ -30,7 +32,10 @@ def is_url(witness: str) -> bool:
 class WitnessHttp:
     """A witness at a URL. Each request opens a connection: heads are sent about once a minute."""
 
-    def __init__(self, url: str, token: str = "", *, within_s: float = WITNESS_HANGS_S) -> None:
+    def __init__(
+        self, url: str, token: str = "", *, within_s: float = WITNESS_HANGS_S, dial: Dial = socket.create_connection
+    ) -> None:
+        self._dial = dial
         self._url = url
         self._parts = urlsplit(url)
         self._token = token
@@ -78,10 +83,9 @@ class WitnessHttp:
                 raise OSError(f"it does not speak HTTP as it should: {error!r}") from error
 
     def _connection(self) -> http.client.HTTPConnection:
+        tls = None if self._parts.scheme == "http" else ssl.create_default_context()
         host, port = self._parts.hostname or "", self._parts.port
-        if self._parts.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=self._within_s)
-        return http.client.HTTPSConnection(host, port, timeout=self._within_s, context=ssl.create_default_context())
+        return open_connection(host, port, tls=tls, within_s=self._within_s, dial=self._dial)
 
 
 def _from_the_beginning(response: http.client.HTTPResponse) -> bool:

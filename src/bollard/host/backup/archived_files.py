@@ -20,6 +20,7 @@ from bollard.host.limits import ARCHIVE_FILES, ARCHIVE_KEY_BYTES
 from bollard.host.store.kept_key import key_unusable
 from bollard.trust import KeyFileError, make_folder, sync_folder
 from bollard.trust.keys import SigningKey, load_or_make_signing_key
+from bollard.wire.knowledge_frames import TABLES_FOLDER
 
 HEADS_KEY: Final = "heads.ed25519"
 KEPT_FOLDERS: Final = ("plugins", "skills", "knowledge")
@@ -229,7 +230,9 @@ def check_documents(first_pieces: Iterator[tuple[str, bytes]], workspace: str) -
 
 
 def _sqlite(data: Path, workspace: str | None) -> Iterator[tuple[Any, ...]]:
-    path = data / _FILE
+    path = data / TABLES_FOLDER / _FILE
+    if not path.exists():
+        path = data / _FILE  # an earlier version made it, and no host has started since
     if not path.exists():
         return
     try:

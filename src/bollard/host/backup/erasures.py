@@ -1,58 +1,96 @@
 """The list of erasures, applied again to a restored or imported copy."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from bollard.host.audit.erasure import Eraser
 from bollard.host.audit.erasure_list import Erasure
-from bollard.host.audit.selection import IDENTITY_KINDS, Selection
+from bollard.host.audit.selection import IDENTITY_KINDS, SCHEDULE, Selection
+from bollard.host.audit.survey import Survey
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.identity.users import PASSWORD
+from bollard.host.knowledge.incoming import UploadFolder
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.entries import CommitListener, CommitResult, Entry
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.log.saved_resources import SavedChange
 from bollard.host.log.writer import Writer
-from bollard.host.store.rows import DropKept, KeptChange
+from bollard.host.store.rows import DropKept, KeptChange, PolicyKind
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
+T = TypeVar("T")
 _BY: Final = "restore"
 
 
 def apply_erasures(
-    erasures: Iterable[Erasure], store: Store, writer: Writer, clock: Clock, archive: Path, workspaces: Iterable[str]
+    erasures: Iterable[Erasure],
+    store: Store,
+    writer: Writer,
+    clock: Clock,
+    *,
+    workspaces: Iterable[str],
+    archive: Path,
+    documents: UploadFolder,
 ) -> int:
-    """Erase these people in the copy again; returns the number of records that lost their data."""
+    """Erase these people in the copy again; returns the number of records that lost their data. `archive` has the
+    segments of the copy, and `documents` those of its knowledge bases."""
     known, count = frozenset(workspaces), 0
     eraser = Eraser(store, _WriterCommits(writer), clock, archive if archive.is_dir() else None)
     for each in erasures:
         if each.workspace in known:
             selection = Selection.of_person(each.workspace, each.people)
-            _remove_identity(store, writer, clock, selection)
+            survey = _run(eraser.survey(selection))
+            for kind in IDENTITY_KINDS:
+                _remove_saved(store, writer, clock, selection, kind, selection.is_identity)
+            _remove_saved(store, writer, clock, selection, SCHEDULE, selection.is_proposed)
             _remove_uploads(store, writer, clock, selection)
+            _remove_documents(documents, writer, clock, survey)
             details: JsonObject = {"erasure_id": each.erasure_id, "people": [*each.people], "by": _BY}
-            with ThreadPoolExecutor(1) as thread:  # a loop of its own, also inside of another one
-                erased = thread.submit(asyncio.run, eraser.erase(selection, "person.erased", details, by=_BY)).result()
-            count += sum(erased.records.values())
+            count += sum(_run(eraser.erase(survey, "person.erased", details, by=_BY)).records.values())
     return count
 
 
-def _remove_identity(store: Store, writer: Writer, clock: Clock, selection: Selection) -> None:
-    """Delete the user of the selection with password, links and keys."""
-    for kind in IDENTITY_KINDS:
-        for row in store.policies_everywhere(kind):
-            if row.workspace != selection.workspace or not selection.is_identity(msgspec.json.decode(row.body)):
-                continue
-            change = SavedChange(kind=kind, workspace=row.workspace, id=row.id, revision=row.revision + 1, by=_BY)
-            drops: list[KeptChange] = [DropKept(PASSWORD, row.workspace, row.id)] if kind == "user" else []
-            _write(writer, clock, row.workspace, "policy.changed", change.data(), drops)
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    with ThreadPoolExecutor(1) as thread:  # a loop of its own, also inside of another one
+        return thread.submit(asyncio.run, work).result()
+
+
+def _remove_documents(documents: UploadFolder, writer: Writer, clock: Clock, survey: Survey) -> None:
+    """Delete the documents of the person, which wait for the next start of the host."""
+    workspace = survey.selection.workspace
+    for file in documents.files() if survey.documents else ():
+        found = documents.read(file)
+        if found is None or found.workspace != workspace:
+            continue
+        place = found.kb_id, found.document.document_id
+        if place in survey.documents:
+            body: JsonObject = {"kb_id": place[0], "document_id": place[1], "action": "deleted", "by": _BY}
+            _write(writer, clock, workspace, "knowledge.changed", body)
+            documents.remove(file)
+
+
+def _remove_saved(
+    store: Store,
+    writer: Writer,
+    clock: Clock,
+    selection: Selection,
+    kind: PolicyKind,
+    belongs: Callable[[JsonObject], bool],
+) -> None:
+    """Delete the saved resources of a kind that belong to the selection; a user with the password."""
+    for row in store.policies_everywhere(kind):
+        if row.workspace != selection.workspace or not belongs(msgspec.json.decode(row.body)):
+            continue
+        change = SavedChange(kind=kind, workspace=row.workspace, id=row.id, revision=row.revision + 1, by=_BY)
+        drops: list[KeptChange] = [DropKept(PASSWORD, row.workspace, row.id)] if kind == "user" else []
+        _write(writer, clock, row.workspace, "policy.changed", change.data(), drops)
 
 
 def _remove_uploads(store: Store, writer: Writer, clock: Clock, selection: Selection) -> None:

@@ -228,8 +228,7 @@ def _settle(
             "keys": bool(manifest.keys),
             "missing": len(verified.missing),
         }
-        archive = target.data / "archive"
-        settled = settler.settle(_workspaces(store), "store.restored", data, erasures=erasures, archive=archive)
+        settled = settler.settle(_workspaces(store), "store.restored", data, erasures=erasures, data=target.data)
         for erasure in erasures:
             add_erasure(target.data, erasure)
         return settled

@@ -3,7 +3,7 @@
 The unfinished work of the copy may have been finished since, with its effects, so none of it is repeated. Its runs end
 as lost, under an epoch beyond any that can have existed since. Open approvals and questions expire, and so do granted
 approvals that were not used. Waiting messages are dropped, deliveries in progress become `unknown`, and sessions end.
-Undelivered webhooks fail, and events from before the restore are not raised again.
+Undelivered webhooks fail, unfinished uploads are dropped, and events from before the restore are not raised again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,9 @@ from bollard.host.backup.erasures import apply_erasures
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.feed.followers import POSITION
+from bollard.host.files.uploads import UPLOAD
 from bollard.host.identity.sessions import SESSION
+from bollard.host.knowledge.incoming import UploadFolder
 from bollard.host.limits import REPLAY_PAGE
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import UNSETTLED
@@ -28,7 +30,7 @@ from bollard.host.log.writer import Writer
 from bollard.host.recovery import Recovery, facts_of
 from bollard.host.store.action_rows import ApprovalRow
 from bollard.host.store.blobs import BlobStore
-from bollard.host.store.rows import DropKept, EventRow, KeptChange, KeptRow, OutboxRow, RunRow
+from bollard.host.store.rows import DropKept, EventRow, KeptRow, OutboxRow, RunRow
 from bollard.host.store.store import Store
 from bollard.host.subscriptions.delivery_rows import OPEN, read_delivery
 from bollard.protocol import JsonObject
@@ -37,7 +39,7 @@ from bollard.trust.keys import SigningKey
 _EPOCHS_FROM_MS: Final = 1_735_689_600_000
 """The beginning of 2025. An epoch grows by one with each owner of a run; minutes since then are always larger."""
 _MINUTE_MS: Final = 60_000
-_NO_ARCHIVE: Final = Path("/nonexistent")
+_NO_DATA: Final = Path("/nonexistent")
 
 
 def epoch_after(epoch: int, now_ms: int) -> int:
@@ -106,10 +108,10 @@ class SettlementWriter:
         only: str | None = None,
         *,
         erasures: Sequence[Erasure] = (),
-        archive: Path = _NO_ARCHIVE,
+        data: Path = _NO_DATA,
     ) -> Settlement:
         """End unfinished work in all workspaces or in `only` one, record the reason in each, erase people again, and
-        sign the heads."""
+        sign the heads. `data` is the data directory of the copy."""
         runs = [row for row in self._recovery.unfinished() if only in (None, row.workspace)]
         questions = [question for row in runs for question in self._end(row, kind)]
         approvals = [row for row in self._open_approvals() if only in (None, row.workspace)]
@@ -132,9 +134,10 @@ class SettlementWriter:
             body = {"subscription_id": delivery.subscription_id, "webhook_id": delivery.event_id, "reason": kind}
             record = self._record(row.workspace, "webhook.failed", {**body, "type": delivery.type})
             self._write(Entry(records=[record], keeps=[delivery.drop(row.workspace)]))
-        positions: list[KeptChange] = [DropKept(row.kind, row.workspace, row.id) for row in self._kept(POSITION, only)]
-        if positions:  # without one the next start follows new events only
-            self._write(Entry(keeps=positions))
+        # Without a position the next start follows new events only. The content of unfinished uploads is not in a copy.
+        left = (*self._kept(POSITION, only), *self._kept(UPLOAD, only))
+        if left:
+            self._write(Entry(keeps=[DropKept(row.kind, row.workspace, row.id) for row in left]))
         settled = Settlement(
             runs=len(runs),
             events=len(events),
@@ -147,7 +150,15 @@ class SettlementWriter:
         body = {**details, "runs": settled.runs, "events": settled.events, **counts}
         for workspace in workspaces:
             self._write(Entry(records=[self._record(workspace, kind, body)]))
-        erased = apply_erasures(erasures, self._store, self._writer, self._clock, archive, workspaces)
+        erased = apply_erasures(
+            erasures,
+            self._store,
+            self._writer,
+            self._clock,
+            workspaces=workspaces,
+            archive=data / "archive",
+            documents=UploadFolder(data),
+        )
         self._writer.finish()
         with self._store.write() as transaction:
             transaction.put_meta(UNSETTLED, "")

@@ -33,6 +33,7 @@ from bollard.host.backup.tables import Row
 from bollard.host.backup.workspace_export import LOG_TABLES
 from bollard.host.clock import Clock
 from bollard.host.errors import BadArchive, Conflict, HostError, SchemaTooNew, StorageUnavailable, caused_by
+from bollard.host.log.outbox_projections import closed_delivery, opened_delivery, run_of
 from bollard.host.log.projection import Projector
 from bollard.host.log.rebuild import UNSETTLED, check_settled, project
 from bollard.host.log.records import data_of
@@ -137,7 +138,7 @@ def _write(
         )
         settler.note(workspace, "policy.changed", change.data())
     summary: JsonObject = {"export_ms": manifest.created_ms, "version": manifest.version, "withheld": manifest.withheld}
-    return settler.settle([workspace], "workspace.imported", summary, only=workspace, erasures=erasures)
+    return settler.settle([workspace], "workspace.imported", summary, only=workspace, erasures=erasures, data=data)
 
 
 def _write_files(reader: ArchiveReader, data: Path) -> None:
@@ -249,12 +250,26 @@ class _Border:
         elif row.type.startswith("delivery."):
             data = data_of(row)
             named = [data.get("delivery_id"), *(name for name in (data.get("preview"),) if isinstance(name, str))]
-            if not all(isinstance(name, str) and self._is_own(name) for name in named):
-                raise _foreign("records")
+            self._check_deliveries(named, run_of(row, data))
+        elif row.type.startswith(("approval.", "question.")):
+            data = data_of(row)
+            if (shown := data.get("interaction")) is not None:
+                name = str(shown.get("id")) if isinstance(shown, dict) else ""
+                self._check_deliveries([opened_delivery(name), closed_delivery(name)], run_of(row, data))
 
-    def _is_own(self, delivery_id: str) -> bool:
-        """Whether a delivery is of a run of the archive, or a message of the host to the workspace."""
-        return delivery_id.partition(".")[0] in self._runs or delivery_id.startswith(f"{self.workspace}/")
+    def _check_deliveries(self, names: Iterable[object], run_id: str) -> None:
+        if not all(isinstance(name, str) and self._is_own(name, run_id) for name in names):
+            raise _foreign("records")
+
+    def _is_own(self, delivery_id: str, run_id: str) -> bool:
+        """Whether a delivery is of a run of the archive, or a message of the host to the workspace. The name of an
+        interaction has no run in it, so it must not be that of an interaction of another workspace."""
+        if delivery_id.partition(".")[0] in self._runs or delivery_id.startswith(f"{self.workspace}/"):
+            return True
+        if run_id not in self._runs or "/" in delivery_id:
+            return False
+        known = self._store.delivery_anywhere(delivery_id)
+        return known is None or known.workspace == self.workspace
 
     def check_delta(self, row: DeltaRow) -> None:
         if row.run_id not in self._runs:

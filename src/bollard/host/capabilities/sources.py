@@ -103,7 +103,7 @@ class Sources:
     @property
     def revision(self) -> int:
         """Grows with each change of a source, and with each added source."""
-        return len(self._sources) + sum(source.revision for source in self._sources)
+        return len(self._sources) + sum([source.revision for source in self._sources])
 
     def capabilities(self, workspace: str) -> tuple[Capability, ...]:
         """The capabilities that the workspace offers now, by id."""
@@ -132,7 +132,7 @@ class Sources:
         offered = self._of(workspace).offered.get(capability_id)
         return None if offered is None else offered[1].adapter
 
-    def why_absent(self, workspace: str, capability_id: str) -> str | None:
+    def why_absent(self, workspace: str, capability_id: str) -> Why | None:
         """The reason why an id is not offered."""
         return why_absent(self._of(workspace).absent, capability_id)
 
@@ -158,13 +158,13 @@ class Sources:
         )
 
 
-def why_absent(absent: Mapping[str, Why], capability_id: str) -> str | None:
-    """The sentence with the reason for an id, or for the longest prefix of it that ends in `/`."""
+def why_absent(absent: Mapping[str, Why], capability_id: str) -> Why | None:
+    """The reason for an id, or for the longest prefix of it that ends in `/`."""
     if capability_id in absent:
-        return absent[capability_id].sentence
+        return absent[capability_id]
     prefix = capability_id
     while "/" in prefix:
         prefix = prefix[: prefix.rstrip("/").rfind("/") + 1]
         if prefix in absent:
-            return absent[prefix].sentence
+            return absent[prefix]
     return None

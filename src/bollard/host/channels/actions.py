@@ -1,4 +1,4 @@
-"""Actions of channels as capabilities, `channel:NAME/message.send`.
+"""Actions of channels as capabilities: `channel:NAME/message.send`, and those that the channel declares.
 
 An action bypasses the outbox: the caller waits for the outcome, and the executor records the call before and never
 repeats it.
@@ -7,21 +7,30 @@ repeats it.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bollard.host.capabilities.capability import Capability, CapabilityLimits, Flow
+from bollard.host.capabilities.capability import Capability, CapabilityLimits, Effects
 from bollard.host.capabilities.sources import CallOrder, CallResult
-from bollard.host.channels.channel import Abilities, Delivered, NotDelivered, Outgoing, SendOutcome
+from bollard.host.channels.channel import (
+    Acted,
+    ActionOrder,
+    Channel,
+    Delivered,
+    DeliveryUnknown,
+    NotDelivered,
+    Outgoing,
+)
+from bollard.host.channels.outgoing_filter import screened
+from bollard.host.channels.platform_actions import ID, PLATFORM_ACTIONS, SHOWN_TEXTS, ActionKind
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.errors import OutcomeUnknown, ToolFailed
 from bollard.host.limits import CHANNEL_ANSWER_S
 from bollard.host.reason import Why, why
 from bollard.protocol import JsonObject
+from bollard.wire import encode
 
 SEND: Final = "message.send"
 EDIT: Final = "message.edit"
 _TEXT_CHARACTERS: Final = 16_000
 """The longest message, unless the channel allows less."""
-_ID_CHARACTERS: Final = 256
-_FLOW: Final = Flow(reads_private=False, brings_untrusted=False, sends_out=True)
 
 
 class ChannelActions:
@@ -43,7 +52,7 @@ class ChannelActions:
         for channel_id in self._channels.ids(workspace):
             channel = self._channels.sender(workspace, channel_id)
             if channel is not None:
-                actions += _actions(channel_id, channel.abilities)
+                actions += _capabilities(channel_id, channel)
         return actions
 
     def absent(self, workspace: str) -> Mapping[str, Why]:
@@ -56,27 +65,30 @@ class ChannelActions:
         }
 
     async def invoke(self, order: CallOrder) -> CallResult:
-        arguments = order.arguments
         channel_id = order.capability.id.removeprefix("channel:").partition("/")[0]
         channel = self._channels.sender(order.context.workspace, channel_id)
         if channel is None:
             message, hint = f"channel {channel_id} does not exist any more", "`bollard channels` lists them"
             raise ToolFailed(message, reason="channel_gone", hint=hint, channel=channel_id)
-        outgoing = Outgoing(
-            key=f"{order.context.run_id}.{order.call_id}",
-            target=str(arguments["target"]),
-            text=str(arguments["text"]),
-            run_id=order.context.run_id,
-            event_id="",
-            edit_of=str(arguments["message"]) if order.capability.name == EDIT else None,
-        )
-        return _call_result(channel_id, await channel.send(outgoing))
+        arguments = _screened(channel_id, channel, order.arguments)
+        if order.capability.name in (SEND, EDIT):
+            return await _send(channel_id, channel, order, arguments)
+        return await _act(channel_id, channel, order, arguments)
 
 
-def _call_result(channel_id: str, outcome: SendOutcome) -> CallResult:
+async def _send(channel_id: str, channel: Channel, order: CallOrder, arguments: JsonObject) -> CallResult:
+    outgoing = Outgoing(
+        key=_key(order),
+        target=str(arguments["target"]),
+        text=str(arguments["text"]),
+        run_id=order.context.run_id,
+        event_id="",
+        edit_of=str(arguments["message"]) if order.capability.name == EDIT else None,
+    )
+    outcome = await channel.send(outgoing)
     if isinstance(outcome, Delivered):
         structured: JsonObject = {"channel": channel_id, "message": outcome.message}
-        return CallResult(content=({"type": "text", "text": f"sent to {channel_id}"},), structured=structured)
+        return CallResult(content=(_text(f"sent to {channel_id}"),), structured=structured)
     if isinstance(outcome, NotDelivered):
         raise ToolFailed(
             f"channel {channel_id} rejected the message: {outcome.reason}",
@@ -94,29 +106,86 @@ def _call_result(channel_id: str, outcome: SendOutcome) -> CallResult:
     )
 
 
-def _actions(channel_id: str, abilities: Abilities) -> list[Capability]:
-    most = min(abilities.max_message_size or _TEXT_CHARACTERS, _TEXT_CHARACTERS)
-    target: JsonObject = {"type": "string", "minLength": 1, "maxLength": _ID_CHARACTERS}
-    text: JsonObject = {"type": "string", "minLength": 1, "maxLength": most}
-    actions = [_action(channel_id, SEND, "Send a message", abilities, target=target, text=text)]
-    if abilities.supports_edit:
-        edited = _action(
-            channel_id, EDIT, "Give a message another text", abilities, target=target, message=target, text=text
+async def _act(channel_id: str, channel: Channel, order: CallOrder, arguments: JsonObject) -> CallResult:
+    name = order.capability.name
+    action = ActionOrder(
+        key=_key(order), action=name, arguments=arguments, run_id=order.context.run_id, call_id=order.call_id
+    )
+    outcome = await channel.act(action)
+    match outcome:
+        case Acted(result):
+            shown = f"{name}: done" if result is None else encode(result).decode()
+            return CallResult(content=(_text(shown),), structured=result)
+        case DeliveryUnknown(reason) if order.capability.effects != "none":
+            raise OutcomeUnknown(
+                f"channel {channel_id} did not confirm {name}: {reason}",
+                reason="channel_action_unconfirmed",
+                hint="check whether the action took effect before you request it again",
+                channel=channel_id,
+                action=name,
+                problem=reason,
+            )
+        case NotDelivered(reason) | DeliveryUnknown(reason):
+            raise ToolFailed(
+                f"channel {channel_id} did not carry out {name}: {reason}",
+                reason="channel_action_failed",
+                hint="check the arguments, and the program behind the channel",
+                channel=channel_id,
+                action=name,
+                problem=reason,
+            )
+
+
+def _key(order: CallOrder) -> str:
+    return f"{order.context.run_id}.{order.call_id}"
+
+
+def _screened(channel_id: str, channel: Channel, arguments: JsonObject) -> JsonObject:
+    """The arguments with texts that may leave. Raises `ToolFailed` for a text that the content filter blocks."""
+    shown = {name: screened(channel, str(arguments[name])) for name in SHOWN_TEXTS if name in arguments}
+    if any(each.withheld for each in shown.values()):
+        raise ToolFailed(
+            f"the content filter of channel {channel_id} blocks the text",
+            reason="channel_filtered",
+            hint="use other words",
+            channel=channel_id,
         )
-        actions.append(edited)
-    return actions
+    return {**arguments, **{name: each.text for name, each in shown.items()}}
 
 
-def _action(channel_id: str, name: str, what: str, abilities: Abilities, **fields: JsonObject) -> Capability:
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+# --- capabilities ---
+
+
+def _capabilities(channel_id: str, channel: Channel) -> list[Capability]:
+    most = min(channel.abilities.max_message_size or _TEXT_CHARACTERS, _TEXT_CHARACTERS)
+    text: JsonObject = {"type": "string", "minLength": 1, "maxLength": most}
+    effects: Effects = "idempotent" if channel.abilities.dedupe == "native" else "at_most_once"
+    sent = {"target": ID, "text": text}
+    kinds = {SEND: ActionKind(description="Send a message", risk="medium", required=sent)}
+    if channel.abilities.supports_edit:
+        edited = {"target": ID, "message": ID, "text": text}
+        kinds[EDIT] = ActionKind(description="Give a message another text", risk="medium", required=edited)
+    kinds |= {name: PLATFORM_ACTIONS[name] for name in channel.actions}
+    return [
+        _capability(channel_id, name, kind, "none" if kind.reads else "idempotent" if name == EDIT else effects)
+        for name, kind in kinds.items()
+    ]
+
+
+def _capability(channel_id: str, name: str, kind: ActionKind, effects: Effects) -> Capability:
     return Capability(
         id=f"channel:{channel_id}/{name}",
         name=name,
         kind="channel",
-        description=f"{what} through the channel {channel_id}.",
-        input_schema={"type": "object", "properties": {**fields}, "required": [*fields], "additionalProperties": False},
-        risk="medium",
-        flow=_FLOW,
-        effects="idempotent" if abilities.dedupe == "native" or name == EDIT else "at_most_once",
+        description=f"{kind.description} through the channel {channel_id}.",
+        input_schema=kind.input_schema,
+        risk=kind.risk,
+        flow=kind.flow,
+        effects=effects,
         limits=CapabilityLimits(timeout_s=2 * CHANNEL_ANSWER_S),
         source=f"channel:{channel_id}",
     )

@@ -3,17 +3,21 @@
 A `Channel` sends one message once. The outbox stores messages, orders them and retries them.
 """
 
-from typing import Annotated, Final, Literal, Protocol, get_args
+from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 from pydantic import Field
 
+from bollard.host.agents.commands import COMMANDS, ChatCommand
 from bollard.host.agents.names import ChosenName, ForeignId
+from bollard.host.channels.content_filter import ContentFilter
 from bollard.host.channels.gate import check_patterns
+from bollard.host.channels.platform_actions import PLATFORM_ACTIONS, PlatformAction
 from bollard.host.channels.rules import ChannelRules
 from bollard.host.channels.signed_body import URL_CHARACTERS, SignedBody
+from bollard.host.runs.event import ReplyRoute
 from bollard.host.texts import Locale
-from bollard.protocol import Flag, Int, JsonObject, Number, Strict, limits
+from bollard.protocol import Flag, Int, JsonObject, JsonValue, Number, Strict, limits
 
 _EDITS_PER_S_MAX: Final = 20.0
 _RESERVED: Final = frozenset({"api", "key", "role", "run", "schedule", "user"})
@@ -23,8 +27,6 @@ _RESERVED: Final = frozenset({"api", "key", "role", "run", "schedule", "user"})
 _AGENTS: Final = 32
 """Agents that people may choose in one channel."""
 _IDLE_MAX_S: Final = 366.0 * 24 * 3600
-ChatCommand = Literal["new", "stop", "status", "help", "agent", "link"]
-COMMANDS: Final[tuple[ChatCommand, ...]] = get_args(ChatCommand)
 
 
 class Abilities(Strict):
@@ -53,6 +55,23 @@ class Abilities(Strict):
     )
 
 
+_NAMED: Final = {"supports_streaming", "supports_edit", "supports_reaction", "max_message_size"}
+"""Abilities with a field of their own in the context of a run."""
+
+
+def reply_route(channel_id: str, abilities: Abilities, target: str) -> ReplyRoute:
+    """The way of an answer through a channel."""
+    return ReplyRoute(
+        channel=channel_id,
+        target=target,
+        supports_streaming=abilities.supports_streaming,
+        supports_edit=abilities.supports_edit,
+        supports_reaction=abilities.supports_reaction,
+        max_message_size=abilities.max_message_size,
+        platform_capabilities=abilities.model_dump(mode="json", exclude=_NAMED),
+    )
+
+
 class SavedChannel(SignedBody):
     """A channel. Without a secret it neither sends nor receives anything."""
 
@@ -66,6 +85,9 @@ class SavedChannel(SignedBody):
     bot: ForeignId | None = Field(default=None, description="The bot of events that name none.")
     locale: Locale = Field(default="en_US", description="The language of the host's own texts in this channel.")
     abilities: Abilities = Field(default_factory=Abilities)
+    actions: tuple[PlatformAction, ...] = Field(
+        default=(), max_length=len(PLATFORM_ACTIONS), description="Platform actions that the program carries out."
+    )
     rules: ChannelRules = Field(default_factory=ChannelRules)
     commands: tuple[ChatCommand, ...] = Field(default=COMMANDS, description="Chat commands that the host answers.")
     agents: tuple[ChosenName, ...] = Field(
@@ -93,6 +115,13 @@ class SavedChannel(SignedBody):
                 "abilities.supports_streaming",
                 "needs supports_edit",
                 "the host shows an unfinished message by edits",
+            )
+        if self.actions and self.url is None:
+            raise self._wrong(
+                "channel_actions_unused",
+                "actions",
+                "the channel has no url, so nothing is sent",
+                "set url, or omit actions",
             )
         check_patterns(self.rules)
         return self.with_secret(secret)
@@ -152,8 +181,28 @@ class DeliveryUnknown(msgspec.Struct, frozen=True):
 SendOutcome = Delivered | NotDelivered | DeliveryUnknown
 
 
+class ActionOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One platform action."""
+
+    key: str
+    """The idempotency key."""
+    action: str
+    arguments: JsonObject
+    run_id: str
+    call_id: str
+
+
+class Acted(msgspec.Struct, frozen=True):
+    """The program carried the action out. `result` is its answer."""
+
+    result: JsonValue = None
+
+
+ActOutcome = Acted | NotDelivered | DeliveryUnknown
+
+
 class Channel(Protocol):
-    """Sends the messages of one channel."""
+    """Sends the messages of one channel, and its platform actions."""
 
     @property
     def abilities(self) -> Abilities: ...
@@ -161,7 +210,21 @@ class Channel(Protocol):
     @property
     def locale(self) -> Locale: ...
 
+    @property
+    def filter_out(self) -> ContentFilter | None:
+        """The filter of texts that leave. `screened` applies it."""
+        ...
+
     async def send(self, outgoing: Outgoing) -> SendOutcome:
+        """Try once. A failure is an outcome, never an exception."""
+        ...
+
+    @property
+    def actions(self) -> tuple[PlatformAction, ...]:
+        """The actions that the channel declares."""
+        ...
+
+    async def act(self, order: ActionOrder) -> ActOutcome:
         """Try once. A failure is an outcome, never an exception."""
         ...
 

@@ -1,8 +1,10 @@
 """The gate of the channels: applies the rules of a channel to an event, and counts the rates.
 
-Patterns run in the engine of schemas, which takes linear time. It is loaded with the first pattern.
+Patterns run in the engine of schemas, which has no backtracking: its time is the size of the compiled pattern times the
+length of the text. Both have a limit (ADR 0111). The engine is loaded with the first pattern.
 """
 
+import asyncio
 import importlib
 import math
 from functools import lru_cache
@@ -10,6 +12,7 @@ from typing import Any, Final
 
 from bollard.host.agents.names import Names, own_names
 from bollard.host.agents.rates import Rates
+from bollard.host.channels.limits import LONG_TEXT_CHARACTERS, PATTERN_BYTES, PATTERN_TEXT_CHARACTERS, PATTERNS_BYTES
 from bollard.host.channels.rules import ChannelRules, Decision, Rate, RuleStep, decide
 from bollard.host.clock import Clock
 from bollard.host.errors import InvalidRequest, Overloaded
@@ -23,29 +26,49 @@ _Key = tuple[str, str, str]
 
 
 @lru_cache(_PATTERNS)
-def _compiled(pattern: str) -> Any:
-    """Raises `ValueError` for a pattern that the engine does not support."""
-    return importlib.import_module(_ENGINE).compiled({"type": "string", "pattern": pattern})
+def _compiled(pattern: str, most: int = PATTERN_BYTES) -> Any:
+    """Raises `ValueError` for a pattern that the engine does not support, or that is larger."""
+    return importlib.import_module(_ENGINE).compiled({"type": "string", "pattern": pattern}, most)
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a pattern is somewhere in the text."""
-    return _compiled(pattern).is_valid(text)
+    """Whether a pattern is somewhere in the beginning of the text."""
+    try:
+        return _compiled(pattern).is_valid(text[:PATTERN_TEXT_CHARACTERS])
+    except ValueError:  # saved before the limit was there
+        return False
 
 
 def check_patterns(rules: ChannelRules) -> None:
-    """Raises `InvalidRequest` for a pattern that the engine does not support."""
+    """Raises `InvalidRequest` for a pattern that the engine does not support, and for patterns that are too large."""
     for number, pattern in enumerate(rules.patterns):
+        field = f"channel.rules.patterns.{number}"
         try:
-            _compiled(pattern)
+            _compiled(pattern, PATTERNS_BYTES)
         except ValueError as error:
-            field = f"channel.rules.patterns.{number}"
             raise InvalidRequest(
                 f"{field}: is not a supported regular expression",
                 reason="channel_pattern",
-                hint="look-around and back-references are not supported",
+                hint="look-around, back-references and long counted repetitions are not supported",
                 field=field,
             ) from error
+        try:
+            _compiled(pattern)
+        except ValueError as error:
+            raise _too_large(field) from error
+    try:
+        _compiled("|".join(f"(?:{pattern})" for pattern in rules.patterns), PATTERNS_BYTES)
+    except ValueError as error:
+        raise _too_large("channel.rules.patterns") from error
+
+
+def _too_large(field: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{field}: needs too many steps for each character of a message",
+        reason="channel_pattern_size",
+        hint="use smaller counted repetitions, or fewer patterns",
+        field=field,
+    )
 
 
 class ChannelGate:
@@ -57,10 +80,13 @@ class ChannelGate:
         self._names = names
         self._rates: dict[_Key, Rates[str]] = {}
 
-    def decide(self, channel_id: str, rules: ChannelRules, event: NewEvent, *, takes: bool = True) -> Decision:
+    async def decide(self, channel_id: str, rules: ChannelRules, event: NewEvent, *, takes: bool = True) -> Decision:
         """The decision about an event. Raises `Overloaded` beyond a rate; without `takes`, the decision says so."""
         names = self._names(event.scope.workspace, event.scope.actor)
-        decision = decide(rules, event, names, matches)
+        if sum(map(len, event.texts)) > LONG_TEXT_CHARACTERS:
+            decision = await asyncio.to_thread(decide, rules, event, names, matches)
+        else:
+            decision = decide(rules, event, names, matches)
         if not decision.answered:
             return decision
         over = self._over(channel_id, rules, event, takes=takes)
@@ -69,7 +95,7 @@ class ChannelGate:
         step, wait_s = over
         if takes:
             raise _too_many(channel_id, step, wait_s)
-        return Decision(answered=False, steps=(*decision.steps, step), text=decision.text)
+        return Decision(answered=False, steps=(*decision.steps, step), event=decision.event)
 
     def _over(
         self, channel_id: str, rules: ChannelRules, event: NewEvent, *, takes: bool

@@ -53,6 +53,8 @@ class LazyContents:
         channel = self._channels.file_source(row.workspace, file.by.removeprefix(CHANNEL_CALLER))
         if channel is None or file.fetch is None:
             raise _unfetched("its channel is gone or disabled")
+        if not channel.serves(file.fetch):
+            raise _unfetched("its channel has another address now")
         try:
             reply = await channel.fetch(file.fetch, row.artifact_id)
         except (EgressDenied, ToolFailed, OutcomeUnknown) as error:

@@ -1,11 +1,12 @@
 """Rooms: the conversations of a channel as the channel names them, and which conversation of the host each has now.
 
 A room begins a new conversation on request, or after a time without messages. The earlier conversation stays readable
-under its own id: the name of the room, and a number from the second conversation on. A room without a new conversation
-and without a chosen agent is not stored.
+under its own id: the name of the room, and a number from the second conversation on (`Room.conversation`). A room
+without a new conversation and without a chosen agent is not stored.
 """
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from bollard.host.store.store import Store
 from bollard.wire import encode
 
 _KIND: Final = "room"
+_NUMBERED: Final = re.compile(r"#[0-9]+\Z")
 _Key = tuple[str, str]
 """Workspace and the digest of channel, bot and conversation."""
 
@@ -39,8 +41,13 @@ class Room(msgspec.Struct, frozen=True, omit_defaults=True):
     """The agent that people chose for the room."""
 
     def conversation(self, name: str) -> str:
-        """The id of the present conversation of the room with this name."""
-        return name if self.number == 1 else f"{name}#{self.number}"
+        """The id of the present conversation of the room with this name. No other room has the same: a name that looks
+        like such an id has its number from the first conversation on."""
+        return name if self.number == 1 and _NUMBERED.search(name) is None else f"{name}#{self.number}"
+
+    def chosen(self, channel: SavedChannel) -> str | None:
+        """The chosen agent, while the channel lists it."""
+        return self.agent if self.agent in channel.agents else None
 
 
 @dataclass(slots=True)
@@ -70,12 +77,12 @@ class Rooms:
             key = _key(event)
             known = await self._find(key)
             placed = _placed(event, known.room.conversation(name))
-            if event.is_message:
+            if event.is_spoken:
                 if channel.idle_s is not None and await self._is_idle(known, placed, channel.idle_s):
                     known.room = await self._save(key, _renewed(known.room))
                     placed = _placed(event, known.room.conversation(name))
                 known.last_ms = self._clock.now_ms()
-            return placed, known.room.agent
+            return placed, known.room.chosen(channel)
 
     async def placed(self, event: NewEvent) -> NewEvent:
         """The event in the present conversation of its room."""

@@ -4,12 +4,14 @@ The rules apply in the order of `decide`. Rates, which count, are in `gate`.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
 import msgspec
 from pydantic import Field
 
+from bollard.host.agents.commands import CommandName
 from bollard.host.agents.names import ActorPattern, ForeignId
 from bollard.host.channels.content_filter import ContentFilter, filtered
 from bollard.host.runs.event import NewEvent
@@ -42,6 +44,10 @@ RuleKey = Literal[
     "pattern",
     "not_addressed",
     "no_message",
+    "command",
+    "host_command",
+    "agent_command",
+    "command_off",
     "content_blocked",
     "content_masked",
     "actor_rate",
@@ -88,8 +94,11 @@ class ChannelRules(Strict):
     conversations: ConversationRules = Field(default_factory=ConversationRules)
     actor_rate: Rate | None = None
     conversation_rate: Rate | None = None
+    commands_off: tuple[CommandName, ...] = Field(
+        default=(), max_length=LISTED, description="Commands of agents that the channel does not have."
+    )
     filter_in: ContentFilter | None = Field(default=None, description="Applies to messages of people.")
-    filter_out: ContentFilter | None = Field(default=None, description="Applies to answers.")
+    filter_out: ContentFilter | None = Field(default=None, description="Applies to answers and questions.")
 
 
 class RuleStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,8 +116,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     answered: bool
     steps: tuple[RuleStep, ...]
-    text: str | None
-    """The text of the message, with its masked words."""
+    event: NewEvent
+    """The message, with its masked words."""
 
 
 Matches = Callable[[str, str], bool]
@@ -120,21 +129,27 @@ def decide(rules: ChannelRules, event: NewEvent, names: frozenset[str], matches:
     steps: list[RuleStep] = []
     for rule in (_bots, _actors, _conversations):
         if (step := rule(rules, event, names)) is not None:
-            return Decision(answered=False, steps=(step,), text=event.text)
-    if not event.is_message:
-        return Decision(answered=True, steps=(RuleStep(key="no_message"),), text=event.text)
-    addressed, step = _address(rules, event, matches)
+            return Decision(answered=False, steps=(step,), event=event)
+    if not event.is_spoken:
+        return Decision(answered=True, steps=(RuleStep(key="no_message"),), event=event)
+    addressed, step = _place(rules, event) if not event.is_message else _address(rules, event, matches)
     steps.append(step)
     if not addressed:
-        return Decision(answered=False, steps=tuple(steps), text=event.text)
-    if event.text is None:
-        return Decision(answered=True, steps=tuple(steps), text=None)
-    outcome = filtered(rules.filter_in, event.text)
-    if outcome.outcome == "block":
-        return Decision(answered=False, steps=(*steps, RuleStep(key="content_blocked")), text=None)
-    if outcome.outcome == "mask":
+        return Decision(answered=False, steps=tuple(steps), event=event)
+    outcomes = {text: filtered(rules.filter_in, text) for text in event.texts}
+    if any(each.outcome == "block" for each in outcomes.values()):
+        return Decision(answered=False, steps=(*steps, RuleStep(key="content_blocked")), event=event)
+    if any(each.outcome == "mask" for each in outcomes.values()):
         steps.append(RuleStep(key="content_masked"))
-    return Decision(answered=True, steps=tuple(steps), text=outcome.text)
+        event = _masked(event, {text: each.text for text, each in outcomes.items()})
+    return Decision(answered=True, steps=tuple(steps), event=event)
+
+
+def _masked(event: NewEvent, texts: Mapping[str, str]) -> NewEvent:
+    contents = tuple(
+        {**each, "text": texts[str(each["text"])]} if each.get("type") == "text" else each for each in event.contents
+    )
+    return replace(event, text=event.text and texts[event.text], contents=contents, known=True)
 
 
 def _bots(rules: ChannelRules, event: NewEvent, names: frozenset[str]) -> RuleStep | None:
@@ -163,20 +178,28 @@ def _conversations(rules: ChannelRules, event: NewEvent, names: frozenset[str]) 
     return None
 
 
+def _place(rules: ChannelRules, event: NewEvent) -> tuple[bool, RuleStep]:
+    """Whether commands of the platform are answered there. A command is always for the bot."""
+    if event.facts.is_private:
+        return rules.private, RuleStep(key="command" if rules.private else "private_off")
+    return rules.groups != "none", RuleStep(key="groups_off" if rules.groups == "none" else "command")
+
+
 def _address(rules: ChannelRules, event: NewEvent, matches: Matches) -> tuple[bool, RuleStep]:
     """Whether the message is for the bot. A chat is a group unless the channel says that it is private."""
     if event.facts.is_private:
         return rules.private, RuleStep(key="private" if rules.private else "private_off")
     if rules.groups != "addressed":
         return rules.groups == "all", RuleStep(key="groups_all" if rules.groups == "all" else "groups_off")
-    text = event.text or ""
+    text = event.text or "\n".join(event.texts)
     if event.scope.bot is not None and event.scope.bot in event.facts.mentions:
         return True, RuleStep(key="mentioned", fields={"bot": event.scope.bot})
     for prefix in rules.prefixes:
         if text.startswith(prefix):
             return True, RuleStep(key="prefix", fields={"word": prefix})
+    folded = text.casefold()
     for keyword in rules.keywords:
-        if keyword.casefold() in text.casefold():
+        if keyword.casefold() in folded:
             return True, RuleStep(key="keyword", fields={"word": keyword})
     for pattern in rules.patterns:
         if matches(pattern, text):

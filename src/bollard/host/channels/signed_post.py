@@ -11,13 +11,13 @@ from bollard.host.clock import Clock
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connections import NotSent
 from bollard.host.egress.destination import Destination, EgressRequest, EgressResponse
+from bollard.host.egress.retry_after import retry_after_s
 from bollard.host.errors import EgressDenied, OutcomeUnknown, ToolFailed, UnknownName
-from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S
+from bollard.host.limits import CHANNEL_ANSWER_BYTES, CHANNEL_ANSWER_S, DELIVERY_RETRY_AFTER_S
 from bollard.protocol import JsonObject
 
 _RETRYABLE: Final = frozenset({408, 425, 429})
 _GONE: Final = 410
-_WAIT_MAX_S: Final = 3600.0
 
 
 class SignedPost:
@@ -54,7 +54,7 @@ class SignedPost:
             return NotDelivered(error.message, retryable=True)
         except OutcomeUnknown as error:
             return DeliveryUnknown(error.message)
-        return reply if 200 <= reply.status < 300 else _refusal(reply)
+        return reply if 200 <= reply.status < 300 else _refusal(reply, self._clock.now_ms() / 1000)
 
     async def fetch(self, url: str, message_id: str, max_bytes: int) -> EgressResponse:
         """Request a document of the receiver. The method, the path and the query are signed. Raises `HostError`."""
@@ -70,14 +70,10 @@ class SignedPost:
         return await self._egress.fetch(request, await self._proxy.open())
 
 
-def _refusal(reply: EgressResponse) -> NotDelivered:
+def _refusal(reply: EgressResponse, now_s: float) -> NotDelivered:
     status = reply.status
     reason = f"the receiver responded with status {status}"
     if status in _RETRYABLE or status >= 500:
-        return NotDelivered(reason, retryable=True, retry_after_s=_wait_of(reply))
+        wait_s = retry_after_s(reply.headers, now_s, DELIVERY_RETRY_AFTER_S)
+        return NotDelivered(reason, retryable=True, retry_after_s=wait_s)
     return NotDelivered(reason, retryable=False, gone=status == _GONE)
-
-
-def _wait_of(reply: EgressResponse) -> float | None:
-    text = reply.header("retry-after") or ""
-    return min(float(text), _WAIT_MAX_S) if text.isascii() and text.isdigit() and len(text) < 9 else None

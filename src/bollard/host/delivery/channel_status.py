@@ -4,6 +4,7 @@ import asyncio
 
 import structlog
 
+from bollard.host.channels.registry import DEGRADED
 from bollard.host.clock import Clock
 from bollard.host.errors import HostError
 from bollard.host.log.entries import Entry
@@ -14,8 +15,6 @@ from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
 _log = structlog.get_logger("bollard.delivery")
-DEGRADED = "channel_degraded"
-"""The kind of row of a channel that fails, so that its recovery is recorded after a restart too."""
 
 
 class ChannelStatuses:
@@ -28,6 +27,14 @@ class ChannelStatuses:
 
     async def load(self, store: Store) -> None:
         self._degraded |= {(row.workspace, row.id) for row in await asyncio.to_thread(store.all_kept, DEGRADED)}
+
+    def degraded(self, workspace: str) -> list[str]:
+        """The channels of a workspace that fail."""
+        return sorted(channel_id for owner, channel_id in self._degraded if owner == workspace)
+
+    def forget(self, workspace: str, channel_id: str) -> None:
+        """Forget a deleted channel: another one of its name has no status yet."""
+        self._degraded.discard((workspace, channel_id))
 
     async def arrived(self, workspace: str, channel_id: str) -> None:
         if (workspace, channel_id) in self._degraded:

@@ -1,12 +1,12 @@
 """The content of a delivery, read from the record that queued it: a message, a failure notice, or an interaction."""
 
 import asyncio
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import msgspec
 
-from bollard.host.approvals.approval import Approval
 from bollard.host.channels.channel import Channel
+from bollard.host.channels.outgoing_filter import WORDS, screened
 from bollard.host.clock import Clock
 from bollard.host.delivery.interaction_content import (
     INTERACTION_RECORDS,
@@ -18,9 +18,11 @@ from bollard.host.delivery.interaction_content import (
     route_in,
 )
 from bollard.host.delivery.message_content import MessageContents
+from bollard.host.delivery.viewers import Viewers
 from bollard.host.log.outbox_projections import opened_delivery
-from bollard.host.store.rows import OutboxRow, RecordRow, RunRow
+from bollard.host.store.rows import OutboxRow, RecordRow
 from bollard.host.store.store import Store
+from bollard.host.texts import nearest
 from bollard.protocol import JsonObject
 
 _decode: Final = msgspec.json.Decoder(list[str]).decode
@@ -32,6 +34,16 @@ class _Ended(msgspec.Struct):
     code: str | None = None
 
 
+class _Sender(msgspec.Struct, frozen=True):
+    locale: str | None = None
+
+
+class _Received(msgspec.Struct):
+    """The data of `event.received`."""
+
+    details: _Sender = _Sender()
+
+
 class _OwnMessage(msgspec.Struct):
     """The data of `delivery.queued`, a message of the host itself."""
 
@@ -39,6 +51,7 @@ class _OwnMessage(msgspec.Struct):
 
 
 _own_message: Final = msgspec.json.Decoder(_OwnMessage).decode
+_received: Final = msgspec.json.Decoder(_Received).decode
 _ended: Final = msgspec.json.Decoder(_Ended).decode
 
 
@@ -59,40 +72,35 @@ class Content(msgspec.Struct, frozen=True):
     """Actors of the channel who alone may see it; empty: everyone in the conversation."""
 
 
-class ChannelApprovers(Protocol):
-    """Finds the people of a channel who may decide an approval."""
-
-    async def on_channel(self, channel: str, approval: Approval, run: RunRow) -> list[str]:
-        """The ids of their actors."""
-        ...
-
-
 class Contents:
     """Reads and renders the content of deliveries."""
 
-    def __init__(
-        self, store: Store, clock: Clock, address: str | None = None, approvers: ChannelApprovers | None = None
-    ) -> None:
-        """`address` is the public address of the host, for links."""
+    def __init__(self, store: Store, clock: Clock, address: str | None = None, viewers: Viewers | None = None) -> None:
+        """`address` is the public address of the host, for links. Without `viewers`, everyone sees an interaction."""
         self._store = store
         self._messages = MessageContents(store, clock)
         self._address = address
-        self._approvers = approvers
+        self._viewers = viewers
 
     async def of(self, row: OutboxRow, channel: Channel) -> Content | None:
-        """The content for this channel; `None` if retention deleted it."""
+        """The content for this channel; `None` if retention deleted it. Raises `HostError`."""
         content = await asyncio.to_thread(self._read, row, channel)
-        if content is None or content.operation != "interaction" or not channel.abilities.private_messages:
+        if content is None or content.operation == "message" or not channel.abilities.private_messages:
             return content
-        return msgspec.structs.replace(content, visible_to=await self._deciders(row))
+        return msgspec.structs.replace(content, visible_to=await self._seen_by(row))
 
-    async def _deciders(self, row: OutboxRow) -> tuple[str, ...]:
-        """The people who may decide the approval. A question is for everyone in the conversation to see."""
-        record, run = await asyncio.to_thread(lambda: (self._record(row), self._store.run(row.run_id)))
-        approval = None if record is None else requested_approval(record)
-        if approval is None or run is None or self._approvers is None:
-            return ()
-        return tuple(await self._approvers.on_channel(row.channel, approval, run))
+    async def _seen_by(self, row: OutboxRow) -> tuple[str, ...]:
+        opened = await asyncio.to_thread(self._opened, row)
+        approval = None if opened is None else requested_approval(opened)
+        return () if approval is None or self._viewers is None else await self._viewers.of(approval)
+
+    def _opened(self, row: OutboxRow) -> RecordRow | None:
+        """The record that opened the interaction of a delivery."""
+        record = self._record(row)
+        if record is None or record.data is None or record.type in OPENING:
+            return record
+        shown = self._store.delivery(record.workspace, opened_delivery(route_in(record.data).id))
+        return None if shown is None else self._record(shown)
 
     def _read(self, row: OutboxRow, channel: Channel) -> Content | None:
         record = self._record(row)
@@ -101,17 +109,29 @@ class Contents:
         if record.type in INTERACTION_RECORDS:
             return self._interaction(record, channel)
         if record.type == "run.ended":
-            return Content(failed=_ended(record.data).code or "failed")
+            return self._failure(row, _ended(record.data).code or "failed", channel)
         if record.type == "delivery.queued":
-            return Content(_own_message(record.data).text)
+            return Content(screened(channel, _own_message(record.data).text).text)
         message = self._messages.of(row, record.data)
-        return Content(message.text, message.contents, message.artifacts)
+        text = screened(channel, message.text)
+        return Content(text.text) if text.withheld else Content(text.text, message.contents, message.artifacts)
+
+    def _failure(self, row: OutboxRow, code: str, channel: Channel) -> Content:
+        """A sentence in the language of the person whom the run failed, otherwise of the channel."""
+        event = self._store.event(row.workspace, row.event_id)
+        record = None if event is None else next(iter(self._store.records(event.record_id - 1, 1)), None)
+        spoken = None if record is None else _received(record.data or b"{}").details.locale
+        words = WORDS[nearest(spoken, channel.locale)]
+        sentence = words.get(f"failed.{code}", words["failed"])
+        return Content(sentence.format(run=row.run_id), failed=code)
 
     def _record(self, row: OutboxRow) -> RecordRow | None:
         return next(iter(self._store.records(row.record_id - 1, 1)), None)
 
     def _interaction(self, record: RecordRow, channel: Channel) -> Content | None:
-        surface = Surface(abilities=channel.abilities, locale=channel.locale, address=self._address)
+        surface = Surface(
+            abilities=channel.abilities, locale=channel.locale, filter_out=channel.filter_out, address=self._address
+        )
         if record.type in OPENING:
             content = opened_content(record, surface)
             return Content(content.text, operation=content.operation, card=content.card)

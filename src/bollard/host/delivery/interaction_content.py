@@ -1,7 +1,8 @@
 """The content of an interaction: lines, buttons or a form where the channel has them, otherwise a text. Pure.
 
 An approval without buttons is a text with a command and, if the host knows its address, a link: a message never decides
-one.
+one. The content filter of the channel applies to questions and answers. It changes no approval, because a person
+decides about the call as it is.
 """
 
 from typing import Final, Literal
@@ -11,6 +12,8 @@ import msgspec
 from bollard.host.approvals.approval import DECISIONS, Approval
 from bollard.host.approvals.display import Display, display
 from bollard.host.channels.channel import Abilities
+from bollard.host.channels.content_filter import ContentFilter
+from bollard.host.channels.outgoing_filter import screened
 from bollard.host.log.records import InteractionRoute
 from bollard.host.store.rows import RecordRow
 from bollard.host.texts import Locale, read_texts
@@ -33,10 +36,11 @@ OPENING: Final = frozenset({"approval.requested", "question.asked"})
 
 
 class Surface(msgspec.Struct, frozen=True, kw_only=True):
-    """What a channel can show, in which language, and where the host can be reached."""
+    """What a channel can show and may show, in which language, and where the host can be reached."""
 
     abilities: Abilities
     locale: Locale
+    filter_out: ContentFilter | None = None
     address: str | None = None
 
     def word(self, key: str, **fields: str | int) -> str:
@@ -95,6 +99,8 @@ def opened_content(record: RecordRow, surface: Surface) -> InteractionContent:
 def closed_content(record: RecordRow, opened: RecordRow, surface: Surface) -> InteractionContent:
     """The operation that shows the outcome. Where a question was a plain message, its outcome is not sent."""
     closed = _closed(record.data or b"{}")
+    if closed.answer is not None:
+        closed = msgspec.structs.replace(closed, answer=screened(surface, closed.answer).text)
     kind, _, outcome = record.type.partition(".")
     if kind == "approval":
         name = _approval(opened.data or b"{}").name
@@ -129,7 +135,7 @@ def _requested(approval: Approval, surface: Surface) -> InteractionContent:
     fallback: JsonObject = {"command": command}
     hints = [surface.word("approval.decide", command=command)]
     if surface.address is not None:
-        url = f"{surface.address}/api/v1/approvals/{approval.approval_id}"
+        url = f"{surface.address}/approvals?approval={approval.approval_id}"
         fallback["url"] = url
         hints.append(surface.word("link", url=url))
     lines = [f"{line.place if line.part == 'arguments' else line.label} | {line.text}" for line in shown.lines]
@@ -153,18 +159,23 @@ def _requested(approval: Approval, surface: Surface) -> InteractionContent:
 
 
 def _asked(question: _Question, surface: Surface) -> InteractionContent:
-    numbered = [f"{number}. {choice}" for number, choice in enumerate(question.choices, 1)]
+    """A question that the filter blocks is a sentence that says so, without buttons."""
+    words = [screened(surface, each) for each in (question.question, *question.choices)]
+    if withheld := next((each.text for each in words if each.withheld), None):
+        return InteractionContent(operation="interaction", text=withheld)
+    asked, *choices = (each.text for each in words)
+    numbered = [f"{number}. {choice}" for number, choice in enumerate(choices, 1)]
     hint = [surface.word("question.choices")] if numbered else []
-    text = "\n".join([question.question, *numbered, *hint])
-    has_buttons = surface.abilities.supports_buttons and bool(question.choices)
-    has_form = surface.abilities.supports_forms and not question.choices
+    text = "\n".join([asked, *numbered, *hint])
+    has_buttons = surface.abilities.supports_buttons and bool(choices)
+    has_form = surface.abilities.supports_forms and not choices
     if question.interaction is None or not (has_buttons or has_form):
         return InteractionContent(operation="interaction", text=text)
     card: JsonObject = {
         "id": question.interaction.id,
         "kind": "question",
-        "lines": [{"part": "question", "place": "question", "label": "", "text": question.question}],
-        "buttons": [_button(str(number), choice, "default") for number, choice in enumerate(question.choices, 1)],
+        "lines": [{"part": "question", "place": "question", "label": "", "text": asked}],
+        "buttons": [_button(str(number), choice, "default") for number, choice in enumerate(choices, 1)],
     }
     if has_form:
         card["form"] = {"fields": [{"name": "answer", "type": "text", "label": surface.word("form.answer")}]}

@@ -26,6 +26,7 @@ from bollard.host.limits import (
     DELIVERIES_OF_CHANNEL,
     DELIVERIES_OF_CHANNEL_AT_ONCE,
     DELIVERY_LOOK_S,
+    DELIVERY_RETRY_AFTER_S,
     DELIVERY_WAIT_MAX_S,
     KEEP_ALIVE_S,
     REPLAY_PAGE,
@@ -168,6 +169,14 @@ class Delivery:
         self._background = Background()
         self._closing = False
 
+    def forget(self, workspace: str, channel_id: str) -> None:
+        """Forget a deleted channel."""
+        self._statuses.forget(workspace, channel_id)
+
+    def degraded(self, workspace: str) -> list[str]:
+        """The channels of a workspace that fail."""
+        return self._statuses.degraded(workspace)
+
     @property
     def counts(self) -> Counts:
         return self._sender.counts
@@ -275,7 +284,7 @@ class Delivery:
             early_s = (pending.row.due_ms - self._clock.now_ms()) / 1000
             if pending.attempts == pending.row.attempts and pending.attempts and early_s > 0:
                 # A retry of an earlier incarnation. The minimum guards against a clock that was set back.
-                await asyncio.sleep(min(early_s, DELIVERY_WAIT_MAX_S))
+                await asyncio.sleep(min(early_s, DELIVERY_RETRY_AFTER_S))
             while (wait_s := await self._try(pending)) is not None:  # noqa: ASYNC110 -- time is what it waits for
                 await asyncio.sleep(wait_s)
             queue.popleft()

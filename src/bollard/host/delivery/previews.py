@@ -6,67 +6,23 @@ and turns it into the complete message.
 
 import asyncio
 import contextlib
-import unicodedata
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 import structlog
 
 from bollard.host.channels.channel import Channel, Delivered, DeliveryUnknown, NotDelivered, Outgoing
+from bollard.host.channels.content_filter import FOUND_CHARACTERS
+from bollard.host.channels.limits import LONG_TEXT_CHARACTERS
+from bollard.host.channels.outgoing_filter import screened
 from bollard.host.channels.registry import Channels
 from bollard.host.delivery.delivery_log import DeliveryLog
+from bollard.host.delivery.text_parts import split
 from bollard.host.errors import HostError
 from bollard.host.log.records import DeliverTo, RunFacts
 from bollard.host.store.rows import OutboxRow
-
-_BORDERS: Final = ("\n\n", "\n", ". ", "! ", "? ", "。", "！", "？", "; ", "；", ", ", "，", " ")
-"""Where to cut, best first. The mark stays with the part before."""
-_LEAST: Final = 0.5
-"""The minimum fill of a part that is cut at a border. Below that the next kind of border is used."""
-_JOINER: Final = "\u200d"
-
-
-def split(text: str, size: int | None) -> list[str]:
-    """Non-empty parts of at most `size` characters. Only blanks at the cuts are lost."""
-    if size is None or len(text) <= size:
-        return [text] if text else []
-    parts: list[str] = []
-    rest = text
-    while len(rest) > size:
-        at = _cut(rest, size)
-        if part := rest[:at].rstrip():
-            parts.append(part)
-        rest = rest[at:].lstrip()
-    return [*parts, rest] if rest else parts
-
-
-def _cut(text: str, size: int) -> int:
-    for border in _BORDERS:
-        # One more character is allowed if it is a blank, which is stripped.
-        at = text.rfind(border, int(size * _LEAST), size + 1)
-        end = at + len(border.rstrip())
-        if at > 0 and end <= size:
-            return end
-    return _between_characters(text, size)
-
-
-def _between_characters(text: str, at: int) -> int:
-    """The last position that does not split a grapheme, or `at` if there is none nearby."""
-    earliest = max(1, at - 16)
-    for place in range(at, earliest - 1, -1):
-        if not _continues(text, place):
-            return place
-    return at
-
-
-def _continues(text: str, place: int) -> bool:
-    following = text[place]
-    joined = following == _JOINER or text[place - 1] == _JOINER
-    return joined or unicodedata.category(following) in ("Mn", "Me", "Mc") or "\U0001f3fb" <= following <= "\U0001f3ff"
-
 
 _log = structlog.get_logger("bollard.delivery")
 _decode = msgspec.json.Decoder().decode
@@ -154,7 +110,7 @@ class Previews:
             _log.warning("a preview could not be recorded and is not sent", run=facts.run_id, problem=error.message)
             return
         preview.left = True
-        shown = _first_part(preview.text, goes_to, channel)
+        shown = await _first_part(preview.text, goes_to, channel)
         outgoing = _outgoing(preview, facts, goes_to, shown)
         match await channel.send(outgoing):
             case Delivered(message) if message is not None:
@@ -181,7 +137,7 @@ class Previews:
             await preview.pause(pause_s)
             await preview.changed.wait()
             preview.changed.clear()
-            text = _first_part(preview.text, goes_to, channel)
+            text = await _first_part(preview.text, goes_to, channel)
             if preview.over or text == shown:
                 continue
             shown = text
@@ -240,11 +196,16 @@ class Previews:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _first_part(text: str, goes_to: DeliverTo, channel: Channel) -> str:
-    """The text that fits into one message."""
+async def _first_part(text: str, goes_to: DeliverTo, channel: Channel) -> str:
+    """The text that fits into one message. The filter also sees the end of a word that does not fit; a long text is
+    filtered in a thread."""
     sizes = [each for each in (goes_to.max_message_size, channel.abilities.max_message_size) if each is not None]
-    parts = split(text, min(sizes) if sizes else None)
-    return parts[0] if parts else text
+    size = min(sizes) if sizes else None
+    seen = text if size is None else text[: size + FOUND_CHARACTERS]
+    is_long = len(seen) > LONG_TEXT_CHARACTERS
+    found = await asyncio.to_thread(screened, channel, seen) if is_long else screened(channel, seen)
+    parts = split(found.text, size)
+    return parts[0] if parts else found.text
 
 
 def _outgoing(preview: Preview, facts: RunFacts, goes_to: DeliverTo, text: str, edit_of: str | None = None) -> Outgoing:

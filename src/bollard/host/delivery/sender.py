@@ -16,8 +16,9 @@ from bollard.host.clock import Clock
 from bollard.host.delivery.channel_status import ChannelStatuses
 from bollard.host.delivery.contents import Content, Contents
 from bollard.host.delivery.delivery_log import DeliveryLog
-from bollard.host.delivery.previews import Preview, Previews, split
+from bollard.host.delivery.previews import Preview, Previews
 from bollard.host.delivery.retry import wait_before
+from bollard.host.delivery.text_parts import split
 from bollard.host.errors import HostError
 from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_WAIT_S
 from bollard.host.log.kill_points import kill_point
@@ -90,7 +91,10 @@ class Sender:
             return await self._fail(pending, f"there is no channel {row.channel} that sends")
         if pending.left_before and channel.abilities.dedupe == "none":
             return await self._doubt(pending, "the host ended while it was being sent")
-        content = await self._contents.of(row, channel)
+        try:
+            content = await self._contents.of(row, channel)
+        except HostError as error:
+            return _waits_for_store(row, error)
         if content is None:
             return await self._fail(pending, "the message was deleted by retention")
         if content.failed is not None or content.operation != "message":
@@ -99,7 +103,7 @@ class Sender:
             await self._log.sent(row, (), None)  # there is nothing to update
             return None
         sizes = [size for size in (row.max_message_size, channel.abilities.max_message_size) if size is not None]
-        empty = [""] if content.contents or content.artifacts or content.failed else []
+        empty = [""] if content.contents or content.artifacts else []
         whole = not sizes or content.card is not None
         parts = split(content.text, None if whole else min(sizes)) or empty
         if not parts:
@@ -108,8 +112,7 @@ class Sender:
         try:
             return await self._send_parts(pending, channel, parts, content)
         except HostError as error:  # the send could not be recorded, so nothing was sent
-            _log.warning("a message waits for the store", delivery=row.delivery_id, problem=error.message)
-            return DELIVERY_WAIT_S
+            return _waits_for_store(row, error)
 
     async def _send_parts(
         self, pending: PendingDelivery, channel: Channel, parts: list[str], content: Content
@@ -161,7 +164,7 @@ class Sender:
                         edit_of = None
                         continue
                     if not retryable:
-                        await self._statuses.failed(row.workspace, row.channel, reason)
+                        await self._degrade(row, reason)
                         return await self._fail(pending, reason)
                     return await self._defer(pending, reason, retry_after_s)
         await self._statuses.arrived(row.workspace, row.channel)
@@ -204,9 +207,15 @@ class Sender:
 
     # --- outcomes ---
 
+    async def _degrade(self, row: OutboxRow, reason: str) -> None:
+        """Note that the channel fails, unless it was deleted meanwhile."""
+        place = row.workspace, row.channel
+        if self._channels.sender(*place) is not None or self._channels.is_off(*place):
+            await self._statuses.failed(*place, reason)
+
     async def _defer(self, pending: PendingDelivery, reason: str, retry_after_s: float | None) -> float | None:
         pending.attempts += 1
-        await self._statuses.failed(pending.row.workspace, pending.row.channel, reason)
+        await self._degrade(pending.row, reason)
         wait_s = wait_before(pending.attempts, retry_after_s)
         if wait_s is None:
             return await self._fail(pending, f"{reason}; gave up after {pending.attempts} attempts")
@@ -233,3 +242,8 @@ class Sender:
         await self._take_preview(pending)
         if pending.preview is not None:
             await self._log.failed(pending.row.workspace, pending.preview.delivery_id, pending.row.run_id, reason)
+
+
+def _waits_for_store(row: OutboxRow, error: HostError) -> float:
+    _log.warning("a message waits for the store", delivery=row.delivery_id, problem=error.message)
+    return DELIVERY_WAIT_S

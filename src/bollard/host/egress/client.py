@@ -46,6 +46,7 @@ from bollard.host.limits import (
     EGRESS_LOOKUPS,
     EGRESS_REDIRECTS,
 )
+from bollard.host.settings import Settings
 
 
 class Resolver(Protocol):
@@ -103,6 +104,22 @@ class EgressClient:
                 field="egress_allow",
                 entry=error.entry,
             ) from error
+
+    @classmethod
+    def of_settings(cls, settings: Settings) -> "EgressClient":
+        """Build the client from the settings of allowed addresses and of the proxy. Raises `SettingsError`."""
+        proxies = ProxyRules.of_settings(
+            proxy=settings.proxy,
+            login=settings.proxy_login,
+            no_proxy=settings.no_proxy,
+            resolves=settings.proxy_resolves,
+        )
+        return cls.of_setting(settings.egress_allow, proxies)
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether the settings name a proxy."""
+        return self._proxies.proxy is not None
 
     async def fetch(self, request: EgressRequest, proxy: Proxy | None = None) -> EgressResponse:
         """Send a request, through `proxy` instead of the proxy of the host if given. Raises `EgressDenied`,

@@ -21,6 +21,7 @@ from bollard.host.egress.destination import Address, Destination
 from bollard.host.egress.proxy import Route, Tunnel
 from bollard.host.errors import ExplainedError, caused_by
 from bollard.host.limits import EGRESS_FRAMING, EGRESS_KEPT_CONNECTIONS, EGRESS_KEPT_S, EGRESS_SETTLE_S
+from bollard.wire.proxy_handshake import ProxyFailed
 
 PIECE_BYTES: Final = 65536
 """The limit of one read."""
@@ -257,6 +258,8 @@ class HttpAnswer:
 
 def _details_of(error: OSError) -> Mapping[str, Any]:
     """The system's error text: that of asyncio repeats the address. TLS errors have other numbers."""
+    if isinstance(error, ProxyFailed):
+        return error.details
     if isinstance(error, ssl.SSLError):
         return {"problem": getattr(error, "verify_message", "") or error.strerror or str(error)}
     if error.errno is not None and error.errno > 0:
@@ -331,7 +334,7 @@ class Connections:
     async def _answered(self, request: HttpRequest) -> tuple[Connection, HttpAnswer]:
         kept = self._take()
         while True:
-            connection = kept or await self._connect()
+            connection = kept or await self.connect()
             try:
                 await self._send(connection.writer, request)
                 answer = HttpAnswer(connection, request)
@@ -372,7 +375,8 @@ class Connections:
         # Callers check the headers; only the host name may contain other characters.
         return "\r\n".join([*head, "", ""]).encode("latin-1", "replace")
 
-    async def _connect(self) -> Connection:
+    async def connect(self) -> Connection:
+        """Open a new connection. Raises `EgressDenied` and `NotSent`."""
         place, loop = self._place, asyncio.get_running_loop()
         until = loop.time() + self._connect_s
         routes = await self._judge(place, self._connect_s)

@@ -1,50 +1,37 @@
-"""Proxies of outgoing connections: HTTP CONNECT, and SOCKS5 (RFC 1928) with or without a password (RFC 1929).
+"""Proxies of outgoing connections, the tunnels through them, and the rules that choose between them and a direct way.
 
-A `Tunnel` is a connected socket through a proxy; TLS to the destination begins behind it. Its bytes are read one by one
-from the socket, so that bytes that a proxy sends too early are never taken for an answer of the destination.
+A `Tunnel` opens a connected socket through a proxy; TLS to the destination begins behind it.
 """
 
 import asyncio
-import base64
-import re
 import socket
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address
-from typing import Final, Literal, cast
+from ipaddress import IPv6Address
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
 from bollard.host.egress.addresses import AllowList, InvalidEntry, host_problem, literal, parse_allow
 from bollard.host.egress.destination import Address, Destination
-from bollard.host.errors import SettingsError
-from bollard.host.limits import EGRESS_PROXY_BYTES
+from bollard.host.errors import ExplainedError, SettingsError, caused_by
+from bollard.wire.proxy_handshake import ProxyScheme, connect_through
 
-Scheme = Literal["http", "socks5"]
 _PORTS: Final[dict[str, int]] = {"http": 8080, "socks5": 1080}
-_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: |\r)")
 _LOGIN_BYTES: Final = 255
 """The limit of RFC 1929 for each of user and password."""
-_REPLIES: Final = {
-    1: "general failure",
-    2: "not allowed by its rules",
-    3: "network unreachable",
-    4: "host unreachable",
-    5: "connection refused",
-    6: "TTL expired",
-    7: "command not supported",
-    8: "address type not supported",
-}
+_SHOWN_CHARACTERS: Final = 80
+"""Of a wrong host name."""
 
 
-class ProxyFailed(OSError):
-    """The proxy refused the connection, or did not follow its protocol."""
+class InvalidProxy(ExplainedError):
+    """The URL or the login of a proxy is invalid. The message does not contain the login."""
 
 
 class Proxy(msgspec.Struct, frozen=True, kw_only=True):
     """The address of a proxy, and the login that it asks for."""
 
-    scheme: Scheme
+    scheme: ProxyScheme
     host: str
     port: int
     login: str = ""
@@ -52,22 +39,26 @@ class Proxy(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, url: str, login: str = "") -> "Proxy":
-        """Parse `http://host:port` or `socks5://host:port`. Raises `ValueError`, without the login in its message."""
+        """Parse `http://host:port` or `socks5://host:port`. Raises `InvalidProxy`."""
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError:
-            raise ValueError("is not a URL") from None
+            raise InvalidProxy("is not a URL", "proxy.url") from None
+        if parts.scheme == "https":
+            problem = "is an https URL: proxies over TLS are not supported, and http:// serves https destinations"
+            raise InvalidProxy(problem, "proxy.tls")
         if parts.scheme not in _PORTS or not parts.hostname or port == 0:
-            raise ValueError("is not a URL like http://proxy.example.org:3128 or socks5://proxy.example.org:1080")
+            problem = "is not a URL like http://proxy.example.org:3128 or socks5://proxy.example.org:1080"
+            raise InvalidProxy(problem, "proxy.url")
         if "@" in parts.netloc:
-            raise ValueError("contains a login")
+            raise InvalidProxy("contains a login", "proxy.has_login")
         if parts.path not in ("", "/") or parts.query or parts.fragment:
-            raise ValueError("has more than a host and a port")
+            raise InvalidProxy("has more than a host and a port", "proxy.has_more")
         if problem := host_problem(parts.hostname):
-            raise ValueError(problem)
+            raise InvalidProxy(problem, "proxy.host", host=parts.hostname[:_SHOWN_CHARACTERS])
         _check_login(login)
-        scheme = cast("Scheme", parts.scheme)
+        scheme = cast("ProxyScheme", parts.scheme)
         return cls(scheme=scheme, host=parts.hostname, port=port or _PORTS[scheme], login=login)
 
     @property
@@ -84,9 +75,10 @@ def _check_login(login: str) -> None:
         return
     user, colon, password = login.partition(":")
     if not (user and colon and login.isprintable()):
-        raise ValueError("the login is not user:password")
+        raise InvalidProxy("the login is not user:password", "proxy.login")
     if max(len(user.encode()), len(password.encode())) > _LOGIN_BYTES:
-        raise ValueError(f"the login has a part of more than {_LOGIN_BYTES} bytes")
+        problem = f"the login has a part of more than {_LOGIN_BYTES} bytes"
+        raise InvalidProxy(problem, "proxy.login_too_long", limit=_LOGIN_BYTES)
 
 
 class Tunnel(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,87 +97,28 @@ class Tunnel(msgspec.Struct, frozen=True, kw_only=True):
         try:
             sock.setblocking(False)
             await asyncio.get_running_loop().sock_connect(sock, (str(self.at), self.proxy.port))
-            handshake = _connect_http if self.proxy.scheme == "http" else _connect_socks
-            await handshake(sock, self.target, port, self.proxy.login)
+            await connect_through(_SocketPipe(sock), self.proxy.scheme, str(self.target), port, self.proxy.login)
         except BaseException:
             sock.close()
             raise
         return sock
 
 
+class _SocketPipe:
+    """Reads from the socket itself: a buffered reader would keep bytes that TLS must not begin with."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    async def send(self, data: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._sock, data)
+
+    async def receive(self, size: int) -> bytes:
+        return await asyncio.get_running_loop().sock_recv(self._sock, size)
+
+
 Route = Address | Tunnel
 """How a connection is made: directly to an address, or through a proxy."""
-
-
-# --- the protocols ---
-
-
-async def _connect_http(sock: socket.socket, target: Address | str, port: int, login: str) -> None:
-    host = f"[{target}]" if isinstance(target, IPv6Address) else str(target)
-    lines = [f"CONNECT {host}:{port} HTTP/1.1", f"Host: {host}:{port}"]
-    if login:
-        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(login.encode()).decode()}")
-    await asyncio.get_running_loop().sock_sendall(sock, "\r\n".join([*lines, "", ""]).encode())
-    head = b""
-    while not head.endswith(b"\r\n\r\n"):
-        if len(head) >= EGRESS_PROXY_BYTES:
-            raise ProxyFailed(f"the proxy answered with more than {EGRESS_PROXY_BYTES} bytes")
-        head += await _read(sock, 1)
-        if len(head) == 5 and head != b"HTTP/":
-            raise ProxyFailed("the proxy does not speak HTTP")
-    status = _STATUS.match(head)
-    if status is None:
-        raise ProxyFailed("the proxy does not speak HTTP")
-    if (code := int(status[1])) == 407:
-        raise ProxyFailed(
-            "the proxy refused the login (HTTP 407)" if login else "the proxy asks for a login (HTTP 407)"
-        )
-    if not 200 <= code < 300:
-        raise ProxyFailed(f"the proxy refused the connection (HTTP {code})")
-
-
-async def _connect_socks(sock: socket.socket, target: Address | str, port: int, login: str) -> None:
-    loop = asyncio.get_running_loop()
-    await loop.sock_sendall(sock, b"\x05\x02\x00\x02" if login else b"\x05\x01\x00")
-    version, method = await _read(sock, 2)
-    if version != 5:
-        raise ProxyFailed("the proxy does not speak SOCKS5")
-    if method == 2 and login:
-        user, _, password = login.partition(":")
-        parts = [user.encode(), password.encode()]
-        await loop.sock_sendall(sock, b"\x01" + b"".join(bytes([len(part)]) + part for part in parts))
-        if (await _read(sock, 2))[1] != 0:
-            raise ProxyFailed("the proxy refused the login")
-    elif method != 0:
-        raise ProxyFailed("the proxy refused the login" if login else "the proxy asks for a login")
-    await loop.sock_sendall(sock, b"\x05\x01\x00" + _socks_address(target) + port.to_bytes(2, "big"))
-    version, reply, _, kind = await _read(sock, 4)
-    if version != 5:
-        raise ProxyFailed("the proxy does not speak SOCKS5")
-    if reply != 0:
-        raise ProxyFailed(f"the proxy refused the connection ({_REPLIES.get(reply, f'code {reply}')})")
-    # The address from which the proxy connects; its length must be known to find its end.
-    sizes = {1: 4, 4: 16}
-    if kind not in (*sizes, 3):
-        raise ProxyFailed("the proxy does not speak SOCKS5")
-    await _read(sock, (sizes[kind] if kind in sizes else (await _read(sock, 1))[0]) + 2)
-
-
-def _socks_address(target: Address | str) -> bytes:
-    if isinstance(target, str):
-        name = target.encode("ascii")
-        return b"\x03" + bytes([len(name)]) + name
-    return (b"\x01" if isinstance(target, IPv4Address) else b"\x04") + target.packed
-
-
-async def _read(sock: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        piece = await asyncio.get_running_loop().sock_recv(sock, size - len(found))
-        if not piece:
-            raise ProxyFailed("the proxy closed the connection")
-        found += piece
-    return found
 
 
 # --- the settings ---
@@ -230,15 +163,15 @@ class ProxyRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _proxy_of_setting(url: str, login: str) -> Proxy | None:
-    reason, field, problem, hint = "", "proxy", "", ""
-    if not url:
-        if not login:
-            return None
-        reason, field, problem, hint = "proxy_missing", "proxy_login", "there is no proxy", "set proxy too"
-    else:
+    if url:
         try:
             return Proxy.of(url, login)
-        except ValueError as error:
-            reason, problem = "proxy_invalid", str(error)
+        except InvalidProxy as error:
             hint = "use http://HOST:PORT or socks5://HOST:PORT, and user:password in proxy_login"
-    raise SettingsError(f"{field}: {problem}", reason=reason, hint=hint, field=field, problem=problem)
+            why = caused_by(error)
+            raise SettingsError(f"proxy: {error}", reason="proxy_invalid", hint=hint, field="proxy", **why) from error
+    if login:
+        problem = "there is no proxy"
+        message, hint = f"proxy_login: {problem}", "set proxy too"
+        raise SettingsError(message, reason="proxy_missing", hint=hint, field="proxy_login", problem=problem)
+    return None

@@ -54,7 +54,7 @@ class ChildCalls:
         """Run the agent and return the outcome of the child. Cancelling the call cancels the child."""
         agent = self._agents.get(params.agent_id, run.facts.workspace)
         if agent is None:
-            raise ApiRefused(NOT_FOUND["agents"].code, NOT_FOUND["agents"].sentence)
+            raise ApiRefused.of(NOT_FOUND["agents"])
         counts = self._counts(run)
         check_delegation(lineage_of(run, self._dispatcher.live), counts)
         counts.total += 1

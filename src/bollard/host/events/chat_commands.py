@@ -1,4 +1,5 @@
-"""Chat commands: messages such as `/new` that the host answers itself, in the language of the person."""
+"""Chat commands: messages such as `/new` that the host answers itself, in the language of the person, and those that
+agents add."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -6,7 +7,8 @@ from typing import Final
 import msgspec
 
 from bollard.host.agents.agent import AgentRegistry
-from bollard.host.channels.channel import COMMANDS, ChatCommand, SavedChannel
+from bollard.host.agents.commands import COMMANDS, AgentCommand, CalledCommand
+from bollard.host.channels.channel import SavedChannel
 from bollard.host.channels.rooms import Rooms
 from bollard.host.errors import InvalidRequest, Overloaded
 from bollard.host.events.intake import Intake
@@ -25,19 +27,13 @@ Stop = Callable[[str], Awaitable[bool]]
 """Stops a run; returns whether it was active."""
 
 
-class CalledCommand(msgspec.Struct, frozen=True):
-    """A command in a message, with the words behind it."""
+class FoundCommand(msgspec.Struct, frozen=True):
+    """A command that the channel has: of the host, or of an agent."""
 
-    name: ChatCommand
-    argument: str
-
-
-def read_command(text: str | None, allowed: tuple[ChatCommand, ...]) -> CalledCommand | None:
-    """The command of a message: `/name`, or `/name@bot` as in groups. `None` for every other message."""
-    first, _, rest = (text or "").strip().partition(" ")
-    word = first.removeprefix("/").partition("@")[0].lower()
-    found = next((name for name in COMMANDS if name == word), None) if first.startswith("/") else None
-    return None if found is None or found not in allowed else CalledCommand(found, rest.strip())
+    called: CalledCommand
+    agent: str | None = None
+    """`None` for a command of the host."""
+    is_off: bool = False
 
 
 class ChatCommands:
@@ -53,29 +49,54 @@ class ChatCommands:
         self._codes = codes
         self._stop = stop
 
+    async def find(self, called: CalledCommand, channel: SavedChannel, event: NewEvent) -> FoundCommand | None:
+        """The command of the host, of the agent that answers here, or of one that people may choose here."""
+        if called.name in COMMANDS:
+            return FoundCommand(called) if called.name in channel.commands else None
+        for agent_id, command in await self._of_agents(channel, event):
+            if command.name == called.name:
+                return FoundCommand(called, agent_id, is_off=called.name in channel.rules.commands_off)
+        return None
+
+    async def _of_agents(self, channel: SavedChannel, event: NewEvent) -> list[tuple[str, AgentCommand]]:
+        """The commands of agents with their agents. The first of a name counts."""
+        found: dict[str, tuple[str, AgentCommand]] = {}
+        for agent_id in dict.fromkeys((await self._agent(channel, event), *channel.agents)):
+            agent = None if agent_id is None else self._agents.get(agent_id, event.scope.workspace)
+            for command in () if agent is None or not agent.enabled else agent.commands:
+                found.setdefault(command.name, (agent.agent_id if agent else "", command))
+        return [*found.values()]
+
+    async def _help(self, channel: SavedChannel, event: NewEvent, locale: Locale) -> str:
+        say = _Speaker(locale)
+        added = [command for _, command in await self._of_agents(channel, event)]
+        shown = [each.help(locale) for each in added if each.name not in channel.rules.commands_off]
+        return "\n".join([say("help"), *(say(f"help.{name}") for name in channel.commands), *shown])
+
     async def execute(self, command: CalledCommand, channel: SavedChannel, event: NewEvent) -> str:
-        """Execute a command. `event` is in the present conversation of its room."""
-        say = _Speaker(event.facts.locale or channel.locale)
+        """Execute a command of the host. `event` is in the present conversation of its room."""
+        locale = event.locale(channel.locale)
+        say = _Speaker(locale)
         match command.name:
             case "help":
-                return "\n".join([say("help"), *(say(f"help.{name}") for name in channel.commands)])
+                return await self._help(channel, event, locale)
             case "new":
                 await self._rooms.renew(event)
                 return say("new")
             case "stop":
-                return await self._stop_runs(event, say)
+                return await self._stop_runs(channel, event, say)
             case "status":
-                return await self._status(event, say)
+                return await self._status(channel, event, say)
             case "agent":
-                return await self._choose(command.argument, channel, event, say)
-            case "link":
-                return await self._link(command.argument, event, say)
+                return await self._choose(command.arguments, channel, event, say)
+            case _:
+                return await self._link(command.arguments, event, say)
 
-    async def _stop_runs(self, event: NewEvent, say: "_Speaker") -> str:
+    async def _stop_runs(self, channel: SavedChannel, event: NewEvent, say: "_Speaker") -> str:
         """A person stops the runs that the person started; in a private chat, or as an operator, all of them."""
         user = self._links.user_of(event.scope.workspace, event.scope.actor)
         controls = user is not None and "actors.assume" in rights_of(user.role)
-        agent = await self._agent(event)
+        agent = await self._agent(channel, event)
         view = None if agent is None else self._intake.runs_in(agent, event.scope)
         runs = [] if view is None else [*view.queued, *view.active]
         mine = [run for run in runs if event.facts.is_private or controls or run.actor == event.scope.actor]
@@ -84,8 +105,8 @@ class ChatCommands:
             return say("stopped", count=len(stopped))
         return say("stop_others") if runs else say("stop_nothing")
 
-    async def _status(self, event: NewEvent, say: "_Speaker") -> str:
-        agent = await self._agent(event)
+    async def _status(self, channel: SavedChannel, event: NewEvent, say: "_Speaker") -> str:
+        agent = await self._agent(channel, event)
         view = None if agent is None else self._intake.runs_in(agent, event.scope)
         user = self._links.user_of(event.scope.workspace, event.scope.actor)
         return say(
@@ -123,9 +144,9 @@ class ChatCommands:
         except InvalidRequest:
             return say("link_wrong", minutes=LINK_CODE_S // 60)
 
-    async def _agent(self, event: NewEvent) -> str | None:
+    async def _agent(self, channel: SavedChannel, event: NewEvent) -> str | None:
         """The agent that would get a message of this person now."""
-        chosen = (await self._rooms.room(event)).agent
+        chosen = (await self._rooms.room(event)).chosen(channel)
         agent = self._intake.preview(event, chosen).resolution.agent
         return None if agent is None else agent.agent_id
 

@@ -71,7 +71,7 @@ class ConversationQueue:
             event_id=facts.event_id,
             actor=known_actor(run.event),
             steerable=steerable,
-            on_message=run.event.is_message,
+            on_message=run.event.is_spoken,
         )
         self._lane_of_run[facts.run_id] = placement.lane
         if isinstance(placement.decision, Start):

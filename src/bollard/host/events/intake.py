@@ -4,7 +4,7 @@ Gates and the turn of the conversation are decided without an await in between. 
 committed runs start. A sender who disconnects meanwhile changes nothing.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 import structlog
@@ -14,7 +14,7 @@ from bollard.host.agents.admission import Admission, Interrupt, LaneView, Queue,
 from bollard.host.agents.agent import Agent
 from bollard.host.agents.gates import FrontGates
 from bollard.host.agents.lanes import LaneKey, lane_of
-from bollard.host.agents.routing import AgentDirectory, resolve
+from bollard.host.agents.routing import AgentDirectory, Resolution, resolve
 from bollard.host.background import Background
 from bollard.host.clock import Clock
 from bollard.host.errors import Forbidden, HostError, Overloaded
@@ -38,6 +38,8 @@ from bollard.host.scope import Place
 from bollard.host.store.store import Store
 
 _log = structlog.get_logger("bollard.intake")
+CALL: Final = "call:"
+"""Prefix of the binding id of a run that another run called."""
 
 
 class ReplyFollower(Protocol):
@@ -185,11 +187,14 @@ class Intake:
 
     def preview(self, event: NewEvent, agent_id: str | None = None) -> Preview:
         """How this event would be routed now, and why. Writes and counts nothing."""
+        return self._placement.preview(event, self.resolution(event, agent_id))
+
+    def resolution(self, event: NewEvent, agent_id: str | None = None) -> Resolution:
+        """The binding and the agent that this event would get now, with a step for every binding."""
         workspace = event.scope.workspace
         agents = {agent.agent_id: agent for agent in self._agents.of(workspace)}
         bot_agent = self._bot_agent(workspace, event.scope.bot)
-        resolution = resolve(event, self._bindings.all(workspace), agents, agent=agent_id, bot_agent=bot_agent)
-        return self._placement.preview(event, resolution)
+        return resolve(event, self._bindings.all(workspace), agents, agent=agent_id, bot_agent=bot_agent)
 
     def runs_in(self, agent_id: str, place: Place) -> LaneView | None:
         """The active and queued runs of an agent in a conversation."""
@@ -204,7 +209,7 @@ class Intake:
         if self._dispatcher.closing or self._dispatcher.room.crowded:
             raise Overloaded("the host starts no more runs now", reason="no_room", hint="retry in a moment")
         placement = Placement(
-            agent=agent, binding_id=f"call:{agent.agent_id}", lane=None, decision=Start(), parent=parent, fresh=True
+            agent=agent, binding_id=f"{CALL}{agent.agent_id}", lane=None, decision=Start(), parent=parent, fresh=True
         )
         return await self._create(event, placement, watch=False)
 

@@ -57,7 +57,7 @@ class EventPlacement:
             steering="steering" in agent.capabilities,
             lane=self._conversations.view(lane),
             actor=known_actor(event),
-            message=event.is_message,
+            message=event.is_spoken,
             unread=self._limits.unread,
         )
         if isinstance(decision, Steer) and (external or not self._can_take(agent, event, decision)):

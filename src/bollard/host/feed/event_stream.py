@@ -13,7 +13,6 @@ from bollard.host.feed.feed_event import FeedEvent, Selection
 from bollard.host.limits import FEED_STREAM_PAGE, KEEP_ALIVE_S, STREAM_PAGES_AT_ONCE
 from bollard.host.log.journal import Journal
 from bollard.host.runs.hub import StreamRecord
-from bollard.host.store.store import Store
 
 _EPOCH: Final = 1
 """The log has one order over all restarts, so the cursor of a stream has one epoch."""
@@ -24,10 +23,10 @@ Sees = Callable[[FeedEvent], Awaitable[bool]]
 
 
 class EventStreams:
-    """Streams the events of this host."""
+    """Streams the events of this host, or the changes of its runs, from a reader of the log."""
 
-    def __init__(self, store: Store, journal: Journal) -> None:
-        self._reader = EventReader(store)
+    def __init__(self, reader: EventReader, journal: Journal) -> None:
+        self._reader = reader
         self._watch = journal.watch
         self._readers: set[asyncio.Event] = set()
         self._pages = asyncio.Semaphore(STREAM_PAGES_AT_ONCE)
@@ -36,8 +35,8 @@ class EventStreams:
     async def read(
         self, workspace: str, after: int | None, selection: Selection, sees: Sees
     ) -> AsyncGenerator[list[StreamRecord]]:
-        """Batches of events until the reader leaves or the host stops. Without `after` only new events come. An empty
-        batch is a keep-alive. A `gap` stands for events that the reader cannot get."""
+        """Batches of events until the reader leaves or the host stops. Without `after` only events after the first
+        batch come. An empty batch is a keep-alive. A `gap` stands for events that the reader cannot get."""
         with self._watch.follow(workspace, selection.records) as woken:
             self._readers.add(woken)
             try:
@@ -46,6 +45,7 @@ class EventStreams:
                 if position > newest:  # the store was restored, or the cursor is of another host
                     yield [gap(newest + 1, position, "unknown")]
                     position = newest
+                yield []  # the reader may cause its first event now
                 while not self._closing:
                     woken.clear()
                     async with self._pages:

@@ -1,5 +1,6 @@
 """Media types of files: the type that the first bytes show, and whether they fit a declared type. Pure."""
 
+import codecs
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -88,20 +89,29 @@ def plain_type(media_type: str) -> str:
 
 
 def fits(declared: str, head: bytes) -> bool:
-    """Whether a content with these first bytes can have the declared type. Text has no NUL byte."""
+    """Whether a content with these first bytes can have the declared type. Text has no NUL byte, except in UTF-16 and
+    UTF-32."""
     kind = plain_type(declared)
     if kind.startswith("text/"):
-        return b"\0" not in head
+        return b"\0" not in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
     shows = _SHOWN_BY.get(kind)
     return shows is None or shows(head)
 
 
+def named_type(name: str | None) -> str | None:
+    """The type that the ending of a name stands for; `None` for an unknown ending."""
+    return _BY_ENDING.get((name or "").rpartition(".")[2].lower())
+
+
+def shown_type(head: bytes) -> str:
+    """The type that the first bytes show."""
+    return next((kind for kind in _SEEN if _SHOWN_BY[kind](head)), UNKNOWN_TYPE)
+
+
 def type_of(name: str | None, head: bytes) -> str:
     """The type of a content that declares none: by the ending of its name if the bytes fit, else by its bytes."""
-    by_name = _BY_ENDING.get((name or "").rpartition(".")[2].lower())
-    if by_name is not None and fits(by_name, head):
-        return by_name
-    return next((kind for kind in _SEEN if _SHOWN_BY[kind](head)), UNKNOWN_TYPE)
+    by_name = named_type(name)
+    return by_name if by_name is not None and fits(by_name, head) else shown_type(head)
 
 
 def artifact_type_of(media_type: str) -> str:

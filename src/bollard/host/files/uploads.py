@@ -1,12 +1,14 @@
 """Uploads of files for messages: whole, or in pieces that can be resumed, also after a restart of the host.
 
 An upload belongs to the caller that began it, and to one conversation. Its artifact expires after a day unless a
-message uses it. The content is a blob before the record that names it.
+message uses it. The content is a blob before the record that names it. A finished upload is known for the rest of its
+day, so that a caller that lost the answer can finish it again.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Callable, Container, Iterable
 from typing import Final
 
 import msgspec
@@ -26,7 +28,9 @@ from bollard.host.store.blobs import BlobStore
 from bollard.host.store.rows import MESSAGE_SOURCE, DropKept, KeptChange, KeptRow, PutKept
 from bollard.host.store.store import Store
 
-_KIND: Final = "upload"
+UPLOAD: Final = "upload"
+"""The kind of the kept row of an unfinished upload."""
+_FINISHED: Final = "finished_upload"
 _LIFE_MS: Final = round(UPLOAD_LIFE_S * 1000)
 
 
@@ -39,6 +43,8 @@ class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
     mime_type: str
     size_bytes: int
     sha256: str | None = None
+    key: str | None = None
+    """The id of the request that began the upload. A repeat gets the same upload."""
 
 
 class OpenUpload(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +54,11 @@ class OpenUpload(msgspec.Struct, frozen=True, kw_only=True):
     new: NewUpload
     offset: int
     expires_ms: int
+    is_finished: bool = False
+
+    @property
+    def workspace(self) -> str:
+        return self.new.place.workspace
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -128,8 +139,11 @@ class MessageUploads:
         """Begin an upload in pieces. Raises `Overloaded` if the caller has too many."""
         self.check(new)
         now_ms = self._clock.now_ms()
-        rows = await asyncio.to_thread(self._store.all_kept, _KIND, new.place.workspace, now_ms)
-        if sum(_decode(row.body).by == new.by for row in rows) >= UPLOADS_OF_CALLER:
+        rows = await asyncio.to_thread(self._store.all_kept, UPLOAD, new.place.workspace, now_ms)
+        own = [(row.id, known) for row in rows if (known := _decode(row.body)).by == new.by]
+        if new.key is not None and (first := next((name for name, known in own if known == new), None)) is not None:
+            return await self.find(new.place.workspace, new.by, first)
+        if len(own) >= UPLOADS_OF_CALLER:
             raise Overloaded(
                 f"{UPLOADS_OF_CALLER} uploads are open",
                 reason="open_uploads",
@@ -137,25 +151,32 @@ class MessageUploads:
                 limit=UPLOADS_OF_CALLER,
             )
         upload_id = await asyncio.to_thread(self._blobs.begin)
-        row = KeptRow(
-            kind=_KIND,
-            workspace=new.place.workspace,
-            id=upload_id,
+        upload = OpenUpload(upload_id=upload_id, new=new, offset=0, expires_ms=now_ms + _LIFE_MS)
+        await self._keep(PutKept(self._row(UPLOAD, upload, new)))
+        return upload
+
+    def _row(self, kind: str, upload: OpenUpload, new: NewUpload) -> KeptRow:
+        return KeptRow(
+            kind=kind,
+            workspace=upload.workspace,
+            id=upload.upload_id,
             body=_encode(new),
-            expires_ms=now_ms + _LIFE_MS,
-            updated_ms=now_ms,
+            expires_ms=upload.expires_ms,
+            updated_ms=self._clock.now_ms(),
         )
-        await self._keep(PutKept(row), len(row.body))
-        return OpenUpload(upload_id=upload_id, new=new, offset=0, expires_ms=now_ms + _LIFE_MS)
 
     async def find(self, workspace: str, by: str, upload_id: str) -> OpenUpload:
-        """The open upload of this caller. Uploads of others do not exist for it. Raises `NotFound`."""
-        row = await asyncio.to_thread(self._store.kept, _KIND, workspace, upload_id, self._clock.now_ms())
-        new = None if row is None else _decode(row.body)
-        if row is None or new is None or new.by != by:
-            raise _no_upload()
-        offset = await asyncio.to_thread(self._blobs.received, upload_id)
-        return OpenUpload(upload_id=upload_id, new=new, offset=offset, expires_ms=row.expires_ms or 0)
+        """The upload of this caller. Uploads of others do not exist for it. Raises `NotFound`."""
+        for kind in (UPLOAD, _FINISHED):
+            row = await asyncio.to_thread(self._store.kept, kind, workspace, upload_id, self._clock.now_ms())
+            if row is None or (new := _decode(row.body)).by != by:
+                continue
+            is_finished = kind == _FINISHED
+            offset = new.size_bytes if is_finished else await asyncio.to_thread(self._blobs.received, upload_id)
+            return OpenUpload(
+                upload_id=upload_id, new=new, offset=offset, expires_ms=row.expires_ms or 0, is_finished=is_finished
+            )
+        raise _no_upload()
 
     async def append(self, upload: OpenUpload, offset: int, content: bytes) -> int:
         """Add bytes at this offset; returns the next offset. Repeated bytes change nothing. Raises `Conflict`."""
@@ -182,24 +203,50 @@ class MessageUploads:
             )
         if new.sha256 not in (None, sha256):
             raise digest_differs(sha256)
-        await asyncio.to_thread(self._check_received, upload)
-        await asyncio.to_thread(self._blobs.finish, upload.upload_id, sha256)
-        file = await self.add(new, sha256, new.size_bytes)
-        await self._keep(DropKept(_KIND, new.place.workspace, upload.upload_id), 0)
-        return file
+        if not upload.is_finished:
+            await asyncio.to_thread(self._check_received, upload, sha256)
+            finished = self._row(_FINISHED, upload, msgspec.structs.replace(new, sha256=sha256))
+            await self._keep(DropKept(UPLOAD, upload.workspace, upload.upload_id), PutKept(finished))
+        kill_point("uploads.before_blob")
+        await asyncio.to_thread(self._store_content, upload.upload_id, sha256)
+        return await self.add(new, sha256, new.size_bytes)
 
-    def _check_received(self, upload: OpenUpload) -> None:
+    def _check_received(self, upload: OpenUpload, sha256: str) -> None:
+        digest = hashlib.sha256()
         with contextlib.closing(self._blobs.received_pieces(upload.upload_id)) as pieces:  # it holds the lock
-            head = next(pieces, b"")[:HEAD_BYTES]
+            head = b""
+            for piece in pieces:
+                head = head or piece[:HEAD_BYTES]
+                digest.update(piece)
+        if digest.hexdigest() != sha256:
+            raise digest_differs(sha256)
         self.check_content(upload.new, head, lambda: self._blobs.received_pieces(upload.upload_id))
 
+    def _store_content(self, upload_id: str, sha256: str) -> None:
+        with contextlib.suppress(NotFound):  # an earlier request may have done it
+            self._blobs.keep(upload_id, sha256)
+            return
+        digest = hashlib.sha256()
+        for piece in self._blobs.stream(sha256):
+            digest.update(piece)
+        if digest.hexdigest() != sha256:  # the machine lost its power in between
+            raise _no_upload()
+
     async def cancel(self, upload: OpenUpload) -> None:
-        await self._keep(DropKept(_KIND, upload.new.place.workspace, upload.upload_id), 0)
+        await self._keep(*(DropKept(kind, upload.workspace, upload.upload_id) for kind in (UPLOAD, _FINISHED)))
         with contextlib.suppress(NotFound):
             await asyncio.to_thread(self._blobs.abandon, upload.upload_id)
 
-    async def _keep(self, change: KeptChange, size: int) -> None:
-        await self._journal.commit(Entry(keeps=[change], size=size))
+    async def forget(self, workspace: str, callers: Container[str]) -> None:
+        """Cancel the uploads of these callers."""
+        for kind in (UPLOAD, _FINISHED):
+            for row in await asyncio.to_thread(self._store.all_kept, kind, workspace, self._clock.now_ms()):
+                if (new := _decode(row.body)).by in callers:
+                    await self.cancel(OpenUpload(upload_id=row.id, new=new, offset=0, expires_ms=0))
+
+    async def _keep(self, *changes: KeptChange) -> None:
+        size = sum(len(each.row.body) for each in changes if isinstance(each, PutKept))
+        await self._journal.commit(Entry(keeps=[*changes], size=size))
 
 
 def digest_differs(sha256: str) -> Conflict:

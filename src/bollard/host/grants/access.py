@@ -17,6 +17,7 @@ from bollard.host.capabilities.graph import short_names
 from bollard.host.capabilities.sources import why_absent
 from bollard.host.grants.offer import KINDS, NAMED, Kind, Offer, about, documents_of, operations_that_fit
 from bollard.host.limits import GRAPH_BYTES
+from bollard.host.reason import Why, why
 from bollard.protocol import NOTHING_SELECTED, JsonObject, JsonValue, StateScope
 from bollard.trust import canonical_json, sha256_of
 
@@ -52,7 +53,7 @@ def requested_resources(agent: Agent) -> dict[Kind, dict[str, ResourceRequest]]:
             before = requests[kind].get(name, ResourceRequest())
             requests[kind][name] = ResourceRequest((*before.fields, item.name))
     for kind, rule in agent.policy.access.resources.items():
-        for name in rule.add:
+        for name in rule.add if kind != "platform" else ():  # all that is offered is requested
             requests[kind][name] = ResourceRequest(requests[kind].get(name, ResourceRequest()).fields, added=True)
     return requests
 
@@ -114,8 +115,13 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     withheld_operations: Mapping[str, Withheld]
     """`family.operation`, and `steering.pull` and `state.<scope>`, which no manifest names."""
     withheld_resources: Mapping[str, Mapping[str, Withheld]]
-    absent: Mapping[str, str] = {}
-    """By tool that the workspace does not offer now, the source's reason."""
+    absent: Mapping[str, Why | str] = {}
+    """By tool that the workspace does not offer now, the source's reason. Earlier grants hold its sentence alone."""
+
+    def why_absent(self, tool: str) -> Why | None:
+        """The source's reason for a tool that the workspace did not offer."""
+        reason = self.absent.get(tool)
+        return Why(reason) if isinstance(reason, str) else reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +156,7 @@ def compile_access(agent: Agent, offer: Offer) -> Access:
     policy = agent.policy
     operations, withheld_operations = _operations(agent)
     requests = requested_resources(agent)
-    # Platform actions are not selected: the operations of the family alone decide.
+    # Platform actions are not selected: the operations of the family and the limit of the policy decide.
     requests["platform"] = {name: ResourceRequest() for name in offer.things["platform"]}
     resources: dict[str, dict[str, GrantedResource]] = {}
     withheld_resources: dict[str, dict[str, Withheld]] = {}
@@ -209,10 +215,11 @@ def _beyond_graph_limit(tools: Mapping[str, GrantedResource], offer: Offer) -> f
     return frozenset(beyond)
 
 
-def _absent(offer: Offer, withheld: Mapping[str, Withheld], oversize: frozenset[str]) -> dict[str, str]:
-    reasons = {name: why_absent(offer.absent, name) for name, why in withheld.items() if why == "workspace"}
-    known = {name: why for name, why in reasons.items() if why is not None}
-    too_large = f"the definitions of the agent's tools exceed {GRAPH_BYTES} bytes; give it fewer tools."
+def _absent(offer: Offer, withheld: Mapping[str, Withheld], oversize: frozenset[str]) -> dict[str, Why]:
+    reasons = {name: why_absent(offer.absent, name) for name, layer in withheld.items() if layer == "workspace"}
+    known = {name: reason for name, reason in reasons.items() if reason is not None}
+    sentence = f"the definitions of the agent's tools exceed {GRAPH_BYTES} bytes; give it fewer tools"
+    too_large = why(sentence, "capability.oversize", limit=GRAPH_BYTES)
     return known | dict.fromkeys(sorted(oversize), too_large)
 
 
@@ -245,7 +252,7 @@ def _decide(
         return "workspace"
     if kind == "tools" and name in ABLE_TO and ABLE_TO[name] not in agent.capabilities:
         return "manifest"
-    rule = agent.policy.access.resources.get(kind) if kind != "platform" else None
+    rule = agent.policy.access.resources.get(kind)
     if rule is not None and rule.only is not None and name not in rule.only:
         return "policy"
     operations = granted.intersection(operations_that_fit(thing))

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -43,7 +43,7 @@ WARNINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "missing_models": (
             "{field} names the model {id}, which does not exist",
-            "add it with `bollard models add {id}`, or choose one of `bollard models`",
+            "add it with `bollard models add {id} --preset NAME`, or choose one of `bollard models`",
         ),
         "missing_tools": (
             "{field} names the tool {id}, which does not exist",
@@ -63,7 +63,10 @@ WARNINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "missing_skills": ("{field} names the skill {id}, which does not exist", "choose one of `bollard skills`"),
         "misspelt": ("{field} names {id}, which does not exist", "did you mean {near}?"),
-        "absent": ("{field} names {id}, which is not available now: {why}", "`bollard capabilities` shows its state"),
+        "absent": (
+            "{field} names {id}, which is not available now: {problem}",
+            "`bollard capabilities` shows its state",
+        ),
         "excluded": (
             "{field} names {id}, but policy.access.resources.{kind}.only leaves it out",
             "add {id} to policy.access.resources.{kind}.only, or remove the limit",
@@ -89,9 +92,8 @@ WARNINGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "an agent can only be stricter; change the capability, for example with `bollard mcp consent`",
         ),
         "default_missing": (
-            "{field} names the model default, but this workspace lacks {model}, the default_model of the settings; "
-            "the built-in demo model stands in for it",
-            "add it to this workspace: `bollard models add {model}`; each workspace has its own models",
+            "{field} names the model default, but the workspace {workspace} has no default model",
+            "run `{command}`; each workspace has its own models",
         ),
     }
 )
@@ -102,7 +104,7 @@ class AgentWarning(msgspec.Struct, frozen=True):
     """One thing that runs of an agent would lack."""
 
     reason: str
-    details: Mapping[str, str]
+    details: Mapping[str, Any]
 
     def to_wire(self) -> JsonObject:
         message, hint = (each.format(**self.details) for each in WARNINGS[self.reason])
@@ -158,13 +160,13 @@ def _about(
     elif withheld is not None:
         yield AgentWarning("unfit", details)
     capability = offer.capabilities.get(f"model:{name}") if kind == "models" else None
-    if capability is not None and (model := capability.about.get("stands_in_for")) is not None:
-        yield AgentWarning("default_missing", {**details, "model": str(model)})
+    if capability is not None and (command := capability.about.get("missing_default")) is not None:
+        yield AgentWarning("default_missing", {**details, "workspace": agent.workspace, "command": command})
 
 
 def _missing(offer: Offer, rights: Rights, kind: Kind, name: str, details: Mapping[str, str]) -> AgentWarning:
-    if (why := rights.absent.get(name)) is not None:
-        return AgentWarning("absent", {**details, "why": why.rstrip(".")})
+    if (absent := rights.why_absent(name)) is not None:
+        return AgentWarning("absent", {**absent.details, "problem": absent.sentence.rstrip("."), **details})
     last = name.rpartition("/")[2]  # people give the name that models see
     by_name = [each for each in offer.things[kind] if each.rpartition("/")[2] == last] if kind == "tools" else []
     similar = (each for each in offer.things[kind] if abs(len(each) - len(name)) <= _LENGTHS)

@@ -88,11 +88,21 @@ class Denied(msgspec.Struct, frozen=True):
 
     code: ErrorCode
     sentence: str
+    hint: str = ""
 
 
 ALLOWED: Final = Allowed()
 NO_SUCH_ACTION: Final = Denied("unauthorized", "the run API has no such action")
-REVOKED: Final = Denied("revoked", "an operator revoked this from the run")
+REVOKED: Final = Denied(
+    "revoked", "an operator revoked this from the run", "end the run; another one may have it again"
+)
+
+_EXPLAIN: Final = "`bollard runs explain RUN` says why"
+_GRANT: Final = (
+    "request {} in the permissions of the runner, and permit it in policy.access.permissions of the agent; " + _EXPLAIN
+)
+_STATE: Final = "add the scope to policy.state.scopes of the agent, and set policy.state.enabled"
+_SELECT: Final = "select it in the configuration of the agent, or add it to policy.access.resources; " + _EXPLAIN
 
 _THINGS: Final[Mapping[str, str]] = {
     "models": "model",
@@ -104,22 +114,45 @@ _THINGS: Final[Mapping[str, str]] = {
     "history": "conversation",
     "state": "state scope",
 }
+_MISSING_HINTS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_NAMED_IN_GRANT - {"platform"}, _SELECT),
+    "history": "add the conversation to policy.access.conversations of the agent",
+    "state": "the event of this run has no such scope; use the scope runner, or check ctx before",
+}
 NOT_FOUND: Final[Mapping[str, Denied]] = {
-    family: Denied("not_found", f"this run has no such {thing}") for family, thing in _THINGS.items()
+    family: Denied("not_found", f"this run has no such {thing}", _MISSING_HINTS.get(family, _EXPLAIN))
+    for family, thing in _THINGS.items()
+}
+_FAMILY_HINTS: Final[Mapping[str, str]] = {
+    "state": _STATE,
+    "steering": "declare the capability steering of the runner, and set policy.concurrency.mode of the agent to steer",
 }
 UNAUTHORIZED: Final[Mapping[str, Denied]] = {
-    family: Denied("unauthorized", f"{family} is not granted to this run")
+    family: Denied(
+        "unauthorized", f"{family} is not granted to this run", _FAMILY_HINTS.get(family, _GRANT.format(family))
+    )
     for family in (*OPERATIONS, "state", "steering")
 }
 CAPABILITY_DENIED: Final[Mapping[str, Mapping[str, Denied]]] = {
     family: {
-        name: Denied("capability_denied", f"{family} is granted to this run, but not {family}.{name}") for name in names
+        name: Denied(
+            "capability_denied",
+            f"{family} is granted to this run, but not {family}.{name}",
+            _GRANT.format(f"{family}.{name}"),
+        )
+        for name in names
     }
     for family, names in OPERATIONS.items()
 }
-NOT_THIS_SCOPE: Final = Denied("capability_denied", "the agent's state policy does not include this scope")
-NOT_THIS_AREA: Final = Denied("capability_denied", "storage is granted to this run, but not this area")
-NOT_THIS_FILE: Final = Denied("capability_denied", "files are granted to this run, but not from this source")
+NOT_THIS_SCOPE: Final = Denied("capability_denied", "the agent's state policy does not include this scope", _STATE)
+NOT_THIS_AREA: Final = Denied(
+    "capability_denied", "storage is granted to this run, but not this area", _GRANT.format("storage with this area")
+)
+NOT_THIS_FILE: Final = Denied(
+    "capability_denied",
+    "files are granted to this run, but not from this source",
+    _GRANT.format("files with this source"),
+)
 
 
 def check(grant: Grant, revoked: Revocation, action: str, thing: str | None = None) -> Allowed | Denied:

@@ -16,8 +16,9 @@ from bollard.host.grants.check import RULES, ActionRule, Denied, check
 from bollard.host.grants.grant import Grant
 from bollard.host.grants.offer import Kind, Offer, file_as_listed
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation
+from bollard.host.reason import Why
 from bollard.host.texts import read_texts
-from bollard.protocol import ErrorCode, StateScope
+from bollard.protocol import ErrorCode, JsonObject, StateScope
 
 WORDS: Final = read_texts("grants")
 
@@ -30,6 +31,8 @@ class Reason(msgspec.Struct, frozen=True):
 
     key: str
     fields: Mapping[str, str]
+    problem: Why | None = None
+    """Why the workspace does not offer the resource, with the details by which a translation is found."""
 
     @property
     def layer(self) -> Layer:
@@ -39,6 +42,13 @@ class Reason(msgspec.Struct, frozen=True):
     def words(self, language: str = "en_US") -> str:
         """The sentence in a language."""
         return WORDS[language][self.key].format(**self.fields)
+
+    def to_wire(self, language: str) -> JsonObject:
+        shown: JsonObject = {"layer": self.layer, "text": self.words(language)}
+        if self.problem is not None:
+            named: JsonObject = {"thing": self.fields["thing"], "problem": self.problem.sentence}
+            shown |= {**named, "problem_details": {**self.problem.details}}
+        return shown
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,8 +192,8 @@ def _thing_refused(rights: Rights, rule: ActionRule, name: str, thing: str | Non
         return _reason("names_nothing")
     granted = rights.operations[rule.family]
     why = rights.withheld_resources.get(rule.family, {}).get(thing)
-    if rule.family == "tools" and thing in rights.absent:
-        return _reason("workspace.absent", thing=thing, why=rights.absent[thing])
+    if rule.family == "tools" and (absent := rights.why_absent(thing)) is not None:
+        return _absent(thing, absent)
     if rule.family == "files" and why == "unfit" and len(granted) < len(OPERATIONS["files"]):
         missing = next(each for each in OPERATIONS["files"] if each not in granted)  # the source that is not granted
         return _operation_refused(rights, "files", f"files.{missing}")
@@ -283,4 +293,8 @@ def _not_offered(offer: Offer, capability_id: str) -> tuple[Reason, ...]:
     why = why_absent(offer.absent, capability_id)
     if why is None:
         return (Reason("workspace.lacks", {"thing": capability_id}),)
-    return (Reason("workspace.absent", {"thing": capability_id, "why": why}),)
+    return (_absent(capability_id, why),)
+
+
+def _absent(thing: str, problem: Why) -> Reason:
+    return Reason("workspace.absent", {"thing": thing, "why": problem.sentence}, problem)

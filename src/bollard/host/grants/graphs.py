@@ -61,7 +61,10 @@ def _granted(
 
 def _missing(rights: Rights) -> dict[str, tuple[Why, str | None]]:
     withheld = rights.withheld_resources.get("tools", {})
-    return {name: (why, rights.absent.get(name)) for name, why in withheld.items()}
+    return {
+        name: (why, None if (absent := rights.why_absent(name)) is None else absent.sentence)
+        for name, why in withheld.items()
+    }
 
 
 class Graphs:

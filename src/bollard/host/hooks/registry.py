@@ -7,11 +7,9 @@ from bollard.host.agents.rates import Rates
 from bollard.host.hooks.deliveries import HookDeliveries
 from bollard.host.hooks.hook import Hook
 from bollard.host.hooks.limits import HOOKS_OF_WORKSPACE
-from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
+from bollard.host.log.saved_resources import ResourceKind, Saved, SavedChanges
 from bollard.host.secrets.sealed_secrets import SealedSecrets
-from bollard.host.store.rows import KeptChange
-from bollard.host.store.store import Store
-from bollard.protocol import JsonObject
+from bollard.host.secrets.secret_repository import SecretRepository
 
 HOOK: Final = ResourceKind(kind="hook", noun="hook", listed_by="hooks", limit=HOOKS_OF_WORKSPACE)
 HOOK_SECRET: Final = "hook_secret"  # noqa: S105 -- the kind of row that holds one
@@ -29,22 +27,17 @@ class HookTraffic:
         """Requests that wait for the answer of a run."""
 
 
-class HookRepository(Repository[Hook]):
-    """The saved routes. Their secrets are stored beside the log."""
+class HookRepository(SecretRepository[Hook]):
+    """The saved routes."""
 
     def __init__(
         self, changes: SavedChanges, secrets: SealedSecrets, is_open: Callable[[str], bool] = lambda _: True
     ) -> None:
         """`is_open` says whether a workspace is open: a route of a closed workspace receives nothing."""
-        super().__init__(HOOK, changes, self._read_hook, Hook.stored)
-        self._secrets = secrets
+        super().__init__(HOOK, changes, secrets, Hook.read)
         self._is_open = is_open
         self._by_route: dict[str, dict[str, Saved[Hook]]] = {}
         self._traffic: dict[tuple[str, str], HookTraffic] = {}
-
-    async def load(self, store: Store) -> None:
-        await self._secrets.load(store)
-        await super().load(store)
 
     def named(self, route: str) -> list[Saved[Hook]]:
         """The open routes of this name, in every open workspace. The proof of a request says which one is meant."""
@@ -55,38 +48,6 @@ class HookRepository(Repository[Hook]):
 
     def traffic(self, saved: Saved[Hook]) -> HookTraffic:
         return self._traffic[saved.workspace, saved.id]
-
-    async def save(
-        self, body: JsonObject, workspace: str, hook_id: str, *, by: str, edited: int | None
-    ) -> tuple[Saved[Hook], str | None]:
-        """Save a route. Also returns the secret, if it is new."""
-        new_secret, needs_secret = None, True
-
-        def make(before: Saved[Hook] | None) -> Hook:
-            nonlocal new_secret, needs_secret
-            known = None if before is None else before.value
-            hook = Hook.read({**body, "hook_id": hook_id}).checked(known)
-            new_secret = None if known is not None and hook.secret == known.secret else hook.secret
-            needs_secret = hook.verifier.has_secret
-            return hook
-
-        def keeps() -> list[KeptChange]:
-            if new_secret is not None:
-                return [self._secrets.put(workspace, hook_id, new_secret)]
-            # A route that needs no secret any more must not find its old one after a restart.
-            return [self._secrets.drop(workspace, hook_id)] if not needs_secret else []
-
-        saved = await self._save(workspace, hook_id, make, by=by, edited=edited, keeps=keeps)
-        if saved.value.secret is not None:
-            self._secrets.learn(workspace, hook_id, saved.value.secret)
-        else:
-            self._secrets.forget(workspace, hook_id)
-        return saved, new_secret
-
-    async def delete(self, workspace: str, hook_id: str, *, by: str, edited: int | None = None) -> None:
-        drop = self._secrets.drop(workspace, hook_id)
-        await self._delete(workspace, hook_id, by=by, edited=edited, keeps=[drop])
-        self._secrets.forget(workspace, hook_id)
 
     def changed(self, before: Saved[Hook] | None, after: Saved[Hook] | None) -> None:
         if after is None:
@@ -100,7 +61,3 @@ class HookRepository(Repository[Hook]):
         self._by_route.setdefault(after.id, {})[after.workspace] = after
         known = self._traffic.get(key)
         self._traffic[key] = HookTraffic(after.value.requests_per_minute, None if known is None else known.deliveries)
-
-    def _read_hook(self, body: JsonObject, workspace: str) -> Hook:
-        hook = Hook.read(body)
-        return hook.with_secret(self._secrets.find(workspace, hook.hook_id))

@@ -1,4 +1,4 @@
-"""JSON bodies of requests, JSON responses, errors as responses, and the headers of every response."""
+"""Headers and JSON bodies of requests, JSON responses, errors as responses, and the headers of every response."""
 
 import math
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge, RateExceeded
 from bollard.host.secrets.redactor import Scrubber
@@ -46,6 +47,7 @@ STATUS: Final[Mapping[str, int]] = {
     "audit_unavailable": 503,
     "worker_unavailable": 503,
     "knowledge_unavailable": 503,
+    "catalogue_unavailable": 502,
     "fenced": 409,
     "runtime_error": 500,
 }
@@ -105,10 +107,18 @@ def _headers(error: HostError) -> dict[str, str] | None:
     }
 
 
+def header_of(scope: Scope, name: bytes) -> str | None:
+    """The first header with this name, which is in lower case. Not `Headers`, because this runs for every run."""
+    for found, value in scope["headers"]:
+        if found == name:
+            return str(value, "latin-1")
+    return None
+
+
 async def read_bytes(request: Request) -> bytes:
     """Read the body of a request; raises `PayloadTooLarge`."""
-    length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > BODY_BYTES:
+    length = header_of(request.scope, b"content-length")
+    if length is not None and (not length.isdigit() or int(length) > BODY_BYTES):
         raise body_too_large(BODY_BYTES)
     body, more = b"", True
     while more:

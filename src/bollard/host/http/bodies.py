@@ -181,7 +181,6 @@ class ChatFields(EventFields):
     """The fields of an event of a channel: also what the chat platform says about a message."""
 
     actor_is_bot: Flag = False
-    actor_locale: Locale | None = Field(default=None, description="The language of the actor.")
     is_private: Flag | None = Field(default=None, description="Whether only the actor and the bot are in the chat.")
     mentions: tuple[Id, ...] = Field(default=(), max_length=MENTIONS, description="Ids of mentioned bots and actors.")
     reply_to: Id | None = Field(default=None, description="The id of the message that this one answers.")
@@ -189,11 +188,7 @@ class ChatFields(EventFields):
     @property
     def facts(self) -> MessageFacts:
         return MessageFacts(
-            is_private=self.is_private,
-            mentions=self.mentions,
-            reply_to=self.reply_to,
-            actor_is_bot=self.actor_is_bot,
-            locale=self.actor_locale,
+            is_private=self.is_private, mentions=self.mentions, reply_to=self.reply_to, actor_is_bot=self.actor_is_bot
         )
 
 

@@ -4,6 +4,7 @@ It wraps the app and adds no task and no queue; requests from other clients than
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -76,8 +77,8 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 _SAME_SITE: Final = frozenset({b"same-origin", b"none"})
 """`Sec-Fetch-Site` of our own pages and of URLs that a person typed."""
-_COOKIE: Final = b"bollard="
-"""How both names of our cookie end."""
+_COOKIE: Final = re.compile(rb"bollard(?:-\d+)?=")
+"""How the names of our cookie end, with or without a port."""
 _READ: Final = frozenset({b"origin", b"sec-fetch-site", b"cookie", b"host", b"authorization"})
 
 
@@ -105,7 +106,7 @@ def read_origin_headers(headers: Iterable[tuple[bytes, bytes]]) -> RequestOrigin
                 request.site = value
             elif name == b"authorization":
                 request.authorizations += 1
-            elif _COOKIE in value:
+            elif _COOKIE.search(value):
                 request.cookie = True
     return request
 

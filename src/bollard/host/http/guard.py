@@ -16,6 +16,7 @@ from bollard.host.errors import HostError, InvalidRequest, Unauthenticated
 from bollard.host.http.answers import error_answer, internal_error
 from bollard.host.http.auth.callers import Authenticator, bearer_of, give_caller
 from bollard.host.http.auth.presence import LongRead, Presence
+from bollard.host.http.auth.renewable_tickets import RENEWABLE
 from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.http.errors import InFlight, StorageStalled
 from bollard.host.http.idempotency import KEY_HEADER, Repeats
@@ -28,6 +29,8 @@ from bollard.host.limits import EVENT_BYTES, READY_PROBE_S, REQUESTS_AT_ONCE, ST
 from bollard.host.secrets.redactor import Scrubber
 
 _log = structlog.get_logger("bollard.host.http")
+_TICKET: Final = "bollard.ticket"
+"""In the scope of a request that opened a stream with a renewable ticket."""
 _RETRY_S: Final = 0.5
 """Time between two probes while requests are stalled."""
 
@@ -277,6 +280,8 @@ class Guard:
         finally:
             self._stalls.leave(waiting)
             self.leave(entered)
+            if _TICKET in scope:
+                self._tickets.renewable.leave(scope[_TICKET])
             if watch is not None and watched is not None:
                 watch.end(watched, scope, operation.name, operation.path, status)
 
@@ -343,10 +348,7 @@ class Guard:
                     hint="send one of them",
                     field="ticket",
                 )
-            holder = self._tickets.redeem(ticket, connection.scope["path"])
-            if holder is None or not self._presence.is_current(holder):
-                raise self._reject(connection, _invalid_ticket())
-            return holder
+            return self._ticket_holder(ticket, connection)
         caller = self._authenticator.authenticate(connection)
         if isinstance(caller, Caller):
             return caller
@@ -355,6 +357,17 @@ class Guard:
         if isinstance(caller, Caller):
             return caller
         raise self._reject(connection, caller)
+
+    def _ticket_holder(self, ticket: str, connection: HTTPConnection) -> Caller:
+        renewable, path = self._tickets.renewable, connection.scope["path"]
+        if not ticket.startswith(RENEWABLE):
+            holder = self._tickets.redeem(ticket, path)
+        elif (holder := renewable.enter(ticket, path)) is not None:
+            connection.scope[_TICKET] = ticket
+        if holder is None or not self._presence.is_current(holder):
+            renewable.drop(ticket)
+            raise self._reject(connection, _invalid_ticket())
+        return holder
 
     def _reject(self, connection: HTTPConnection, error: HostError) -> HostError:
         """The error for a client without a valid token, or the rate limit after many attempts."""
@@ -370,5 +383,5 @@ def _invalid_ticket() -> HostError:
     return Unauthenticated(
         "the ticket is not valid here",
         reason="ticket",
-        hint="a ticket works once, for one path and some seconds: get another with POST /api/v1/tickets",
+        hint="a ticket opens one path, once or while it is renewed: get another with POST /api/v1/tickets",
     )

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message
 from bollard.host.clock import Clock
 from bollard.host.errors import Conflict, HostError, InvalidRequest, Overloaded, StorageFull
 from bollard.host.events.acceptance import Accepted
-from bollard.host.http.answers import read_bytes
+from bollard.host.http.answers import header_of, read_bytes
 from bollard.host.http.errors import InFlight, RepeatMismatch
 from bollard.host.http.operations import Operation
 from bollard.host.identity.caller import Caller
@@ -81,7 +81,7 @@ _responses: Final = msgspec.msgpack.Decoder(_SavedResponse)
 
 def key_of(request: Request) -> str | None:
     """The `Idempotency-Key` of a request; raises `InvalidRequest`."""
-    key = request.headers.get(KEY_HEADER)
+    key = header_of(request.scope, KEY_HEADER.encode())
     if key is not None and (not key or len(key) > KEY_CHARACTERS or not (key.isascii() and key.isprintable())):
         raise InvalidRequest(
             f"Idempotency-Key must have 1 to {KEY_CHARACTERS} printable ASCII characters",

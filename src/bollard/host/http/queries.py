@@ -19,7 +19,7 @@ TICKET: Final = "ticket"
 _TOKEN_NAMES: Final = frozenset(
     {"token", "access_token", "api_key", "apikey", "key", "authorization", "auth", "bearer", "password", "secret"}
 )
-_TOKEN_STARTS: Final = ("bollard_", "blk_", "bls_", "blg_")
+_TOKEN_STARTS: Final = ("bollard_", "blk_", "bls_", "blg_", "blt_")
 _NUMBER_DIGITS: Final = 15
 
 
@@ -149,6 +149,23 @@ def whole_number_in(text: str, name: str, hint: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _NUMBER_DIGITS:
         raise InvalidRequest(f"{name} is not a whole number", reason="query_number", hint=hint, field=name)
     return int(text)
+
+
+CREATED: Final = (
+    QueryField(
+        name="since", summary="Seconds of the epoch: only those from this time on.", kind="number", example=1790000000
+    ),
+    QueryField(
+        name="until", summary="Seconds of the epoch: only those before this time.", kind="number", example=1790000000
+    ),
+)
+"""A range of times."""
+
+
+def created_between(request: HTTPConnection) -> tuple[int | None, int | None]:
+    """The times of `CREATED`, in milliseconds."""
+    since, until = (whole_number(request, field.name, "send seconds of the epoch") for field in CREATED)
+    return None if since is None else since * 1000, None if until is None else until * 1000
 
 
 def flag(request: HTTPConnection, name: str) -> bool:

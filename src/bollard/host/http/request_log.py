@@ -9,6 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from bollard.host.clock import Clock
+from bollard.host.http.answers import header_of
 from bollard.host.http.auth.callers import caller_in
 from bollard.host.telemetry.counts import HttpCounts
 from bollard.host.telemetry.tracer import OpenSpan, Tracer
@@ -45,7 +46,7 @@ class RequestWatch:
             return None
         span = None
         if self._tracer.on:
-            span = scope[_SPAN] = self._tracer.begin(_header(scope))
+            span = scope[_SPAN] = self._tracer.begin(header_of(scope, b"traceparent"))
         return WatchedRequest(span, self._clock.monotonic())
 
     def answered(self, operation: str, status: int) -> None:
@@ -86,12 +87,4 @@ class RequestWatch:
 def traceparent_of(connection: HTTPConnection) -> str | None:
     """The parent of an event from this request: the span of the request, or the header of the caller."""
     span = cast("OpenSpan | None", connection.scope.get(_SPAN))
-    return _header(connection.scope) if span is None else span.context.traceparent
-
-
-def _header(scope: Scope) -> str | None:
-    """Header names are in lower case already. Not `Headers`, because this runs for every run."""
-    for name, value in scope["headers"]:
-        if name == b"traceparent":
-            return str(value, "latin-1")
-    return None
+    return header_of(connection.scope, b"traceparent") if span is None else span.context.traceparent

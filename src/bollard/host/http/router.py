@@ -1,13 +1,14 @@
 """The ASGI application: routes each request to its operation."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import MethodType
 from typing import Final, Generic, TypeVar
 from urllib.parse import unquote
 
 import structlog
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
@@ -106,11 +107,20 @@ class MethodNotAllowed(HostError):
     code = "method_not_allowed"
 
 
+Pages = Callable[[Scope], Awaitable[Response | None]]
+"""Answers requests whose paths have no operation, if they are for a page."""
+
+
+async def _no_page(scope: Scope) -> None:
+    del scope
+
+
 class Router:
     """Serves the operations of these resources behind one guard."""
 
-    def __init__(self, resources: Iterable[Resource], guard: Guard) -> None:
+    def __init__(self, resources: Iterable[Resource], guard: Guard, pages: Pages = _no_page) -> None:
         self._guard = guard
+        self._pages = pages
         self._paths: Paths[Endpoint] = Paths(
             (operation.method, operation.path, _bound(resource, operation))
             for resource in resources
@@ -123,8 +133,10 @@ class Router:
             return
         found = self._paths.find(scope["method"], scope["path"], scope.get("raw_path"))
         if found is None:
-            answer = self._not_found(scope)
-            self._guard.counted("none", answer.status_code)
+            methods = ", ".join(self._paths.methods(scope["path"], scope.get("raw_path")))
+            page = None if methods else await self._pages(scope)
+            answer = page or self._not_found(scope, methods)
+            self._guard.counted("none" if page is None else "console", answer.status_code)
             await answer(scope, receive, send)
             return
         endpoint, scope["path_params"] = found
@@ -135,8 +147,8 @@ class Router:
         found = self._paths.find("GET", path)
         return None if found is None else found[0].operation
 
-    def _not_found(self, scope: Scope) -> JsonAnswer:
-        methods = ", ".join(self._paths.methods(scope["path"], scope.get("raw_path")))
+    @staticmethod
+    def _not_found(scope: Scope, methods: str) -> JsonAnswer:
         if not methods:
             return error_answer(NotFound("this path does not exist", reason="path", hint="see docs/reference/http.md"))
         error = MethodNotAllowed(

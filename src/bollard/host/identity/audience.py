@@ -44,6 +44,15 @@ class Audience:
         """Whether this caller may see every run."""
         return caller.may("agents.write") or caller.may("audit.read")
 
+    def sees_agent(self, caller: Caller, agent_id: str) -> bool:
+        """Whether this caller may see every run of an agent, also the runs of others."""
+        if self.is_free(caller):
+            return True
+        rule = self._rule(caller.workspace, agent_id, "see")
+        if rule.who == "listed":
+            return not self._names(caller).isdisjoint(rule.actors)
+        return rule.who == "everyone" or caller.may("actors.assume")
+
     async def may(self, caller: Caller, deed: Deed, row: RunRow) -> bool:
         """Whether the caller may do this with a run of its workspace. A caller with `actors.assume` may steer every
         run. The executor of a run never decides its approvals."""

@@ -171,6 +171,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     role: Role | None = None
     """The role of the user, if there is one."""
     rights: frozenset[Right] = frozenset()
+    session: str | None = None
+    """The id of the session, if the caller has one. The caller is gone when it ends."""
 
     def may(self, right: Right) -> bool:
         return right in self.rights

@@ -11,8 +11,10 @@ from bollard.host.identity.caller import Caller
 from bollard.host.identity.entities import User
 from bollard.host.identity.keys import Keys, KeyUses
 from bollard.host.identity.link_codes import LinkCodes
+from bollard.host.identity.login_attempts import Fingerprint, LoginAttempts
 from bollard.host.identity.passwords import Passwords
-from bollard.host.identity.sessions import Fingerprint, Sessions, digest_of, login_failed
+from bollard.host.identity.sessions import Sessions, digest_of, key_name, login_failed, user_name
+from bollard.host.identity.sign_in_tickets import SignInTickets
 from bollard.host.identity.tokens import CallerRegistry
 from bollard.host.identity.users import ActorLinks, Users
 from bollard.host.identity.workspaces import Workspaces
@@ -31,7 +33,9 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
     codes: LinkCodes
     keys: Keys
     uses: KeyUses
+    attempts: LoginAttempts
     sessions: Sessions
+    tickets: SignInTickets
     callers: CallerRegistry
 
     async def load(self, store: Store) -> None:
@@ -54,14 +58,8 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
         """Save a user. A new password and `disabled` end every session of the user in the same commit."""
         workspace, user_id = caller.workspace, str(body.get("user_id"))
         ends = password is not None or body.get("disabled") is True
-        return await self.users.save(
-            body,
-            caller,
-            password=password,
-            edited=edited,
-            keeps=(lambda: self.sessions.endings(workspace, user_id)) if ends else (),
-            then=(lambda: self.sessions.forget(workspace, user_id)) if ends else (lambda: None),
-        )
+        along = (lambda: self.sessions.leaving(workspace, user_name(user_id))) if ends else JointChange
+        return await self.users.save(body, caller, password=password, edited=edited, along=along)
 
     async def change_password(
         self, caller: Caller, old: str, new: str, address: str, *, but: str | None = None
@@ -74,15 +72,14 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidRequest(
                 "this token belongs to no user", reason="not_a_user", hint="log in as the user whose password it is"
             )
-        self.sessions.throttle(caller.workspace, user_id, address)
+        self.attempts.throttle(caller.workspace, user_id, address)
         stored = self.users.hash_of(caller.workspace, user_id)
         if not await self.users.verify(stored, old) or not await self.users.change_password(
             user_id,
             caller,
             stored,
             new,
-            keeps=lambda: self.sessions.endings(caller.workspace, user_id, but=but),
-            then=lambda: self.sessions.forget(caller.workspace, user_id, but=but),
+            along=lambda: self.sessions.leaving(caller.workspace, user_name(user_id), but=but),
         ):
             raise login_failed()
 
@@ -91,20 +88,29 @@ class IdentityDirectory(msgspec.Struct, frozen=True, kw_only=True):
         workspace, by = caller.workspace, caller.name
 
         def along() -> JointChange:
-            sessions = JointChange(
-                keeps=self.sessions.endings(workspace, user_id),
-                settled=[lambda: self.sessions.forget(workspace, user_id)],
-            )
+            owned = [key_name(saved.id) for saved in self.keys.of_user(workspace, user_id)]
+            sessions = self.sessions.leaving(workspace, user_name(user_id), *owned)
             keys, links = (part.leaving(workspace, user_id, by) for part in (self.keys, self.links))
             return sessions + keys + links
 
         await self.users.delete_as(caller, user_id, edited=edited, along=along)
 
+    async def delete_key(self, key_id: str, caller: Caller, *, edited: int | None = None) -> None:
+        """Delete a key with its sessions."""
+        await self.keys.delete_as(
+            caller, key_id, edited=edited, along=lambda: self.sessions.leaving(caller.workspace, key_name(key_id))
+        )
+
 
 def open_identity(
-    *, journal: Journal, clock: Clock, passwords: Passwords | None = None, fingerprint: Fingerprint | None = None
+    *,
+    journal: Journal,
+    clock: Clock,
+    passwords: Passwords | None = None,
+    fingerprint: Fingerprint | None = None,
+    admin_mark: str = "",
 ) -> IdentityDirectory:
-    """Build the directory; `load` fills it."""
+    """Build the directory; `load` fills it. `admin_mark` stands for the admin token that owns sessions."""
     changes, changing = SavedChanges(journal, clock), asyncio.Lock()
     workspaces = Workspaces(changes, changing)
     users = Users(changes, changing, passwords or Passwords(), clock)
@@ -113,21 +119,30 @@ def open_identity(
     users.watch(callers.refresh_user)
     workspaces.watch(callers.refresh_workspace, callers.refresh_workspace)
     links = ActorLinks(changes, changing, users)
+    keys = Keys(changes=changes, changing=changing, clock=clock, callers=callers, uses=uses)
+    attempts = LoginAttempts(
+        journal=journal, clock=clock, users=users, is_open=workspaces.is_open, fingerprint=fingerprint
+    )
+    sessions = Sessions(
+        journal=journal,
+        clock=clock,
+        users=users,
+        key_of=keys.key,
+        callers=callers,
+        attempts=attempts,
+        is_open=workspaces.is_open,
+        changing=changing,
+        admin_mark=admin_mark,
+    )
     return IdentityDirectory(
         workspaces=workspaces,
         users=users,
         links=links,
         codes=LinkCodes(journal, clock, links),
-        keys=Keys(changes=changes, changing=changing, clock=clock, callers=callers, uses=uses),
+        keys=keys,
         uses=uses,
-        sessions=Sessions(
-            journal=journal,
-            clock=clock,
-            users=users,
-            callers=callers,
-            is_open=workspaces.is_open,
-            changing=changing,
-            fingerprint=fingerprint,
-        ),
+        attempts=attempts,
+        sessions=sessions,
+        tickets=SignInTickets(sessions, attempts, clock),
         callers=callers,
     )

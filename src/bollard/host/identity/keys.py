@@ -6,6 +6,7 @@ user, and a key that another key created expires with it.
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -133,8 +134,7 @@ class Keys(Repository[ApiKey]):
 
     def _own(self, caller: Caller) -> ApiKey | None:
         """The caller's own key, if the caller is a key."""
-        found = self.find(caller.workspace, caller.name.removeprefix("key:")) if caller.kind == "key" else None
-        return None if found is None else found.value
+        return self.key(caller.workspace, caller.name.removeprefix("key:")) if caller.kind == "key" else None
 
     @staticmethod
     def _check(wanted: KeyRequest, caller: Caller) -> None:
@@ -157,9 +157,19 @@ class Keys(Repository[ApiKey]):
 
     # --- ending and use ---
 
-    async def delete_as(self, caller: Caller, key_id: str, *, edited: int | None = None) -> None:
-        """Delete a key; it is invalid from the commit on. A caller cannot delete a key with more rights than its
-        own."""
+    def key(self, workspace: str, key_id: str) -> ApiKey | None:
+        found = self.find(workspace, key_id)
+        return None if found is None else found.value
+
+    def of_user(self, workspace: str, user_id: str) -> list[Saved[ApiKey]]:
+        """The keys of a user."""
+        return [saved for saved in self.all(workspace) if saved.value.user_id == user_id]
+
+    async def delete_as(
+        self, caller: Caller, key_id: str, *, edited: int | None = None, along: Callable[[], JointChange] = JointChange
+    ) -> None:
+        """Delete a key, and the rows that `along` returns; it is invalid from the commit on. A caller cannot delete a
+        key with more rights than its own."""
 
         def check(before: Saved[ApiKey]) -> None:
             if not caller.rights.issuperset(before.value.rights):
@@ -171,16 +181,13 @@ class Keys(Repository[ApiKey]):
                 )
 
         use = DropKept(KEY_USE, caller.workspace, key_id)
-        await self._delete(caller.workspace, key_id, check, by=caller.name, edited=edited, keeps=[use])
+        await self._delete(caller.workspace, key_id, check, by=caller.name, edited=edited, keeps=[use], along=along)
 
     def leaving(self, workspace: str, user_id: str, by: str) -> JointChange:
         """Delete the keys of a deleted user: the next user with this id is another person."""
 
-        def goes(saved: Saved[ApiKey]) -> bool:
-            return saved.value.user_id == user_id
-
-        uses = [DropKept(KEY_USE, workspace, saved.id) for saved in self.all(workspace) if goes(saved)]
-        return self._leaving(workspace, goes, by) + JointChange(keeps=uses)
+        uses = [DropKept(KEY_USE, workspace, saved.id) for saved in self.of_user(workspace, user_id)]
+        return self._leaving(workspace, lambda saved: saved.value.user_id == user_id, by) + JointChange(keeps=uses)
 
     def changed(self, before: Saved[ApiKey] | None, after: Saved[ApiKey] | None) -> None:
         if before is not None:

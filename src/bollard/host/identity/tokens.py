@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from bollard.host.identity.caller import Caller, Right, rights_of
+from bollard.host.identity.caller import ADMIN_TOKEN, DEFAULT_WORKSPACE, Caller, Right, rights_of
 from bollard.host.identity.entities import User
 
 
@@ -17,12 +17,14 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
 
     digest: str
     workspace: str
-    kind: Literal["key", "session"]
+    kind: Literal["installation", "key", "session"]
     id: str
     user_id: str | None
     rights: frozenset[Right] | None
     """The rights of the token; `None` for all rights of its user."""
     expires_ms: int | None
+    session: str | None = None
+    """The id of the session, if the token is of one."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -66,6 +68,10 @@ class CallerRegistry:
             self._used(entry.caller.workspace, entry.key_id, now_ms)
         return entry.caller
 
+    def is_known(self, digest: str) -> bool:
+        """Whether a token with this digest was issued and not revoked."""
+        return digest in self._credentials
+
     def expiry_of(self, digest: str) -> int | None:
         """When the token expires; `None` if it does not expire or does not exist."""
         credential = self._credentials.get(digest)
@@ -80,8 +86,10 @@ class CallerRegistry:
     def is_current(self, caller: Caller) -> bool:
         """Whether a valid token has this caller. False after its user changed, or its tokens were revoked or
         expired."""
-        if caller.kind not in ("key", "session"):
-            return self._is_open(caller.workspace)
+        if caller.kind in ("installation", "run"):
+            if caller.session is None or not self._is_open(caller.workspace):
+                return self._is_open(caller.workspace)
+            caller = msgspec.structs.replace(caller, workspace=DEFAULT_WORKSPACE)  # it may use every workspace
         now_ms = self._now_ms()
         ends = (self._opened[digest].expires_ms for digest in self._current.get(caller, ()))
         return any(end is None or end > now_ms for end in ends)
@@ -134,12 +142,13 @@ class CallerRegistry:
                 return None
             role = user.role
             rights = rights_of(role) if rights is None else rights & rights_of(role)
-        of_key = credential.kind == "key"
+        names = {"installation": ADMIN_TOKEN, "key": f"key:{credential.id}", "session": f"user:{credential.user_id}"}
         return Caller(
             workspace=credential.workspace,
             kind=credential.kind,
-            name=f"key:{credential.id}" if of_key else f"user:{credential.user_id}",
+            name=names[credential.kind],
             user_id=credential.user_id,
             role=role,
             rights=rights or frozenset(),
+            session=credential.session,
         )

@@ -15,9 +15,9 @@ from bollard.host.identity.caller import ROLES, Caller, rights_of
 from bollard.host.identity.entities import ActorLink, User, link_id, read
 from bollard.host.identity.passwords import Passwords, check_new_password
 from bollard.host.limits import ACTORS_OF_WORKSPACE, USERS_OF_WORKSPACE
-from bollard.host.log.saved_resources import JointChange, Keeps, Repository, ResourceKind, Saved, SavedChanges
+from bollard.host.log.saved_resources import JointChange, Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.scope import Actor
-from bollard.host.store.rows import DropKept, KeptChange, KeptRow, PutKept
+from bollard.host.store.rows import DropKept, KeptRow, PutKept
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
 
@@ -67,8 +67,7 @@ class Users(Repository[User]):
         *,
         password: str | None = None,
         edited: int | None = None,
-        keeps: Keeps = (),
-        then: Callable[[], None] = lambda: None,
+        along: Callable[[], JointChange] = JointChange,
     ) -> Saved[User]:
         """Save a user, and the password if there is a new one. Raises `Forbidden` for a user with more rights than the
         caller, who could act as that user by setting the password."""
@@ -81,10 +80,10 @@ class Users(Repository[User]):
                 check_within(caller, before.value)
             return wanted
 
-        return await self._write(wanted.user_id, make, caller, hashed, edited=edited, keeps=keeps, then=then)
+        return await self._write(wanted.user_id, make, caller, hashed, edited=edited, along=along)
 
     async def change_password(
-        self, user_id: str, caller: Caller, old: str | None, new: str, *, keeps: Keeps, then: Callable[[], None]
+        self, user_id: str, caller: Caller, old: str | None, new: str, *, along: Callable[[], JointChange]
     ) -> bool:
         """Change the password, if the present one still has the hash `old`. Returns whether it had. Other fields of the
         user stay."""
@@ -96,7 +95,7 @@ class Users(Repository[User]):
             return before.value
 
         try:
-            await self._write(user_id, make, caller, hashed, keeps=keeps, then=then)
+            await self._write(user_id, make, caller, hashed, along=along)
         except _Stale:
             return False
         return True
@@ -113,21 +112,18 @@ class Users(Repository[User]):
         hashed: str | None,
         *,
         edited: int | None = None,
-        keeps: Keeps = (),
-        then: Callable[[], None],
+        along: Callable[[], JointChange],
     ) -> Saved[User]:
         workspace = caller.workspace
-
-        def kept() -> list[KeptChange]:
-            own = [] if hashed is None else [PutKept(self._kept(workspace, user_id, hashed))]
-            return [*own, *(keeps() if callable(keeps) else keeps)]
+        kept = [] if hashed is None else [PutKept(self._kept(workspace, user_id, hashed))]
 
         def settled() -> None:
             if hashed is not None:
                 self._hashes[workspace, user_id] = hashed
-            then()
 
-        return await self._save(workspace, user_id, make, by=caller.name, edited=edited, keeps=kept, then=settled)
+        return await self._save(
+            workspace, user_id, make, by=caller.name, edited=edited, keeps=kept, along=lambda _: along(), then=settled
+        )
 
     async def verify(self, stored: str | None, password: str) -> bool:
         """Whether the password has this hash. Takes the same time without a hash."""

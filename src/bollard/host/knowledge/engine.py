@@ -94,9 +94,18 @@ _ERRORS: Final[dict[str, type[HostError]]] = {
 class ProcessEngine:
     """Implements `KnowledgeEngine` with the knowledge process. One per host."""
 
-    def __init__(self, *, data: Path, database: str, idle_s: float = IDLE_S, back_off_s: float = BACK_OFF_S) -> None:
+    def __init__(
+        self,
+        *,
+        data: Path,
+        database: str,
+        is_confined: bool = False,
+        idle_s: float = IDLE_S,
+        back_off_s: float = BACK_OFF_S,
+    ) -> None:
+        """`data` is the folder of the process, which confines itself to it with `is_confined`."""
         self._data = data
-        self._begin = Begin(database=database, data=str(data))
+        self._begin = Begin(database=database, data=str(data.absolute()), is_confined=is_confined)
         self._idle_s = idle_s
         self._back_off_s = back_off_s
         self._helper: _Helper | None = None
@@ -329,6 +338,7 @@ class ProcessEngine:
         self._busy = False
         environment = worker_environment(os.environ, [name for name in os.environ if name.startswith("PG")])
         try:
+            self._data.mkdir(mode=0o700, exist_ok=True)
             return HelperProcess(
                 _MODULE,
                 environment={**environment, "OPENBLAS_NUM_THREADS": "1"},

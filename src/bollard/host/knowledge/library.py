@@ -4,6 +4,7 @@ its first use, in its newest revision."""
 import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, cast
 
 import structlog
@@ -32,7 +33,7 @@ from bollard.host.log.saved_resources import Saved
 from bollard.host.reason import Why
 from bollard.host.settings import Settings
 from bollard.protocol import JsonObject, KnowledgeChunk, RerankScore
-from bollard.wire.knowledge_frames import UNFINISHED
+from bollard.wire.knowledge_frames import TABLES_FOLDER, UNFINISHED
 
 _log = structlog.get_logger("bollard.knowledge")
 
@@ -267,22 +268,40 @@ async def _rerank(
 # --- wiring ---
 
 
-def open_library(settings: Settings, journal: Journal, clock: Clock, rerank: Rerank) -> Library:
-    """An empty library. The engine is imported on first use, because most hosts have no knowledge base."""
+def open_library(
+    settings: Settings, journal: Journal, clock: Clock, rerank: Rerank, *, is_confined: bool = False
+) -> Library:
+    """An empty library. The engine is imported on first use, because most hosts have no knowledge base. With
+    `is_confined` its process confines itself."""
+    folder = settings.data / TABLES_FOLDER
 
     def engine() -> KnowledgeEngine:
         module = importlib.import_module("bollard.host.knowledge.engine")
-        return cast("KnowledgeEngine", module.ProcessEngine(data=settings.data, database=settings.database))
+        opened = module.ProcessEngine(data=folder, database=settings.database, is_confined=is_confined)
+        return cast("KnowledgeEngine", opened)
+
+    _adopt(settings.data, folder)
 
     return Library(
         KnowledgeBaseRepository(journal, clock),
         journal,
         clock,
         engine,
-        undone=(settings.data / UNFINISHED).exists,
+        undone=(folder / UNFINISHED).exists,
         incoming=UploadFolder(settings.data),
         rerank=rerank,
     )
+
+
+def _adopt(data: Path, folder: Path) -> None:
+    """Move the files that an earlier version left beside those of the host. An interrupted move is continued by the
+    next start."""
+    left = [data / UNFINISHED, *data.glob("knowledge.sqlite-*"), data / "knowledge.sqlite", data / "knowledge.lock"]
+    for path in left:
+        if path.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
+            path.chmod(0o600)
+            path.rename(folder / path.name)
 
 
 # --- capabilities ---

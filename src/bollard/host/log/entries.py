@@ -152,7 +152,8 @@ class EntryQueue:
 
     def collect(self) -> list[Entry]:
         """Remove and return as many entries as fit one commit."""
-        entries, batch = self._entries, list[Entry]()
+        entries = self._entries
+        batch: list[Entry] = []
         keys: set[tuple[str, ...]] = set()
         records = size = 0
         while entries:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from bollard.helper.host_link import HostGone, HostLink, host_socket, live_with_host
+from bollard.helper.host_link import HostGone, HostLink, deny_inspection, host_socket, live_with_host
 from bollard.host.clock import SystemClock
 from bollard.host.errors import HostError, StorageUnavailable
 from bollard.host.limits import JOURNAL_LINGER_S, JOURNAL_LOCK_S
@@ -158,6 +158,7 @@ def _lock(data: Path) -> None:
 
 def main() -> int:
     """Serve one host. Returns the exit code."""
+    deny_inspection()
     try:
         with host_socket() as connection:
             live_with_host()

@@ -180,12 +180,17 @@ def interaction_opened(row: RecordRow, data: JsonObject) -> list[Change]:
 
 
 def interaction_closed(row: RecordRow, data: JsonObject) -> list[Change]:
-    return _shown_interaction(row, data, lambda interaction_id: f"{interaction_id}.closed")
+    return _shown_interaction(row, data, closed_delivery)
 
 
 def opened_delivery(interaction_id: str) -> str:
     """The delivery that shows an interaction first."""
     return f"{interaction_id}.opened"
+
+
+def closed_delivery(interaction_id: str) -> str:
+    """The delivery that shows the outcome of an interaction."""
+    return f"{interaction_id}.closed"
 
 
 def _shown_interaction(row: RecordRow, data: JsonObject, delivery_of: Callable[[str], str]) -> list[Change]:

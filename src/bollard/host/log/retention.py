@@ -95,6 +95,8 @@ KINDS: Final = frozenset(
         "token.issued",
         "webhook.failed",
         "webhook.sent",
+        "worker.connection",
+        "worker.violation",
         "workspace.imported",
     }
 )

@@ -1,12 +1,11 @@
-"""The host's side of the MCP bridge process: starts it for the first connection, pings it, and kills it together with
-the servers that it started. The messages are in `bollard.wire.bridge_frames`."""
+"""The host's side of the MCP bridge process: starts it for the first connection, pings it, and kills it. It gets the
+pipes of the servers, whose processes end with their connection. The messages are in `bollard.wire.bridge_frames`."""
 
 import asyncio
-import contextlib
 import importlib.util
 import itertools
 import os
-import signal
+import socket
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
@@ -15,19 +14,28 @@ import structlog
 from bollard.extras import install_command
 from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
 from bollard.host.capabilities.sources import Progress
-from bollard.host.errors import OutcomeUnknown, SettingsError, ToolFailed
+from bollard.host.egress.client import EgressClient
+from bollard.host.egress.connections import NotSent
+from bollard.host.egress.operator_dial import operator_routes
+from bollard.host.egress.proxy import Tunnel
+from bollard.host.errors import OutcomeUnknown, SettingsError, ToolFailed, UnknownName
 from bollard.host.mcp.limits import BRIDGE_ANSWER_S, BRIDGE_PING_S, CALL_GRACE_S
+from bollard.host.mcp.stdio_servers import ServerProcess
+from bollard.host.reason import why, why_error
 from bollard.protocol import JsonObject
 from bollard.wire import worker_environment
 from bollard.wire.bridge_frames import (
     BRIDGE_FRAME_BYTES,
+    CONFINED,
     BeginLogin,
     CancelCall,
     Close,
     Closed,
     Connected,
+    Dial,
     DropLogin,
     Ended,
+    Exited,
     FinishLogin,
     Logged,
     Login,
@@ -40,9 +48,10 @@ from bollard.wire.bridge_frames import (
     Ping,
     Pong,
     Progressed,
+    ProxyRoute,
     Refresh,
     Returned,
-    Started,
+    Routes,
     ToBridge,
     ToHost,
     Tools,
@@ -60,8 +69,13 @@ _LOST: Final = "the bridge process that speaks MCP has ended"
 _LOST_DETAILS: Final = {"problem_type": "mcp.bridge_lost"}
 _LOGIN_LATE: Final = "the authorization server did not answer in time"
 _LOGIN_LATE_DETAILS: Final = {"problem_type": "mcp.login_late"}
+_NO_ADDRESS: Final = why(
+    "no connection: the name has no address",
+    "net.no_connection",
+    inner={"problem": "the name has no address", "problem_type": "net.no_address"},
+)
 _END_S: Final = 6.0
-"""Time that the bridge has to end its servers: close stdin, SIGTERM, SIGKILL."""
+"""Time that the bridge has to end after its socket is closed."""
 
 
 class LinkListener(Protocol):
@@ -89,15 +103,22 @@ class LinkListener(Protocol):
 class McpBridge:
     """Starts the bridge process on demand and carries all connections, calls and logins. One per host."""
 
-    def __init__(self, sdk: str = "mcp") -> None:
-        """`sdk` is the module that the process needs; it comes with the extra `mcp`."""
+    def __init__(self, egress: EgressClient, sdk: str = "mcp", *, is_confined: bool = False) -> None:
+        """`egress` knows the proxy of the host. `sdk` is the module that the process needs; it comes with the extra
+        `mcp`. With `is_confined` the process confines itself."""
+        self._egress = egress
+        self._is_confined = is_confined
         self._sdk = sdk
+        self._dials: set[asyncio.Task[None]] = set()
         self._helper: _Helper | None = None
         self._watch: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()
         self._numbers = itertools.count(1)
         self._links: dict[int, LinkListener] = {}
-        self._groups: dict[int, int] = {}
+        self._pipes: socket.socket | None = None
+        """Where the pipes of a server are sent before its order."""
+        self._servers: dict[int, ServerProcess] = {}
+        self._endings: dict[int, asyncio.Task[None]] = {}
         self._progress: dict[int, Progress] = {}
         self._logins: dict[int, asyncio.Future[LoginEnded]] = {}
 
@@ -108,25 +129,52 @@ class McpBridge:
 
     @property
     def groups(self) -> list[int]:
-        """The process groups of the servers that the bridge started."""
-        return [*self._groups.values()]
+        """The process groups of the servers."""
+        return [server.group for server in self._servers.values()]
 
     def next_link(self) -> int:
         """A new id for a connection or a login."""
         return next(self._numbers)
 
-    async def open(self, order: OpenStdio | OpenHttp, listener: LinkListener) -> None:
-        """Begin a connection; its events go to the listener. Raises `OSError` or `SettingsError` if the process cannot
-        start."""
-        async with self._changing:
-            self._ensure_started()
-            self._links[order.link] = listener
-            self._send(order)
+    async def open(
+        self, order: OpenStdio | OpenHttp, listener: LinkListener, server: ServerProcess | None = None
+    ) -> None:
+        """Begin a connection; its events go to the listener. `server` is the process behind an `OpenStdio`; if this
+        raises, it is ended. Raises `OSError` or `SettingsError` if the process of the bridge cannot start."""
+        try:
+            async with self._changing:
+                self._ensure_started()
+                if server is not None:
+                    self._hand_over(order.link, server)
+                self._links[order.link] = listener
+                self._send(order)
+        except BaseException:
+            if server is not None:
+                server.kill()
+                await server.end()
+            raise
 
     def close(self, link: int) -> None:
         """End a connection; its listener gets no more events."""
         self._send(Close(link=link))
         self._links.pop(link, None)
+        self._end_server(link)
+
+    def _hand_over(self, link: int, server: ServerProcess) -> None:
+        """Send the pipes of a server. Raises `OSError` if the bridge has not taken those of too many others."""
+        if self._pipes is None or server.pipes is None:
+            raise RuntimeError("the bridge is not started")
+        socket.send_fds(self._pipes, [b"."], server.pipes)
+        server.release_pipes()
+        self._servers[link] = server
+        server.exited.add_done_callback(lambda ended: self._send(Exited(link=link, code=ended.result())))
+
+    def _end_server(self, link: int) -> None:
+        """The bridge closes the stdin of a server: end its process."""
+        server = self._servers.pop(link, None)
+        if server is not None:
+            ending = self._endings[link] = asyncio.create_task(server.end())
+            ending.add_done_callback(lambda _: self._endings.pop(link, None))
 
     def refresh(self, link: int) -> None:
         self._send(Refresh(link=link))
@@ -228,7 +276,7 @@ class McpBridge:
                 await self._stop()
 
     async def stop(self) -> None:
-        """Stop the process and the servers that it started."""
+        """Stop the process after the servers of closed connections have ended."""
         async with self._changing:
             await self._stop()
 
@@ -246,28 +294,38 @@ class McpBridge:
                 hint=f"install it: `{command}`, then restart the host",
                 command=command,
             )
-        helper = self._helper = HelperProcess(
-            _MODULE,
-            environment=worker_environment(os.environ),
-            decode=to_host,
-            heard=self._receive,
-            lost=self._lost,
-            limits=LinkLimits(
-                frame_bytes=BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
-            ),
-            output=_log_output,
-        )
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        try:
+            with theirs:
+                helper = HelperProcess(
+                    _MODULE,
+                    environment=worker_environment(os.environ),
+                    decode=to_host,
+                    heard=self._receive,
+                    lost=self._lost,
+                    limits=LinkLimits(
+                        frame_bytes=BRIDGE_FRAME_BYTES, unsent_bytes=WRITE_HARD_LIMIT_BYTES, stall_s=WRITE_STALL_S
+                    ),
+                    output=_log_output,
+                    arguments=(str(theirs.fileno()), *((CONFINED,) if self._is_confined else ())),
+                    descriptors=(theirs.fileno(),),
+                )
+        except BaseException:
+            ours.close()
+            raise
+        self._helper, self._pipes = helper, ours
         self._watch = asyncio.create_task(self._ping_regularly(helper))
         _log.info("the MCP bridge is started", pid=helper.pid)
         return helper
 
     async def _stop(self) -> None:
+        await asyncio.gather(*self._endings.values())  # the bridge reports their ends
         helper, self._helper = self._helper, None
-        if helper is None:
-            return
-        # The bridge ends its servers itself; `_clear` kills those that are left.
-        await helper.stop(_END_S)
-        self._clear()
+        if helper is not None:
+            await helper.stop(_END_S)
+            self._clear()
+            await asyncio.gather(*self._endings.values())
 
     async def _ping_regularly(self, helper: _Helper) -> None:
         try:
@@ -288,13 +346,15 @@ class McpBridge:
         self._clear()
 
     def _clear(self) -> None:
-        """Kill the servers that the process left, and end its connections and logins."""
+        """Kill the servers that are left, and end the connections and logins."""
         if self._watch is not None:
             self._watch.cancel()
-        for group in self._groups.values():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
-        self._groups.clear()
+        if self._pipes is not None:
+            self._pipes.close()
+            self._pipes = None
+        for link, server in [*self._servers.items()]:
+            server.kill()
+            self._end_server(link)
         for number, ended in self._logins.items():
             _settle(ended, LoginEnded(login=number, problem=_LOST, details=_LOST_DETAILS))
         self._logins.clear()
@@ -314,10 +374,10 @@ class McpBridge:
                     _report_progress(progress, message)
             case Pong():
                 helper.settle(message.number, message)
-            case Started():
-                self._groups.pop(message.link, None)
-                if message.group is not None:
-                    self._groups[message.link] = message.group
+            case Dial():
+                dial = asyncio.create_task(self._answer_dial(message))
+                self._dials.add(dial)
+                dial.add_done_callback(self._dials.discard)
             case LoginAsked() | LoginEnded():
                 helper.settle(message.login, message)
                 if isinstance(message, LoginEnded) and (ended := self._logins.get(message.login)) is not None:
@@ -326,6 +386,8 @@ class McpBridge:
                 self._notify(message)
 
     def _notify(self, message: Connected | Tools | Logged | LoginChanged | Closed | Ended) -> None:
+        if isinstance(message, Closed | Ended):
+            self._end_server(message.link)
         listener = self._links.get(message.link)
         if listener is None:
             return  # the host closed the connection while the message was in flight
@@ -342,11 +404,36 @@ class McpBridge:
                 listener.link_closed(message)
             case Ended():
                 del self._links[message.link]
-                listener.link_ended()
+                if (ending := self._endings.get(message.link)) is None:
+                    listener.link_ended()
+                else:
+                    ending.add_done_callback(lambda _: listener.link_ended())
+
+    async def _answer_dial(self, dial: Dial) -> None:
+        try:
+            found = await operator_routes(self._egress, dial.host, dial.port, dial.within_s)
+        except UnknownName as error:
+            reason = why_error(error) if self._egress.has_proxy else _NO_ADDRESS
+            self._send(Routes(number=dial.number, problem=reason.sentence, details={**reason.details}))
+            return
+        except NotSent as error:
+            reason = why_error(error)
+            self._send(Routes(number=dial.number, problem=reason.sentence, details={**reason.details}))
+            return
+        proxies = [_proxy_route(each) for each in found if isinstance(each, Tunnel)]
+        addresses = [str(each) for each in found if not isinstance(each, Tunnel)]
+        self._send(Routes(number=dial.number, proxies=proxies, addresses=addresses))
 
     def _send(self, order: ToBridge) -> None:
         if self._helper is not None:
             self._helper.send(encode_frame(order))
+
+
+def _proxy_route(tunnel: Tunnel) -> ProxyRoute:
+    proxy = tunnel.proxy
+    return ProxyRoute(
+        scheme=proxy.scheme, host=str(tunnel.at), port=proxy.port, login=proxy.login, target=str(tunnel.target)
+    )
 
 
 def _report_progress(progress: Progress, message: Progressed) -> None:

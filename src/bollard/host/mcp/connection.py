@@ -18,8 +18,10 @@ from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.consent import ServerTool, ToolConsent, evaluate_tools
 from bollard.host.mcp.limits import CALLS_AT_ONCE, LOG_LINES, RECONNECT_MAX_S, START_S, STEADY_S
 from bollard.host.mcp.logins import LoginRepository, Secrets
+from bollard.host.mcp.missing_permission import MEMORY_USED_UP
 from bollard.host.mcp.server_repository import ServerRecord
 from bollard.host.mcp.servers import SavedMcpServer
+from bollard.host.mcp.stdio_servers import NotStarted, ServerProcess, StdioServers
 from bollard.host.reason import NO_PROBLEM, Why, why, why_error
 from bollard.wire import worker_environment
 from bollard.wire.bridge_frames import Closed, Connected, Login, OpenHttp, OpenStdio, Returned, ToolSeen
@@ -29,6 +31,8 @@ from bollard.wire.bridge_frames import Closed, Connected, Login, OpenHttp, OpenS
 _REFERENCE: Final = re.compile(r"(^|\s)secret:([A-Za-z0-9][A-Za-z0-9._-]{0,63})$")
 _IN_URL: Final = re.compile(r"(?<==)secret:([A-Za-z0-9][A-Za-z0-9._-]{0,63})(?=&|$)")
 _PRIVATE: Final = 0o700
+_LAST_LINES: Final = 40
+"""Lines of stderr in which the cause of an end is looked for."""
 
 
 class _Secrets(Protocol):
@@ -44,26 +48,10 @@ async def resolve_address(
     return resolved, {name: _fill(value, known) for name, value in server.headers.items()}
 
 
-async def build_open_order(
-    server: SavedMcpServer, workspace: str, *, link: int, secrets: _Secrets, home: Path, login: Login | None = None
-) -> OpenStdio | OpenHttp:
-    """The order that opens a connection. Creates the folder of a command. Raises `HostError` and `OSError`."""
-    if server.url is not None:
-        url, headers = await resolve_address(server, workspace, server.url, secrets)
-        return OpenHttp(link=link, url=url, headers=headers, protocol=server.protocol, start_s=START_S, login=login)
+async def resolve_variables(server: SavedMcpServer, workspace: str, secrets: _Secrets) -> dict[str, str]:
+    """The variables of a command with their secrets. Raises `HostError` if a secret is unavailable."""
     known = await _read_secrets(server, workspace, [*server.env.values()], [], secrets)
-    values = {name: _fill(value, known) for name, value in server.env.items()}
-    folder = home / workspace / server.server_id
-    await asyncio.to_thread(folder.mkdir, _PRIVATE, parents=True, exist_ok=True)
-    return OpenStdio(
-        link=link,
-        command=server.command or "",
-        args=list(server.args),
-        env={**worker_environment(os.environ), **values},
-        cwd=str(folder.resolve()),
-        protocol=server.protocol,
-        start_s=START_S,
-    )
+    return {name: _fill(value, known) for name, value in server.env.items()}
 
 
 async def _read_secrets(
@@ -95,6 +83,7 @@ class McpConnection:
         record: ServerRecord,
         *,
         bridge: McpBridge,
+        stdio: StdioServers,
         secrets: Secrets,
         logins: LoginRepository,
         home: Path,
@@ -107,6 +96,8 @@ class McpConnection:
         self.server: SavedMcpServer = record.server
         self._agreed: Mapping[str, ToolConsent] = record.agreed
         self._bridge = bridge
+        self._stdio = stdio
+        self._process: ServerProcess | None = None
         self._secrets = secrets
         self._logins = logins
         self._home = home
@@ -118,6 +109,8 @@ class McpConnection:
         self.hint = ""
         self.server_info: Connected | None = None
         self.log: deque[str] = deque(maxlen=LOG_LINES)
+        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        """The newest lines of the process that runs now."""
         self._seen: Sequence[ToolSeen] | None = None
         self._tools: list[ServerTool] | None = None
         self._link: int | None = None
@@ -172,6 +165,15 @@ class McpConnection:
     @property
     def connected(self) -> bool:
         return self.status == "connected" and self._seen is not None
+
+    async def first_listing(self, limit_s: float) -> None:
+        """Wait until the server has listed its tools, or the connection has failed."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._listed.wait()
+        except TimeoutError:
+            problem = why(f"it did not list its tools within {limit_s:g} s", "mcp.no_listing", seconds=limit_s)
+            self._lose(problem, "check the command or the address")
 
     async def refresh(self, limit_s: float) -> None:
         """List the tools again, or retry the connection, now. Raises `TimeoutError`."""
@@ -248,17 +250,14 @@ class McpConnection:
                 if login is None:
                     self._lose(why("no one has logged in to it", "mcp.no_login"), self._login_hint, "needs_login")
                     return
-            order = await build_open_order(
-                self.server,
-                self.workspace,
-                link=self._bridge.next_link(),
-                secrets=self._secrets,
-                home=self._home,
-                login=login,
-            )
+            link, self._process = self._bridge.next_link(), None
+            order = await self._open_order(link, login)
             self._ended = asyncio.get_running_loop().create_future()
-            self._link = order.link
-            await self._bridge.open(order, self)
+            self._link = link
+            await self._bridge.open(order, self, self._process)
+        except NotStarted as error:
+            self._lose(error.problem, error.hint)
+            return
         except HostError as error:
             self._lose(why_error(error), error.hint)
             return
@@ -267,6 +266,27 @@ class McpConnection:
             self._lose(problem, "check the data directory and the limits of the system")
             return
         await self._ended
+
+    async def _open_order(self, link: int, login: Login | None) -> OpenStdio | OpenHttp:
+        """The order that opens a connection. A command is started, in its folder. Raises `HostError`, `NotStarted` and
+        `OSError`."""
+        server = self.server
+        if server.url is not None:
+            url, headers = await resolve_address(server, self.workspace, server.url, self._secrets)
+            return OpenHttp(link=link, url=url, headers=headers, protocol=server.protocol, start_s=START_S, login=login)
+        self._last_lines.clear()
+        values = await resolve_variables(server, self.workspace, self._secrets)
+        folder = self._home / self.workspace / server.server_id
+        await asyncio.to_thread(folder.mkdir, _PRIVATE, parents=True, exist_ok=True)
+        self._process = await self._stdio.start(
+            server,
+            self.workspace,
+            environment=worker_environment(os.environ),
+            values=values,
+            folder=folder.resolve(),
+            say=self.link_logged,
+        )
+        return OpenStdio(link=link, group=self._process.group, protocol=server.protocol, start_s=START_S)
 
     # --- events of the bridge (LinkListener) ---
 
@@ -283,7 +303,9 @@ class McpConnection:
             self._reset_tools()
 
     def link_logged(self, line: str) -> None:
-        self.log.append(self._hide(self.workspace, line))
+        line = self._hide(self.workspace, line)
+        self.log.append(line)
+        self._last_lines.append(line)
 
     def link_login(self, login: Login) -> None:
         task = asyncio.create_task(self._save_login(login))
@@ -298,11 +320,19 @@ class McpConnection:
             _log.error("a renewed login was not saved", server=name, workspace=self.workspace, problem=error.message)
 
     def link_closed(self, closed: Closed) -> None:
-        problem = Why(closed.problem, closed.details).without_secrets(lambda text: self._hide(self.workspace, text))
+        problem = Why(closed.problem, closed.details)
+        hint = closed.hint
+        missing = None if self._process is None else self._process.missing(self._last_lines)
+        if missing is not None and (self.status == "connecting" or missing is MEMORY_USED_UP):
+            inner = {**problem.whole}
+            cause = missing.problem
+            problem = Why(f"{cause}: {problem}", {**cause.details, "inner": inner})
+            hint = missing.hint
+        problem = problem.without_secrets(lambda text: self._hide(self.workspace, text))
         if closed.needs_login:
             self._lose(problem, self._login_hint, "needs_login")
         else:
-            self._lose(problem, closed.hint)
+            self._lose(problem, hint)
 
     def link_ended(self) -> None:
         if self._ended is not None and not self._ended.done():

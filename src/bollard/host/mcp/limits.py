@@ -52,3 +52,9 @@ BRIDGE_PING_S: Final = 15.0
 """Time between two pings of the bridge."""
 BRIDGE_ANSWER_S: Final = 60.0
 """Time that the bridge has to answer a ping before it is killed and restarted."""
+TRIES_AT_ONCE: Final = 2
+"""Unsaved servers that are tried at once. Each is a process."""
+TRY_S: Final = 30.0
+"""Time in which an unsaved server must connect and list its tools."""
+PLACES_SHOWN: Final = 8
+"""Places that a server could not reach, in its log and in its problem."""

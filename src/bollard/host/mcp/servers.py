@@ -23,7 +23,7 @@ from bollard.host.mcp.limits import (
     TOOLS_ALLOWED,
     URL_CHARACTERS,
 )
-from bollard.protocol import Flag, JsonObject, Number
+from bollard.protocol import Flag, JsonObject, Number, PluginSandbox
 from bollard.trust import canonical_sha256
 from bollard.wire.addresses import address_problem
 
@@ -52,9 +52,9 @@ class SavedMcpServer(SavedBody):
     noun = "mcp_server"
     server_id: ChosenName
     enabled: Flag = True
-    command: (
-        Annotated[_Word, Field(min_length=1, description="A program that runs as the user of the host.")] | None
-    ) = None
+    command: Annotated[_Word, Field(min_length=1, description="A program that the host runs in a sandbox.")] | None = (
+        None
+    )
     args: Annotated[list[_Word], Field(max_length=ARGUMENTS)] = Field(default_factory=list[str])
     env: Annotated[dict[_EnvName, _Word], Field(max_length=NAMED_VALUES)] = Field(default_factory=dict[str, str])
     url: Annotated[str, Field(min_length=1, max_length=URL_CHARACTERS)] | None = None
@@ -69,6 +69,9 @@ class SavedMcpServer(SavedBody):
     )
     protocol: Protocol = "auto"
     timeout_s: Annotated[Number, Field(ge=1, le=CALL_MAX_S)] = CALL_DEFAULT_S
+    sandbox: PluginSandbox | None = Field(
+        default=None, description="What a command needs beyond its own folder: network, files, memory and processors."
+    )
     allow: Annotated[list[_ToolName], Field(max_length=TOOLS_ALLOWED)] = Field(default_factory=lambda: [EVERY_TOOL])
 
     @property
@@ -97,6 +100,8 @@ class SavedMcpServer(SavedBody):
                 raise self.invalid("mcp_command_headers", "headers", "a command has no headers", "use env")
         else:
             self._check_url(self.url)
+            if self.sandbox is not None:
+                raise self.invalid("mcp_url_sandbox", "sandbox", "is only for a command, not for a url", "leave it out")
             if self.args or self.env:
                 field = "args" if self.args else "env"
                 raise self.invalid("mcp_url_arguments", field, "is only for a command, not for a url", "use headers")

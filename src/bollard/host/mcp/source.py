@@ -5,19 +5,23 @@ with the reason.
 """
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallOrder, CallResult
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict, NotFound, ToolFailed, caused_by
+from bollard.host.egress.client import EgressClient
+from bollard.host.errors import Conflict, NotFound, Overloaded, ToolFailed, caused_by
 from bollard.host.log.saved_resources import Saved, SavedChanges
 from bollard.host.mcp.bridge import McpBridge
-from bollard.host.mcp.connection import McpConnection, resolve_address
+from bollard.host.mcp.connection import McpConnection, Status, resolve_address
 from bollard.host.mcp.consent import ConsentMcpTools, ServerTool, ToolConsent, definition_of, terms_of, terms_on
-from bollard.host.mcp.limits import RECONNECT_S, REFRESH_S
+from bollard.host.mcp.limits import RECONNECT_S, REFRESH_S, TRIES_AT_ONCE, TRY_S
 from bollard.host.mcp.logins import (
     CompleteMcpLogin,
     LoginRepository,
@@ -28,14 +32,31 @@ from bollard.host.mcp.logins import (
     no_login,
 )
 from bollard.host.mcp.server_repository import McpServerRepository, ServerRecord
+from bollard.host.mcp.servers import SavedMcpServer
+from bollard.host.mcp.stdio_servers import StdioServers
 from bollard.host.reason import Why, why
 from bollard.host.store.store import Store
+from bollard.host.workers.sandbox import WorkerSandbox
 from bollard.protocol import JsonObject
+from bollard.wire.bridge_frames import Connected
 
 _PREFIX: Final = "mcp:"
 _LIST: Final = "`bollard mcp list` lists them"
 _GONE: Final = why("the server does not list it", "mcp.tool_gone")
 _CHANGED: Final = why("its definition changed", "mcp.definition_changed")
+UNSAVED: Final = "unsaved"
+"""The id of a server that is tried before it is saved."""
+
+
+class McpTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of trying an unsaved server."""
+
+    status: Status
+    problem: Why
+    hint: str
+    info: Connected | None
+    tools: list[ServerTool]
+    log: list[str]
 
 
 class McpSource:
@@ -48,15 +69,18 @@ class McpSource:
         secrets: Secrets,
         clock: Clock,
         home: Path,
+        egress: EgressClient,
+        sandbox: WorkerSandbox | None = None,
         is_open: Callable[[str], bool] = lambda _: True,
         hide: Callable[[str, str], str] = lambda _, text: text,
         reconnect_s: float = RECONNECT_S,
     ) -> None:
-        """Commands run in folders below `home`. `is_open` says whether a workspace is open; `hide` removes the secrets
-        of a workspace from a text."""
+        """Commands run in folders below `home`, which is in the data directory, confined by `sandbox`. `is_open` says
+        whether a workspace is open; `hide` removes the secrets of a workspace from a text."""
         self._login_repository = LoginRepository(secrets)
         self.repository: Final = McpServerRepository(changes, self._changed, self._login_repository.leaving)
-        self.bridge: Final = McpBridge()
+        self._stdio = StdioServers(sandbox, home.parent)
+        self.bridge: Final = McpBridge(egress, is_confined=self._stdio.is_confined)
         self._logins = McpLogins(bridge=self.bridge, repository=self._login_repository, clock=clock, hide=hide)
         self._secrets = secrets
         self._clock = clock
@@ -68,6 +92,7 @@ class McpSource:
         self._ending: set[asyncio.Task[None]] = set()
         self._started = False
         self._revision = 0
+        self._tries = 0
 
     async def load(self, store: Store) -> None:
         """Load the saved servers; connects nothing."""
@@ -105,14 +130,14 @@ class McpSource:
     def capabilities(self, workspace: str) -> Sequence[Capability]:
         return [
             tool.capability
-            for connection in self._of(workspace)
+            for connection in self.connections(workspace)
             for tool in connection.tools
             if tool.state == "offered" and tool.capability is not None
         ]
 
     def absent(self, workspace: str) -> Mapping[str, Why]:
         absent: dict[str, Why] = {}
-        for connection in self._of(workspace):
+        for connection in self.connections(workspace):
             name = connection.server.server_id
             if not connection.connected:
                 absent[f"{_PREFIX}{name}/"] = connection.unavailability
@@ -150,11 +175,58 @@ class McpSource:
         self, body: JsonObject, workspace: str, name: str, *, by: str, edited: int | None
     ) -> Saved[ServerRecord]:
         """Save a server. Saving it unchanged reconnects it."""
+        self._check_roots(SavedMcpServer.read({**body, "server_id": name}))
         before = self.repository.find(workspace, name)
         saved = await self.repository.save(body, workspace, name, by=by, edited=edited)
         if before is not None and before.value.server == saved.value.server:
             self._replace(saved)
         return saved
+
+    async def try_out(self, body: JsonObject, workspace: str) -> McpTrial:
+        """Connect a server that is not saved, list its tools, and disconnect it. Raises `InvalidRequest`, and
+        `Overloaded` while others are tried."""
+        server = SavedMcpServer.read({**body, "server_id": UNSAVED, "enabled": True})
+        self._check_roots(server)
+        if self._tries >= TRIES_AT_ONCE:
+            raise Overloaded(
+                f"{TRIES_AT_ONCE} MCP servers are being tried already",
+                reason="mcp_tries",
+                hint="try again in a moment",
+                limit=TRIES_AT_ONCE,
+            )
+        self._tries += 1
+        try:
+            with tempfile.TemporaryDirectory(prefix="bollard-mcp-") as home:
+                return await self._tried(ServerRecord(server=server, agreed={}), workspace, Path(home))
+        finally:
+            self._tries -= 1
+
+    async def _tried(self, record: ServerRecord, workspace: str, home: Path) -> McpTrial:
+        connection = McpConnection(
+            workspace,
+            record,
+            bridge=self.bridge,
+            stdio=self._stdio,
+            secrets=self._secrets,
+            logins=self._login_repository,
+            home=home,
+            changed=lambda: None,
+            hide=self._hide,
+            reconnect_s=self._reconnect_s,
+        )
+        connection.start()
+        try:
+            await connection.first_listing(TRY_S)
+            return McpTrial(
+                status=connection.status,
+                problem=connection.problem,
+                hint=connection.hint,
+                info=connection.server_info,
+                tools=connection.tools,
+                log=[*connection.log],
+            )
+        finally:
+            await self._stop_connection(connection)
 
     async def refresh(self, workspace: str, name: str) -> None:
         """List the tools of a server again. Raises `Conflict` if it is disabled or does not answer."""
@@ -206,6 +278,17 @@ class McpSource:
             )
         return await self.repository.agree(workspace, name, consents, frozenset(request.withdraw), by=by)
 
+    def _check_roots(self, server: SavedMcpServer) -> None:
+        """Raise `InvalidRequest` if the operator of the host does not allow a path of the server's sandbox."""
+        if (path := self._stdio.denied(server.sandbox)) is not None:
+            raise server.invalid(
+                "mcp_path_denied",
+                "sandbox",
+                f"{path} is below none of the roots that the operator allows",
+                f"an operator can allow it: add {path} to sandbox_roots, and restart the host",
+                path=path,
+            )
+
     # --- logins ---
 
     async def begin_login(self, workspace: str, name: str, redirect_uri: str, by: str) -> StartedLogin:
@@ -254,7 +337,7 @@ class McpSource:
 
     # --- connections ---
 
-    def _of(self, workspace: str) -> list[McpConnection]:
+    def connections(self, workspace: str) -> list[McpConnection]:
         if not self._is_open(workspace):
             return []
         return [connection for (owner, _), connection in sorted(self._connections.items()) if owner == workspace]
@@ -291,6 +374,7 @@ class McpSource:
             saved.workspace,
             saved.value,
             bridge=self.bridge,
+            stdio=self._stdio,
             secrets=self._secrets,
             logins=self._login_repository,
             home=self._home,

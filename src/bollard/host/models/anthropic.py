@@ -95,7 +95,7 @@ def read_anthropic(answer: bytes) -> Message:
     if body.error:
         raise ProviderError.read(body.error)
     if body.content is None or not body.stop_reason:
-        raise failed("broken_answer", "the answer has no content or no stop reason")
+        raise failed("broken_answer", "the answer has no content or no stop reason", "model.no_content")
     usage, metadata = _counted(body.usage or {})
     thoughts = [thought for block in body.content if (thought := _thought(block)) is not None]
     calls = [_whole_call(block) for block in body.content if block.type == "tool_use"]
@@ -148,7 +148,7 @@ class AnthropicReader:
 
     def end(self) -> MessageChunk:
         if not self._finish:
-            raise failed("broken_answer", "the answer ended without a stop reason")
+            raise failed("broken_answer", "the answer ended without a stop reason", "model.no_end")
         usage, metadata = _counted(self._usage)
         thoughts = [thought for block in self._thoughts.values() if (thought := _thought(block)) is not None]
         metadata = _metadata(metadata, thoughts if self._calls else [])
@@ -191,7 +191,7 @@ def _thought(block: _Block) -> JsonObject | None:
 
 def _whole_call(block: _Block) -> ToolCall:
     if not block.name or not block.id:
-        raise failed("broken_answer", "a tool call in the answer has no name or no id")
+        raise failed("broken_answer", "a tool call in the answer has no name or no id", "model.tool_call")
     arguments = encode(block.input if block.input is not None else {}).decode()
     return ToolCall(id=block.id, function=FunctionCall(name=block.name, arguments=arguments))
 
@@ -295,6 +295,7 @@ def _output(wanted: JsonValue) -> JsonObject:
         raise failed(
             "not_supported",
             "this model needs a schema for JSON answers",
+            "model.needs_schema",
             hint="use response_format of type json_schema",
         )
     return {"output_config": {"format": {"type": "json_schema", "schema": described.get("schema")}}}
@@ -395,6 +396,12 @@ def _inline(content: Inline) -> JsonObject:
     if (text := readable(content)) is not None:
         return {"type": "text", "text": text}
     if content.mime != "application/pdf":
-        raise failed("not_supported", f"this model does not read {content.mime}", hint="send its text, or a PDF")
+        raise failed(
+            "not_supported",
+            f"this model does not read {content.mime}",
+            "model.media_type",
+            hint="send its text, or a PDF",
+            media_type=content.mime,
+        )
     titled: JsonObject = {"title": content.name} if content.name else {}
     return {"type": "document", "source": source, **titled}

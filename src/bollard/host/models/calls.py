@@ -19,7 +19,7 @@ from bollard.host.egress.client import EgressClient, Resolver, SystemResolver
 from bollard.host.egress.connections import Judge
 from bollard.host.egress.destination import Address, Destination
 from bollard.host.egress.proxy import Route
-from bollard.host.errors import Conflict, EgressDenied, ModelFailed, NotFound, UnknownName
+from bollard.host.errors import Conflict, EgressDenied, ModelFailed, NotFound, UnknownName, caused_by
 from bollard.host.log.saved_resources import Saved
 from bollard.host.models.boundary import ModelBackend
 from bollard.host.models.limits import ADDRESSES, BACKENDS_OPEN, KEYS_KEPT
@@ -218,6 +218,10 @@ class ModelGateway:
         """Like `place`, without charging: only for the accounts themselves. Raises `NotFound`, `Overloaded`,
         `ModelFailed` if the key is unavailable, and `AuditUnavailable` if its use cannot be recorded."""
         known = self.book.get(asker.workspace, model_id)
+        if known.alias_of is not None and (missing := self.book.missing_default(asker.workspace)) is not None:
+            raise ModelFailed(
+                missing.sentence, hint=missing.hint, reason="no_default_model", emitted=False, **missing.details
+            )
         entry = self._entry(asker.workspace, known)
         entry.calls += 1
         try:
@@ -233,6 +237,11 @@ class ModelGateway:
         """Drop the keys that were cached for this caller."""
         for each in [each for each in self._cached_keys if each[:2] == (asker.workspace, asker.by)]:
             del self._cached_keys[each]
+
+    def drop(self, workspace: str, model_id: str) -> None:
+        """Close the backend of an unsaved model."""
+        if (entry := self._open.pop((workspace, model_id), None)) is not None:
+            self._retire(entry)
 
     async def close(self) -> None:
         for entry in self._open.values():
@@ -283,10 +292,11 @@ class ModelGateway:
                 key = await self._keys.use(asker.workspace, known.spec.secret, purpose=purpose, by=asker.by)
             except (NotFound, Conflict) as error:
                 raise ModelFailed(
-                    f"the key of the model {known.model_id} is unavailable",
+                    f"the key of the model {known.model_id} is unavailable: {error.message}",
                     hint=error.hint,
                     reason="unauthorized",
                     emitted=False,
+                    **caused_by(error),
                 ) from error
             self._redactor.add(asker.workspace, key)
             self._cached_keys[place] = key

@@ -10,36 +10,11 @@ from typing import Final
 
 import msgspec
 
+from bollard.host.files.media_types import UNKNOWN_TYPE, named_type, shown_type
 from bollard.host.models.failures import failed
 from bollard.protocol import ContentElement, FileBase64Content, ImageBase64Content, Message, TextContent
 
 _DATA_URL: Final = re.compile(r"data:([A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64})(?:;[A-Za-z0-9=._-]{1,64})*;base64,")
-_MAGIC: Final = (
-    (b"\x89PNG", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"%PDF", "application/pdf"),
-)
-_BY_ENDING: Final = {
-    "csv": "text/csv",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "gif": "image/gif",
-    "htm": "text/html",
-    "html": "text/html",
-    "jpeg": "image/jpeg",
-    "jpg": "image/jpeg",
-    "json": "application/json",
-    "log": "text/plain",
-    "md": "text/markdown",
-    "pdf": "application/pdf",
-    "png": "image/png",
-    "txt": "text/plain",
-    "webp": "image/webp",
-    "xml": "application/xml",
-    "yaml": "application/yaml",
-    "yml": "application/yaml",
-}
-_UNKNOWN: Final = "application/octet-stream"
 _READABLE: Final = frozenset({"application/json", "application/xml", "application/yaml"})
 
 
@@ -64,7 +39,12 @@ def elements_of(message: Message) -> tuple[ContentElement, ...]:
     if isinstance(message.content, str):
         return (TextContent(text=message.content),) if message.content else ()
     if any(element.type == "artifact" for element in message.content):
-        raise failed("not_supported", "a message contains an unresolved artifact", hint="send its content or its text")
+        raise failed(
+            "not_supported",
+            "a message contains an unresolved artifact",
+            "model.artifact",
+            hint="send its content or its text",
+        )
     return tuple(each for each in message.content if not isinstance(each, TextContent) or each.text)
 
 
@@ -79,7 +59,12 @@ def inline_image(element: ImageBase64Content) -> Inline:
     """Read raw base64 or a data URL. Raises `ModelFailed` if it is not an image."""
     found = _inline(element.image_base64, None)
     if not found.is_image:
-        raise failed("invalid_request", "the image has an unsupported format", hint="send PNG, JPEG, GIF or WebP")
+        raise failed(
+            "invalid_request",
+            "the image has an unsupported format",
+            "model.image_format",
+            hint="send PNG, JPEG, GIF or WebP",
+        )
     return found
 
 
@@ -114,16 +99,14 @@ def _inline(text: str, name: str | None) -> Inline:
     if matched is not None:
         return Inline(mime=matched[1].lower(), base64=text[matched.end() :], name=name)
     if text.startswith("data:"):
-        raise failed("invalid_request", "a data URL is not base64", hint="send base64 with its media type")
-    ending = (name or "").rpartition(".")[2].lower()
-    return Inline(mime=_BY_ENDING.get(ending) or _sniffed(text), base64=text, name=name)
+        raise failed(
+            "invalid_request", "a data URL is not base64", "model.data_url", hint="send base64 with its media type"
+        )
+    return Inline(mime=named_type(name) or _shown(text), base64=text, name=name)
 
 
-def _sniffed(text: str) -> str:
+def _shown(text: str) -> str:
     try:
-        start = base64.b64decode(text[:24])
+        return shown_type(base64.b64decode(text[:24]))
     except (binascii.Error, ValueError):
-        return _UNKNOWN
-    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
-        return "image/webp"
-    return next((mime for magic, mime in _MAGIC if start.startswith(magic)), _UNKNOWN)
+        return UNKNOWN_TYPE

@@ -15,6 +15,7 @@ import msgspec
 from bollard.host.errors import ModelFailed
 from bollard.host.models.boundary import ModelCall, Vectors
 from bollard.host.models.demo_reading import Ask, Language, ToolAsk, best_sentence, read_ask, text_of
+from bollard.host.models.failures import failed
 from bollard.host.models.specs import SavedModel
 from bollard.protocol import (
     FunctionCall,
@@ -53,7 +54,7 @@ _SAID: Final[dict[str, dict[Language, str]]] = {
     "talk": {"en": "You said: {text}", "zh": "你说：{text}"},
     "nothing": {
         "en": "You said nothing. Say `help` to see what I can do.",
-        "zh": "你什么也没说。说“帮助”看看我会什么。",
+        "zh": "消息是空的。说“帮助”可以看到我会什么。",
     },
     "seen": {"en": " (with {images} images and {files} files)", "zh": "（附有 {images} 张图片和 {files} 个文件）"},
     "repeat": {"en": "Before that you said: {text}", "zh": "在这之前你说：{text}"},
@@ -316,18 +317,25 @@ class DemoBackend:
     def _check_window(self, prompt_tokens: int) -> None:
         window = self._spec.context_window
         if window is not None and prompt_tokens > window:
-            raise ModelFailed(
+            raise failed(
+                "context_length",
                 f"the prompt has {prompt_tokens} tokens, the context window of {self._spec.model_id} is {window}",
+                "model.window",
                 hint="shorten the history, or use a model with a larger context window",
-                reason="context_length",
-                emitted=False,
+                tokens=prompt_tokens,
+                window=window,
             )
 
 
 def _fail(ask: Ask, *, emitted: bool) -> NoReturn:
-    reason = ask.rest.removesuffix("late").strip() or "overloaded"
+    message, reason = "the demo model was told to fail", ask.rest.removesuffix("late").strip() or "overloaded"
     raise ModelFailed(
-        "the demo model was told to fail", hint="say something other than `fail`", reason=reason, emitted=emitted
+        message,
+        hint="say something other than `fail`",
+        reason=reason,
+        emitted=emitted,
+        problem=message,
+        problem_type="model.told_to_fail",
     )
 
 

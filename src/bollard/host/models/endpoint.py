@@ -21,6 +21,7 @@ from bollard.host.models.failures import (
 )
 from bollard.host.models.limits import ANSWER_BYTES, HEAD_BYTES, REFUSAL_BYTES, REQUEST_BYTES
 from bollard.host.models.specs import SavedModel
+from bollard.host.reason import why_error
 from bollard.protocol import JsonObject
 from bollard.wire.strict_json import encode
 
@@ -58,7 +59,10 @@ class Endpoint:
         spec = self._spec
         if key is not None and not (key.isascii() and key.isprintable() and key):
             raise failed(
-                "unauthorized", "the key contains characters that are invalid in a header", hint="set the secret again"
+                "unauthorized",
+                "the key contains characters that are invalid in a header",
+                "model.key_characters",
+                hint="set the secret again",
             )
         request = HttpRequest(
             method="POST",
@@ -80,16 +84,18 @@ class Endpoint:
         except EgressDenied as error:
             # A denied name looks like an unknown one: see `EgressClient.judge`.
             reason = "invalid_request" if literal(self._place.host) is not None else "unreachable"
-            raise failed(reason, error.message, hint=error.hint) from error
+            raise failed(reason, error.message, hint=error.hint, **why_error(error).details) from error
         except NotSent as error:
-            raise failed("unreachable", f"no connection: {error}") from error
+            raise failed("unreachable", f"no connection: {error}", **why_error(error).details) from error
         except NotAnswered as error:
-            raise failed("timeout" if error.reason == "timeout" else "broken_answer", str(error)) from error
+            reason = "timeout" if error.reason == "timeout" else "broken_answer"
+            raise failed(reason, str(error), **why_error(error).details) from error
 
     async def _check(self, answer: HttpAnswer, key: str | None) -> None:
         """Raises `ModelFailed` for an error answer and for a compressed one."""
         if (answer.header("content-encoding") or "identity").lower() != "identity":
-            raise failed("broken_answer", "the provider compressed its answer, which the request did not allow")
+            message = "the provider compressed its answer, which the request did not allow"
+            raise failed("broken_answer", message, "model.compressed")
         if not 200 <= answer.status < 300:
             words = await answer.beginning(REFUSAL_BYTES)
             raise self._with_visible_words(refused(answer.status, answer.headers, words, key), answer)
@@ -112,11 +118,16 @@ def _written(body: JsonObject) -> bytes:
     try:
         written = encode(body)
     except UnicodeEncodeError:
-        raise failed("invalid_request", "a text contains an unpaired surrogate", hint="send valid Unicode") from None
+        raise failed(
+            "invalid_request", "a text contains an unpaired surrogate", "model.surrogate", hint="send valid Unicode"
+        ) from None
     if len(written) > REQUEST_BYTES:
         raise failed(
             "invalid_request",
             f"the request has {len(written)} bytes, the limit is {REQUEST_BYTES}",
+            "model.request_too_large",
             hint="send fewer or smaller images and files",
+            bytes=len(written),
+            limit=REQUEST_BYTES,
         )
     return written

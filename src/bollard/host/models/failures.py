@@ -4,12 +4,11 @@ The provider's message is kept beside the failure, truncated and without the key
 It only serves to choose the reason.
 """
 
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
+from bollard.host.egress.retry_after import retry_after_s
 from bollard.host.errors import ModelFailed
 from bollard.host.models.limits import EXCERPT_CHARACTERS, RETRY_AFTER_MAX_S
 from bollard.protocol import JsonObject, JsonValue
@@ -80,15 +79,19 @@ _BY_WORD: Final[tuple[tuple[tuple[str, ...], Reason], ...]] = (
 def failed(
     reason: Reason,
     message: str,
+    problem_type: str = "",
+    /,
     *,
     hint: str = "",
     words: str = "",
     status: int | None = None,
     retry_after_s: float | None = None,
+    **values: Any,
 ) -> ModelFailed:
-    """A failure before any part of the answer was emitted; see `after_emitting`."""
-    known = {"status": status, "retry_after_s": retry_after_s}
-    details = {name: value for name, value in known.items() if value is not None}
+    """A failure before any part of the answer was emitted; see `after_emitting`. A translation of the message is found
+    by `problem_type`, and filled with `values`; both may be those of a `Why`."""
+    known = {"status": status, "retry_after_s": retry_after_s, "problem_type": problem_type or None}
+    details = {"problem": message, **{name: value for name, value in known.items() if value is not None}, **values}
     made = ModelFailed(message, hint=hint or _HINTS[reason], reason=reason, emitted=False, **details)
     made.provider_words = words
     return made
@@ -110,7 +113,9 @@ def with_words(error: ModelFailed) -> ModelFailed:
     if not words:
         return error
     answered = f"the provider answered HTTP {status}: {words}"
-    return _copy(error, f"the provider aborted the answer: {words}" if status is None else answered, error.details)
+    kind = "model.aborted_with" if status is None else "model.refused_with"
+    details: JsonObject = {**error.details, "problem_type": kind, "inner": {"problem": words}}
+    return _copy(error, f"the provider aborted the answer: {words}" if status is None else answered, details)
 
 
 def without_words(error: ModelFailed) -> ModelFailed:
@@ -120,7 +125,8 @@ def without_words(error: ModelFailed) -> ModelFailed:
         return error
     answered = f"the provider answered HTTP {status}; see the host's log for its message"
     broke_off = "the provider aborted the answer; see the host's log for its message"
-    return _copy(error, broke_off if status is None else answered, error.details)
+    details = {**error.details, "problem_type": "model.aborted_logged" if status is None else "model.refused_logged"}
+    return _copy(error, broke_off if status is None else answered, details)
 
 
 def _copy(error: ModelFailed, message: str, details: JsonObject) -> ModelFailed:
@@ -130,7 +136,7 @@ def _copy(error: ModelFailed, message: str, details: JsonObject) -> ModelFailed:
         f"{_prefix(details)}{message}",
         reason=str(details["reason"]),
         hint=error.hint,
-        **cast("dict[str, str | int | float | bool | None]", others),
+        **cast("dict[str, Any]", {**others, "problem": message}),
     )
     made.provider_words = error.provider_words
     return made
@@ -169,6 +175,7 @@ def failure_in_answer(error: ProviderError, key: str | None) -> ModelFailed:
     return failed(
         reason_of(None, error.code, error.kind, error.message),
         "the provider aborted the answer",
+        "model.aborted",
         words=_excerpt(error.message or error.code or error.kind, key),
     )
 
@@ -181,6 +188,7 @@ def refused(
         return failed(
             "invalid_request",
             f"the provider redirects to another address (HTTP {status})",
+            "model.redirects",
             hint="redirects are not followed; set base_url to the final address",
             status=status,
         )
@@ -191,10 +199,11 @@ def refused(
     return failed(
         reason,
         f"the provider answered HTTP {status}",
+        "model.refused",
         words=_excerpt(words, key),
         hint=unpaid,
         status=status,
-        retry_after_s=retry_after_s(headers, now or datetime.now(UTC)),
+        retry_after_s=retry_after_s(headers, (now or datetime.now(UTC)).timestamp(), RETRY_AFTER_MAX_S),
     )
 
 
@@ -219,29 +228,6 @@ def reason_of(status: int | None, code: str, kind: str, words: str) -> Reason:
     if status == 501:
         return "not_supported"
     return "overloaded" if status >= 500 or status in (409, 425) else "invalid_request"
-
-
-def retry_after_s(headers: tuple[tuple[str, str], ...], now: datetime) -> float | None:
-    """Seconds until the provider accepts a retry, from a number or a date; `None` if missing or invalid."""
-    values = dict(reversed(headers))
-    seconds = _number(values.get("retry-after-ms"), 0.001)
-    if seconds is None:
-        seconds = _number(values.get("retry-after"), 1.0)
-    if seconds is None and (text := values.get("retry-after")) is not None:
-        try:
-            date = parsedate_to_datetime(text[:64])
-        except (ValueError, OverflowError):
-            return None
-        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - now.timestamp()
-    return None if seconds is None else min(max(0.0, seconds), RETRY_AFTER_MAX_S)
-
-
-def _number(text: str | None, unit: float) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value * unit if math.isfinite(value) else None
 
 
 def _parse_error(body: bytes) -> ProviderError:

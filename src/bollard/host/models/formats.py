@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from bollard.host.egress.sse import SseEvent
-from bollard.host.errors import InvalidRequest
+from bollard.host.errors import InvalidRequest, caused_by
 from bollard.host.models.boundary import ModelCall, Vectors
 from bollard.host.models.failures import failed
 from bollard.host.models.limits import EVENT_BYTES, TOOL_CALLS
@@ -73,7 +73,8 @@ def parsed(data: bytes, shape: type[Shape], what: str) -> Shape:
     try:
         return msgspec.convert(decode(data, frame_bytes=EVENT_BYTES), shape)
     except (FrameError, msgspec.ValidationError) as error:
-        raise failed("broken_answer", f"cannot parse {what}: {error}") from None
+        inner = caused_by(error)
+        raise failed("broken_answer", f"cannot parse {what}: {error}", "model.unreadable", inner=inner) from None
 
 
 def count(value: object) -> int | None:
@@ -97,7 +98,8 @@ def finish_of(word: str) -> str:
 def tool_chunk(index: int, *, call_id: str | None, name: str | None, arguments: str | None = None) -> MessageChunk:
     """The first chunk of a tool call. Raises `ModelFailed` above the limit of tool calls."""
     if index >= TOOL_CALLS:
-        raise failed("broken_answer", f"the answer has more than {TOOL_CALLS} tool calls")
+        message = f"the answer has more than {TOOL_CALLS} tool calls"
+        raise failed("broken_answer", message, "model.tool_calls", limit=TOOL_CALLS)
     function = FunctionCallChunk(name=name, arguments=arguments)
     return MessageChunk(tool_calls=(ToolCallChunk(index=index, id=call_id, type="function", function=function),))
 
@@ -185,7 +187,9 @@ def arguments_of(spec: SavedModel, call: ModelCall | None = None) -> JsonObject:
             raise failed(
                 "invalid_request",
                 f"the argument {name[:80]!r} is not allowed",
+                "model.argument",
                 hint="an operator can allow it by listing it in the model's extra_args",
+                argument=name[:80],
             )
     length = _length(wanted) or _length(spec.extra_args)
     merged = {name: value for name, value in {**spec.extra_args, **wanted}.items() if name not in _LENGTHS}
@@ -202,7 +206,8 @@ def _length(arguments: JsonObject) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
         if value is not None:
-            raise failed("invalid_request", f"{name} is not a positive integer", hint="omit it, or send one")
+            message, hint = f"{name} is not a positive integer", "omit it, or send one"
+            raise failed("invalid_request", message, "model.not_positive", hint=hint, argument=name)
     return None
 
 
@@ -213,10 +218,10 @@ class UnsupportedModel:
     """Rejects every call; a backend overrides the calls that it supports."""
 
     def stream(self, call: ModelCall, key: str | None) -> AsyncGenerator[MessageChunk]:  # noqa: ARG002 -- the boundary's
-        raise failed("not_supported", "this model does not chat")
+        raise failed("not_supported", "this model does not chat", "model.no_chat")
 
     async def invoke(self, call: ModelCall, key: str | None) -> Message:  # noqa: ARG002 -- the boundary's
-        raise failed("not_supported", "this model does not chat")
+        raise failed("not_supported", "this model does not chat", "model.no_chat")
 
     async def rerank(
         self,
@@ -225,7 +230,7 @@ class UnsupportedModel:
         top_k: int | None,  # noqa: ARG002
         key: str | None,  # noqa: ARG002
     ) -> tuple[RerankScore, ...]:
-        raise failed("not_supported", "this model does not rerank")
+        raise failed("not_supported", "this model does not rerank", "model.no_rerank")
 
     async def embed(self, texts: Sequence[str], key: str | None) -> Vectors:  # noqa: ARG002 -- the boundary's
-        raise failed("not_supported", "this model does not create embeddings")
+        raise failed("not_supported", "this model does not create embeddings", "model.no_embeddings")

@@ -84,3 +84,5 @@ THINKING_TOKENS: Final = {"low": 2048, "medium": 8192, "high": 24_576, "xhigh": 
 """Reasoning efforts in tokens, for a format that counts tokens."""
 THINKING_MIN_TOKENS: Final = 1024
 """The smallest thinking budget."""
+KEY_CHARACTERS: Final = 8192
+"""The key of an unsaved model in a test."""

@@ -39,9 +39,6 @@ from bollard.wire.strict_json import encode
 # without an end is not.
 
 
-_NO_END: Final = "the answer ended without saying why"
-
-
 class _Piece(msgspec.Struct):
     """An element of content, for servers that send a list."""
 
@@ -107,7 +104,7 @@ def read_chat(answer: bytes) -> Message:
     body = _read(answer, "the answer")
     choice = next(iter(body.choices or ()), None)
     if choice is None or choice.message is None:
-        raise failed("broken_answer", "the answer has no choices")
+        raise failed("broken_answer", "the answer has no choices", "model.no_choices")
     message = choice.message
     usage, metadata = _counted(body.usage)
     return Message(
@@ -148,7 +145,7 @@ class ChatReader:
 
     def end(self) -> MessageChunk:
         if self._finish in ("", "error"):
-            raise failed("broken_answer", _NO_END)
+            raise failed("broken_answer", "the answer ended without a stop reason", "model.no_end")
         usage, metadata = _counted(self._usage)
         return MessageChunk(finish_reason=finish_of(self._finish), usage=usage, metadata=metadata)
 
@@ -214,7 +211,7 @@ def call_id() -> str:
 def _whole_call(call: _Call) -> ToolCall:
     function = call.function or _Function()
     if not function.name:
-        raise failed("broken_answer", "a tool call in the answer has no name")
+        raise failed("broken_answer", "a tool call in the answer has no name or no id", "model.tool_call")
     arguments = _arguments(function.arguments) or "{}"
     return ToolCall(id=call.id or call_id(), function=FunctionCall(name=function.name, arguments=arguments))
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bollard.host.errors import caused_by
 from bollard.host.models.boundary import Vectors
 from bollard.host.models.endpoint import Endpoint
 from bollard.host.models.failures import ProviderError, failed
@@ -46,7 +47,7 @@ class Embedder(UnsupportedModel):
 
     async def embed(self, texts: Sequence[str], key: str | None) -> Vectors:
         if not texts:
-            raise failed("invalid_request", "there are no texts", hint="send at least one")
+            raise failed("invalid_request", "there are no texts", "model.no_texts", hint="send at least one")
         found: list[bytes] = []
         for batch in batches_of(texts):
             # base64 has a quarter of the size of numbers as text; a server that does not support it sends numbers.
@@ -80,12 +81,14 @@ def read_vectors(answer: bytes, texts: int) -> list[bytes]:
     try:
         body = _decode(answer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise failed("broken_answer", f"cannot parse the answer: {error}") from None
+        inner = caused_by(error)
+        raise failed("broken_answer", f"cannot parse the answer: {error}", "model.unreadable", inner=inner) from None
     if body.error:
         raise ProviderError.read(body.error)
     found = {each.index: _packed(each.embedding) for each in body.data or ()}
     if len(body.data or ()) != texts or found.keys() != set(range(texts)):
-        raise failed("broken_answer", f"the answer does not have one vector for each of the {texts} texts")
+        message = f"the answer does not have one vector for each of the {texts} texts"
+        raise failed("broken_answer", message, "model.vectors", count=texts)
     return [found[index] for index in range(texts)]
 
 
@@ -94,9 +97,11 @@ def _packed(embedding: str | list[float]) -> bytes:
     try:
         values = array.array("f", embedding) if isinstance(embedding, list) else _unpacked(embedding)
     except (binascii.Error, ValueError, OverflowError):
-        raise failed("broken_answer", "a vector in the answer is neither numbers nor base64") from None
+        message = "a vector in the answer is neither numbers nor base64"
+        raise failed("broken_answer", message, "model.vector") from None
     if not 0 < len(values) <= EMBED_DIMENSIONS or not all(map(math.isfinite, values)):
-        raise failed("broken_answer", "a vector in the answer is empty, too long, or contains NaN or infinity")
+        message = "a vector in the answer is empty, too long, or contains NaN or infinity"
+        raise failed("broken_answer", message, "model.vector_values")
     if sys.byteorder == "big":
         values.byteswap()
     return values.tobytes()
@@ -113,5 +118,6 @@ def _unpacked(text: str) -> "array.array[float]":
 def _dimensions(vectors: Iterable[bytes], wanted: object) -> int:
     sizes = {len(vector) // 4 for vector in vectors}
     if len(sizes) != 1 or (isinstance(wanted, int) and sizes != {wanted}):
-        raise failed("broken_answer", f"the vectors have {sorted(sizes)} dimensions instead of the requested size")
+        message = f"the vectors have {sorted(sizes)} dimensions instead of the requested size"
+        raise failed("broken_answer", message, "model.dimensions", sizes=", ".join(map(str, sorted(sizes))))
     return sizes.pop()

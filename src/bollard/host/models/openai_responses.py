@@ -137,7 +137,7 @@ class ResponsesReader:
 
     def end(self) -> MessageChunk:
         if self._response is None:
-            raise failed("broken_answer", "the answer ended without a stop reason")
+            raise failed("broken_answer", "the answer ended without a stop reason", "model.no_end")
         finish = _finish(self._response, called=bool(self._calls))
         usage, metadata = _counted(self._response.usage)
         return MessageChunk(finish_reason=finish, usage=usage, metadata=metadata)
@@ -166,7 +166,7 @@ def _finish(response: _Response, *, called: bool) -> str:
         why = response.incomplete_details.reason if response.incomplete_details else None
         return finish_of(why or "length")
     if response.status != "completed":
-        raise failed("broken_answer", "the answer is not marked as complete")
+        raise failed("broken_answer", "the answer is not marked as complete", "model.incomplete")
     return "tool_calls" if called else "stop"
 
 
@@ -180,7 +180,7 @@ def _thought(item: _Item) -> str:
 
 def _whole_call(item: _Item) -> ToolCall:
     if not item.name or not item.call_id:
-        raise failed("broken_answer", "a tool call in the answer has no name or no id")
+        raise failed("broken_answer", "a tool call in the answer has no name or no id", "model.tool_call")
     return ToolCall(id=item.call_id, function=FunctionCall(name=item.name, arguments=item.arguments or "{}"))
 
 

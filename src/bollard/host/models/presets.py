@@ -11,6 +11,8 @@ import msgspec
 
 from bollard.host.models.boundary import Style
 
+RESOURCE: Final = "YOUR-RESOURCE"
+"""In an address: a name that each customer of the provider chooses."""
 _FILE: Final = Path(__file__).with_name("presets.toml")
 
 

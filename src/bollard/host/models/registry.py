@@ -1,7 +1,9 @@
 """The models of every workspace: saved models, models of the environment, the built-in model, and the alias
 `default`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -15,6 +17,12 @@ from bollard.host.models.specs import SavedModel, check_url
 from bollard.protocol import JsonObject
 
 # --- models of the environment, read once at start ---
+
+
+DRAFT: Final = "unsaved"
+"""The id of an unsaved model in the result of its test."""
+PRESETS: Final = "presets"
+"""The address of the known providers, which no model may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +96,47 @@ class RegisteredModel:
     revision: int = 0
     """The revision of the saved model; 0 for other models."""
     key: str | None = field(default=None, repr=False)
-    """The key of a model of the environment."""
+    """The key of a model of the environment, or of an unsaved one."""
     alias_of: str | None = None
 
     @property
     def model_id(self) -> str:
         return self.spec.model_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingDefault:
+    """A workspace in which `default` means nothing."""
+
+    workspace: str
+    model: str
+    """The `default_model` of the settings, which the workspace lacks; empty without that setting."""
+    choice: str
+    """A model of the workspace that could become its default; empty if there is none."""
+
+    @property
+    def sentence(self) -> str:
+        return f"the workspace {self.workspace} has no default model"
+
+    @property
+    def command(self) -> str:
+        """The command that adds or chooses the model."""
+        added = f"add {self.model} --preset NAME" if self.model else "add --preset NAME"
+        return f"BOLLARD_WORKSPACE={self.workspace} bollard models {f'default {self.choice}' if self.choice else added}"
+
+    @property
+    def hint(self) -> str:
+        return f"run `{self.command}`; the agent demo answers without a model"
+
+    @property
+    def details(self) -> dict[str, str]:
+        """The values of the sentence and the hint."""
+        return {"workspace": self.workspace, "command": self.command}
+
+
+def _is_real(model: SavedModel) -> bool:
+    """Whether a model can be the default one of a workspace."""
+    return model.style != "demo" and model.served_type == "llm"
 
 
 class _SavedModels(Repository[SavedModel]):
@@ -103,6 +146,8 @@ class _SavedModels(Repository[SavedModel]):
         super().__init__(MODEL, changes, lambda body, _: SavedModel.read(body), SavedModel.to_wire)
         self._listener = changed
         self.revision = 0
+        self.real_models = 0
+        """Chat models of all workspaces that are not scripted."""
 
     async def save(
         self, spec: SavedModel, workspace: str, *, by: str, edited: int | None, lacks_default: Callable[[], bool]
@@ -115,7 +160,7 @@ class _SavedModels(Repository[SavedModel]):
             if wanted is None and before is not None:
                 wanted = before.value.default
             elif wanted is None:
-                wanted = spec.style != "demo" and spec.served_type == "llm" and lacks_default()
+                wanted = _is_real(spec) and lacks_default()
             return spec.model_copy(update={"default": wanted or None})
 
         def unmark_others(saved: SavedModel) -> JointChange:
@@ -134,6 +179,9 @@ class _SavedModels(Repository[SavedModel]):
 
     def changed(self, before: Saved[SavedModel] | None, after: Saved[SavedModel] | None) -> None:
         self.revision += 1
+        self.real_models += (after is not None and _is_real(after.value)) - (
+            before is not None and _is_real(before.value)
+        )
         either = after or before
         if either is not None:
             self._listener(either.workspace, either.id)
@@ -156,6 +204,8 @@ class ModelRegistry:
         self._fixed: dict[str, RegisteredModel] = {DEMO: RegisteredModel(spec=_DEMO, origin="builtin")}
         for each in environment:
             self._fixed[each.spec.model_id] = RegisteredModel(spec=each.spec, origin="environment", key=each.key)
+        self._drafts: dict[tuple[str, str], RegisteredModel] = {}
+        """Unsaved models while they are tested. They are in no list."""
         self._default = default_model
         self._egress = egress or EgressClient()
         self._saved = _SavedModels(changes, changed)
@@ -176,8 +226,8 @@ class ModelRegistry:
         if model_id == DEFAULT:
             meant = self.default(workspace)
             return replace(meant, spec=meant.spec.model_copy(update={"model_id": DEFAULT}), alias_of=meant.model_id)
-        if model_id in self._fixed:
-            return self._fixed[model_id]
+        if (fixed := self._fixed.get(model_id) or self._drafts.get((workspace, model_id))) is not None:
+            return fixed
         saved = self._saved.find(workspace, model_id)
         return None if saved is None else _known(saved)
 
@@ -190,7 +240,7 @@ class ModelRegistry:
 
     def default(self, workspace: str) -> RegisteredModel:
         """The model behind `default`: that of the settings, else the choice of the workspace, else that of the
-        environment, else the built-in one."""
+        environment, else the built-in one, which answers only if `missing_default` is `None`."""
         named = self.find(workspace, self._default) if self._default not in ("", DEFAULT) else None
         if named is not None:
             return named
@@ -199,10 +249,14 @@ class ModelRegistry:
         of_environment = [each for each in self._fixed.values() if each.origin == "environment"]
         return of_environment[0] if of_environment else self._fixed[DEMO]
 
-    def missing_default(self, workspace: str) -> str | None:
-        """The model of the settings, if the workspace does not have it and the built-in model stands in for it."""
-        lacks = self._default not in ("", DEFAULT) and self.find(workspace, self._default) is None
-        return self._default if lacks and self.default(workspace).origin == "builtin" else None
+    def missing_default(self, workspace: str) -> MissingDefault | None:
+        """Why nothing is behind `default`. `None` if the workspace has a default model, or if the host has no real
+        model at all: then the built-in one stands in (ADR 0112)."""
+        named = "" if self._default == DEFAULT else self._default
+        if named == DEMO or self.default(workspace).origin != "builtin" or not (named or self._saved.real_models):
+            return None
+        chat = [each.id for each in self._saved.all(workspace) if _is_real(each.value)]
+        return MissingDefault(workspace=workspace, model=named, choice=chat[0] if chat and not named else "")
 
     def offered(self, workspace: str) -> Sequence[RegisteredModel]:
         """All models that an agent may name, with the alias."""
@@ -221,6 +275,18 @@ class ModelRegistry:
             spec, workspace, by=by, edited=edited, lacks_default=lambda: self.default(workspace).model_id == DEMO
         )
         return _known(saved)
+
+    @contextmanager
+    def draft(self, body: JsonObject, workspace: str, key: str | None) -> Generator[str]:
+        """An unsaved model with a key that is stored nowhere, under an id of its own."""
+        model_id = f"{DRAFT}-{secrets.token_hex(8)}"
+        spec = SavedModel.read({**body, "model_id": model_id})
+        self._check_reach(spec)
+        self._drafts[workspace, model_id] = RegisteredModel(spec=spec, origin="saved", key=key)
+        try:
+            yield model_id
+        finally:
+            del self._drafts[workspace, model_id]
 
     async def delete(self, workspace: str, model_id: str, *, by: str, edited: int | None) -> None:
         self._refuse_fixed(model_id)
@@ -251,6 +317,13 @@ class ModelRegistry:
                 "default is an alias for another model",
                 reason="model_alias",
                 hint="`bollard models default MODEL` chooses the default model",
+            )
+        if model_id == PRESETS:
+            raise Conflict(
+                f"a model cannot be named {model_id}: the list of providers has this address",
+                reason="model_reserved",
+                hint="save your model under another name",
+                model=model_id,
             )
         fixed = self._fixed.get(model_id)
         if fixed is not None:

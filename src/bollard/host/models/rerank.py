@@ -41,7 +41,10 @@ class Reranker(UnsupportedModel):
             raise failed(
                 "invalid_request",
                 f"{len(documents)} documents were sent, 1 to {limits.RERANK_DOCUMENTS} can be ranked",
+                "model.documents",
                 hint="send fewer at once",
+                count=len(documents),
+                limit=limits.RERANK_DOCUMENTS,
             )
         wanted = min(top_k or len(documents), len(documents))
         body: JsonObject = {"model": self._spec.model, "query": query, "documents": [*documents], "top_n": wanted}
@@ -64,11 +67,12 @@ def read_scores(answer: bytes, documents: int) -> tuple[RerankScore, ...]:
         raise ProviderError.read(body.error)
     scores = body.results if body.results is not None else body.data
     if scores is None:
-        raise failed("broken_answer", "the answer has no scores")
+        raise failed("broken_answer", "the answer has no scores", "model.no_scores")
     found: dict[int, RerankScore] = {}
     for each in scores:
         value = each.relevance_score if each.relevance_score is not None else each.score
         if value is None or not 0 <= each.index < documents or each.index in found:
-            raise failed("broken_answer", "the answer scores an unknown document, or one document twice")
+            message = "the answer scores an unknown document, or one document twice"
+            raise failed("broken_answer", message, "model.scores")
         found[each.index] = RerankScore(index=each.index, score=float(value))
     return tuple(sorted(found.values(), key=lambda score: (-score.score, score.index)))

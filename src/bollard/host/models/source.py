@@ -14,7 +14,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.calls import ModelGateway
 from bollard.host.models.pricing import WorkspaceLedger
-from bollard.host.models.registry import ModelRegistry, RegisteredModel, models_of_environment
+from bollard.host.models.registry import MissingDefault, ModelRegistry, RegisteredModel, models_of_environment
 from bollard.host.models.specs import provider_of
 from bollard.host.reason import Why
 from bollard.host.secrets.redactor import Redactor
@@ -59,7 +59,7 @@ class ModelSource:
         )
 
 
-def _capability(known: RegisteredModel, missing_default: str | None) -> Capability:
+def _capability(known: RegisteredModel, missing_default: MissingDefault | None) -> Capability:
     spec = known.spec
     about: dict[str, str | int | bool] = {"model_type": spec.served_type, "provider": provider_of(spec)}
     if spec.context_window is not None:
@@ -67,7 +67,7 @@ def _capability(known: RegisteredModel, missing_default: str | None) -> Capabili
     if spec.vision:
         about["vision"] = True
     if known.alias_of is not None and missing_default is not None:
-        about["stands_in_for"] = missing_default
+        about["missing_default"] = missing_default.command
     return Capability(
         id=f"model:{spec.model_id}",
         name=spec.model_id,

@@ -5,13 +5,14 @@ from contextlib import aclosing
 from typing import Final
 
 from bollard.host.clock import Clock
-from bollard.host.errors import HostError, ModelFailed
+from bollard.host.errors import HostError, ModelFailed, caused_by
 from bollard.host.identity.caller import Caller
 from bollard.host.models.boundary import ModelCall
 from bollard.host.models.calls import CallTarget, ModelCaller, ModelGateway
-from bollard.host.models.failures import with_words
+from bollard.host.models.failures import failed, with_words
 from bollard.host.models.limits import TEST_S
 from bollard.host.models.pricing import guess_messages, guess_text, guess_texts
+from bollard.host.models.registry import DRAFT
 from bollard.protocol import JsonObject, Message
 
 _WORDS: Final = 80
@@ -41,14 +42,12 @@ async def try_model(gateway: ModelGateway, clock: Clock, caller: Caller, model_i
         async with asyncio.timeout(TEST_S), gateway.place(asker, model_id, sent, most) as place:
             outcome = await _TESTS[place.known.spec.served_type](place, clock, started)
     except TimeoutError:
-        outcome = _failed("timeout", f"the model did not answer within {TEST_S:g} s", "check its provider")
+        message = f"the model did not answer within {TEST_S:g} s"
+        outcome = _failed(failed("timeout", message, "model.late", hint="check its provider", seconds=TEST_S))
     except HostError as error:
-        reason, status = error.details.get("reason", error.code), error.details.get("status")
         if isinstance(error, ModelFailed) and caller.may("host.operate"):
             error = with_words(error)
-        outcome = _failed(str(reason), error.message, error.hint)
-        if status is not None:
-            outcome["status"] = status
+        outcome = _failed(error)
     finally:
         gateway.forget(asker)
     took: JsonObject = {"latency_ms": round((clock.monotonic() - started) * 1000, 1)}
@@ -57,8 +56,20 @@ async def try_model(gateway: ModelGateway, clock: Clock, caller: Caller, model_i
     return {"model_id": model_id, "ok": "reason" not in outcome, **took, **outcome}
 
 
-def _failed(reason: str, message: str, hint: str) -> JsonObject:
-    return {"reason": reason, "message": message, "hint": hint}
+async def try_draft(
+    gateway: ModelGateway, clock: Clock, caller: Caller, body: JsonObject, key: str | None
+) -> JsonObject:
+    """The same for a model that is not saved. The key is used for this call and stored nowhere."""
+    with gateway.book.draft(body, caller.workspace, key) as model_id:
+        try:
+            return {**await try_model(gateway, clock, caller, model_id), "model_id": DRAFT}
+        finally:
+            gateway.drop(caller.workspace, model_id)
+
+
+def _failed(error: HostError) -> JsonObject:
+    outcome = {"reason": error.reason, "message": error.message, "hint": error.hint, "cause": caused_by(error)["cause"]}
+    return outcome | {name: error.details[name] for name in ("status",) if name in error.details}
 
 
 async def _talk(place: CallTarget, clock: Clock, started: float) -> JsonObject:

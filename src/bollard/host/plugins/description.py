@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from bollard.host.capabilities.capability import RISKS
 from bollard.host.errors import InvalidRequest, caused_by
-from bollard.host.limits import MIB
+from bollard.host.limits import MIB, README_CHARACTERS
 from bollard.host.plugins.tool_definitions import claims_of
-from bollard.manifest.text import ManifestError, load_manifest
+from bollard.manifest.text import MANIFEST_NAME, ManifestError, load_manifest
 from bollard.protocol import (
     AgentRunnerPermissions,
     FlowBits,
@@ -25,6 +25,7 @@ from bollard.protocol import (
     PluginManifest,
     PluginMetadata,
     PluginRunner,
+    PluginSandbox,
     PluginSpec,
     PluginTool,
     first_problem,
@@ -54,6 +55,8 @@ class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Each tool and its claims (`claims_of`): its risk, and which flow bits it never has."""
     command: tuple[str, ...] = ()
     """The program that is the worker, and its arguments. Empty for a plugin in Python."""
+    sandbox: PluginSandbox = msgspec.field(default_factory=PluginSandbox)
+    """What its workers need beyond nothing."""
 
     def permissions_of(self, runner: str) -> frozenset[str] | None:
         """The maximum permissions of a runner; `None` for a runner without consent."""
@@ -65,7 +68,11 @@ class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
             "env": [*self.env],
             "tools": dict[str, JsonValue](self.tools),
         }
-        return {**body, "command": [*self.command]} if self.command else body
+        if self.command:
+            body["command"] = [*self.command]
+        if (sandbox := self.sandbox.model_dump(mode="json", exclude_defaults=True)) != {}:
+            body["sandbox"] = sandbox
+        return body
 
     @staticmethod
     def from_wire(body: Any) -> "RequestedAccess":
@@ -75,6 +82,7 @@ class RequestedAccess(msgspec.Struct, frozen=True, kw_only=True):
             env=tuple(body["env"]),
             tools=tuple(sorted(body["tools"].items())),
             command=tuple(body.get("command", ())),
+            sandbox=PluginSandbox.from_wire(body.get("sandbox", {})),
         )
 
 
@@ -93,6 +101,15 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def plugin_id(self) -> str:
         return f"{self.author}/{self.name}"
+
+
+def read_me(path: Path) -> str | None:
+    """The text of a plugin's README, at most `README_CHARACTERS`; `None` if it has none."""
+    file = path / "README.md"
+    if not path.is_dir() or file.is_symlink() or not file.is_file():
+        return None
+    with file.open(encoding="utf-8", errors="replace") as opened:
+        return opened.read(README_CHARACTERS)
 
 
 def describe(path: Path) -> Description:
@@ -118,17 +135,21 @@ def _describe_folder(folder: Path) -> Description:
     try:
         raw = load_manifest(folder)
     except ManifestError as error:
-        raise _invalid(error.place, error.problem, error.hint, **dict[str, Any](error.details)) from error
+        details = dict[str, Any](error.details)
+        if "place" in details:
+            file, reason = f"{MANIFEST_NAME}, {error.place}", "manifest_unreadable"
+            raise _invalid(file, error.problem, error.hint, reason=reason, **details) from error
+        raise _invalid(MANIFEST_NAME, error.problem, error.hint, **details) from error
     spec = raw.get("spec")
     entries: JsonObject = spec if isinstance(spec, dict) else {}
     try:
-        read: JsonObject = {"env": entries.get("env", []), "command": entries.get("command")}
+        read: JsonObject = {"env": entries.get("env", []), **{key: entries.get(key) for key in ("command", "sandbox")}}
         frame: JsonObject = {**raw, "spec": read}
         manifest = PluginManifest.from_wire(frame)
     except ValidationError as error:
         field, problem = first_problem(error)
         wrong: JsonObject = {"field": field, "problem": problem, **problem_details(error)}
-        raise _invalid("manifest.yaml", f"{field}: {problem}", problems=[wrong]) from error
+        raise _invalid(MANIFEST_NAME, f"{field}: {problem}", problems=[wrong]) from error
     runners = _entries(entries.get("runners"), PluginRunner, limits.RUNNERS_PER_PLUGIN, manifest.spec)
     tools = _entries(entries.get("tools"), PluginTool, limits.TOOLS_PER_PLUGIN, manifest.spec)
     access = RequestedAccess(
@@ -136,13 +157,22 @@ def _describe_folder(folder: Path) -> Description:
         env=tuple(sorted(set(manifest.spec.env))),
         tools=tuple(sorted((each.name, claims_of(each.risk, each.flow)) for each in tools)),
         command=manifest.spec.command or (),
+        sandbox=_sorted(manifest.spec.sandbox or PluginSandbox()),
     )
-    return _build(manifest.metadata, access)
+    return _build(manifest.metadata, access, MANIFEST_NAME)
 
 
-def _build(metadata: PluginMetadata, access: RequestedAccess) -> Description:
+def _sorted(sandbox: PluginSandbox) -> PluginSandbox:
+    """The same needs with sorted lists."""
+    network, read, write = sandbox.network, sandbox.read, sandbox.write
+    lists = {"read": tuple(sorted(set(read))), "write": tuple(sorted(set(write)))}
+    names = {"network": tuple(sorted(set(network)))} if isinstance(network, tuple) else {}
+    return sandbox.model_copy(update={**lists, **names})
+
+
+def _build(metadata: PluginMetadata, access: RequestedAccess, file: str) -> Description:
     if not access.runners and not access.tools:
-        raise _invalid("manifest.yaml", "it declares no usable runner or tool", reason="plugin_empty")
+        raise _invalid(file, "it declares no usable runner or tool", reason="plugin_empty")
     return Description(
         author=metadata.author,
         name=metadata.name,
@@ -181,7 +211,7 @@ def _describe_file(file: Path) -> Description:
         problem = f"it is not a Python file of at most {_SOURCE_BYTES} bytes"
         raise _invalid(file.name, problem, reason="plugin_not_python")
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = ast.parse(file.read_bytes(), file.name)
         metadata = PluginMetadata(author=_LOCAL, name=name, version=_FILE_VERSION, label={"en_US": name})
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         inner = _details(error)
@@ -194,7 +224,7 @@ def _describe_file(file: Path) -> Description:
             for decorator in function.decorator_list:
                 _read_decorator(file.name, function.name, decorator, runners, tools)
     access = RequestedAccess(runners=tuple(sorted(runners.items())), tools=tuple(sorted(tools.items())))
-    return _build(metadata, access)
+    return _build(metadata, access, file.name)
 
 
 def _details(error: Exception) -> Mapping[str, Any]:

@@ -9,28 +9,35 @@ after its last run.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
 from bollard.host.agents.agent import AgentRegistry, RunnerKey, agent_of
 from bollard.host.clock import Clock
+from bollard.host.egress.connection_log import ProxyClient
 from bollard.host.errors import PluginUnusable
 from bollard.host.plugins.description import RequestedAccess
-from bollard.host.plugins.logs import PluginLog
+from bollard.host.plugins.logs import LogLine, PluginLog
 from bollard.host.plugins.placement import Origin, PoolPlacement, usable_runners
 from bollard.host.plugins.tool_definitions import usable_tools
+from bollard.host.plugins.violations import Offender
+from bollard.host.reason import Why, why
 from bollard.host.secrets.redactor import Redactor
-from bollard.host.workers.boundary import PluginSource, SupervisedPool
+from bollard.host.workers.boundary import Confined, PluginSource, SupervisedPool
+from bollard.host.workers.bounds import bounds_of
 from bollard.host.workers.pool import PluginPool
-from bollard.protocol import AgentRunnerDiscovery, PluginIdentity
-from bollard.wire import RunnerCatalogue, ToolCatalogue
+from bollard.host.workers.sandbox import WorkerSandbox
+from bollard.protocol import AgentRunnerDiscovery, PluginIdentity, PluginSandbox
+from bollard.wire import RunnerCatalogue, ToolCatalogue, Violation
 
 _log = structlog.get_logger("bollard.plugins")
 
 PoolKey = tuple[str, str]
 """Workspace and `author/name`."""
 _NO_RUNNERS = RunnerCatalogue(runners=(), problems=())
+_NOTHING_USABLE = "PL06"
+"""The rule that follows from the problems of the entries."""
 _DUPLICATE = "a second plugin has this name and is not used"
 
 
@@ -64,6 +71,10 @@ class PluginFleet:
         self._stopping = False
         self.pools: dict[PoolKey, SupervisedPool] = {}
         """The pool that gets the new runs of a plugin."""
+        self.on_violation: Callable[[Offender, Violation], None] = lambda _, __: None
+        """Called with each violation of the protocol by a worker."""
+        self.sandbox: WorkerSandbox | None = None
+        """Confines the workers."""
         self.changes = 0
         """Grows with every change that can change the offered tools."""
 
@@ -195,6 +206,17 @@ class PluginFleet:
         def discovered(identity: PluginIdentity, catalogue: RunnerCatalogue, tools: ToolCatalogue) -> None:
             self.discovered(placement, identity, catalogue, tools)
 
+        def violated(violation: Violation) -> None:
+            plugin, digest = placement.plugin_id or source.name, placement.digest or source.digest
+            self.on_violation(Offender(workspace=workspace, plugin=plugin, digest=digest), violation)
+
+        async def confine(source: PluginSource, sandbox: PluginSandbox, argv: Sequence[str]) -> Confined | None:
+            if self.sandbox is None:
+                return None
+            placement.bounds = bounds_of(self.sandbox.level, sandbox)
+            client = ProxyClient(workspace=workspace, plugin=placement.plugin_id or source.name)
+            return await self.sandbox.confine(source, sandbox, client, argv)
+
         pool = PluginPool(
             source,
             self._clock,
@@ -202,6 +224,8 @@ class PluginFleet:
             discovered=discovered,
             failed=self.note_change,
             log=log,
+            violated=violated,
+            confine=confine,
         )
         placement = PoolPlacement(
             workspace=workspace,
@@ -238,7 +262,7 @@ class PluginFleet:
                 reason="worker_start",
                 hint="`bollard plugin check` lists every problem of a plugin",
                 plugin=placement.plugin_id,
-                problem=problem,
+                **problem.whole,
             )
 
     def place(self, placement: PoolPlacement) -> None:
@@ -316,7 +340,7 @@ class PluginFleet:
         plugin_id = f"{identity.author}/{identity.name}"
         if self._is_taken(placement, plugin_id):
             _log.error(_DUPLICATE, plugin=plugin_id, path=str(placement.source.path))
-            placement.problems = [f"{plugin_id}: {_DUPLICATE}"]
+            placement.problems = [why(f"{plugin_id}: {_DUPLICATE}", "plugin.duplicate", name=plugin_id)]
             return
         placement.plugin_id = plugin_id
         placement.catalogue, placement.tools = catalogue, tools
@@ -346,7 +370,8 @@ class PluginFleet:
             known = self._agents.own(agent.agent_id, placement.workspace)
             if known is not None and known.plugin != agent.plugin:
                 _log.error(_DUPLICATE, plugin=agent.plugin, path=str(placement.source.path))
-                placement.problems.append(f"runner {runner.runner_name}: {_DUPLICATE}")
+                name = f"runner {runner.runner_name}"
+                placement.problems.append(why(f"{name}: {_DUPLICATE}", "plugin.duplicate", name=name))
                 continue
             self._runners[placement.workspace, runner.manifest.id] = runner
             self._agents.put(agent)
@@ -356,7 +381,7 @@ class PluginFleet:
         if placement.plugin_id is not None:
             self.pools[placement.workspace, placement.plugin_id] = placement.pool
         for problem in placement.problems:
-            _log.warning("a part of a plugin cannot be used", plugin=placement.plugin_id, problem=problem)
+            _log.warning("a part of a plugin cannot be used", plugin=placement.plugin_id, problem=problem.sentence)
             placement.log.say("host", f"cannot be used: {problem}", level="warning")
 
     def _is_taken(self, placement: PoolPlacement, plugin_id: str) -> bool:
@@ -389,18 +414,38 @@ class PluginFleet:
         await asyncio.gather(*self._retiring.values(), return_exceptions=True)
 
 
-def _select_tools(placement: PoolPlacement) -> list[str]:
-    """Set the usable and refused tools of a placement; returns a sentence about each problem."""
+def _select_tools(placement: PoolPlacement) -> list[Why]:
+    """Set the usable and refused tools of a placement; returns each problem."""
     if placement.tools is None:
         return []
     consented = None if placement.access is None else dict(placement.access.tools)
     usable, placement.refused_tools, problems = usable_tools(placement.tools, consented, placement.pins)
     placement.usable_tools = tuple(usable)
-    return [*problems, *(f"tool {name}: {why}" for name, why in placement.refused_tools.items())]
+    refused = [
+        why(f"tool {name}: {reason}", "plugin_tool.refused", tool=name, inner={**reason.whole})
+        for name, reason in placement.refused_tools.items()
+    ]
+    return [*problems, *refused]
 
 
-def _explain_failure(placement: PoolPlacement, problems: list[str]) -> str:
+def _explain_failure(placement: PoolPlacement, problems: list[Why]) -> Why:
     """Why no part of a plugin can be used. The worker's own warnings explain more than a missing runner."""
     lines = placement.log.last(20)
-    warnings = [line.text for line in lines if line.kind == "log" and line.level in ("warning", "error")]
-    return " | ".join(warnings[-3:] or problems) or "it offers no runner"
+    warned = [line for line in lines if line.kind == "log" and line.level in ("warning", "error")]
+    entries = [line for line in warned if (line.fields or {}).get("rule") != _NOTHING_USABLE]
+    by_text = {line.text: line for line in entries or warned}  # an earlier attempt may have logged the same
+    said = [_warning(line) for line in [*by_text.values()][-3:]] or problems
+    if not said:
+        return why("it offers no runner", "worker.nothing")
+    found = [{"field": each.details.get("field", ""), **each.whole} for each in said]
+    return Why(" | ".join(map(str, said)), {"problems": found} if all(each.details for each in said) else {})
+
+
+def _warning(line: LogLine) -> Why:
+    """A problem that the loader of the worker logged, with its type; any other line is the plugin's own."""
+    fields = line.fields or {}
+    details = fields.get("details")
+    if "rule" not in fields or not isinstance(details, dict):
+        return Why(line.text)
+    entry = line.text.partition(": ")[0]
+    return Why(line.text, {**details, "field": f"{fields['rule']} {entry}: {fields.get('field')}"})

@@ -18,11 +18,12 @@ from bollard.host.limits import PLUGIN_VERSIONS
 from bollard.host.plugins.code_store import StoredCode
 from bollard.host.plugins.description import Description, RequestedAccess
 from bollard.host.plugins.placement import PoolPlacement
+from bollard.host.plugins.sandbox_access import sandbox_lines
 from bollard.host.plugins.tool_definitions import definition_digests
 from bollard.protocol import JsonObject, JsonValue
 from bollard.trust import canonical_sha256
 
-SourceKind = Literal["upload", "package"]
+SourceKind = Literal["upload", "package", "catalogue"]
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,8 +157,11 @@ def consent_for(digest: str, described: Description) -> str:
 
 def compare(before: RequestedAccess | None, after: RequestedAccess) -> AccessChange:
     """The access added and removed in `after`. Without `before` everything is added."""
-    old, new = _lines(before or RequestedAccess()), _lines(after)
-    return AccessChange(added=tuple(sorted(new - old)), removed=tuple(sorted(old - new)))
+    earlier = before or RequestedAccess()
+    old, new = _lines(earlier), _lines(after)
+    added = (new - old).union(sandbox_lines(after.sandbox, earlier.sandbox))
+    removed = (old - new).union(sandbox_lines(earlier.sandbox, after.sandbox))
+    return AccessChange(added=tuple(sorted(added)), removed=tuple(sorted(removed)))
 
 
 def _lines(access: RequestedAccess) -> set[str]:

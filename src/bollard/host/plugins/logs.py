@@ -16,7 +16,7 @@ from bollard.host.limits import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, PLUGIN_LOG_R
 from bollard.host.secrets.redactor import Scrubber
 from bollard.host.workers.boundary import LineKind
 from bollard.host.workers.worker_slot import Mask
-from bollard.protocol import JsonObject
+from bollard.protocol import JsonObject, JsonValue
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -121,8 +121,8 @@ class PluginLog:
         """The text without secrets and control sequences."""
         return self._mask.text(text)
 
-    def _field(self, value: object) -> str:
-        return self.shown(value if isinstance(value, str) else repr(value))
+    def _field(self, value: JsonValue) -> JsonValue:
+        return self._mask.value(value) if isinstance(value, str | dict | list) else self.shown(repr(value))
 
 
 def _size(line: LogLine) -> int:

@@ -13,8 +13,10 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.plugins.description import RequestedAccess, permission_names
 from bollard.host.plugins.logs import PluginLog
-from bollard.host.reason import Why
+from bollard.host.plugins.tool_definitions import why_entry
+from bollard.host.reason import Why, why
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
+from bollard.host.workers.bounds import WorkerBounds
 from bollard.protocol import AgentRunnerDiscovery, ToolDefinition
 from bollard.wire import RunnerCatalogue, ToolCatalogue
 
@@ -45,9 +47,11 @@ class PoolPlacement:
     usable_tools: tuple[ToolDefinition, ...] = ()
     refused_tools: Mapping[str, Why] = field(default_factory=dict[str, Why])
     """By name, why a tool cannot be used."""
+    bounds: WorkerBounds | None = None
+    """What its newest worker may use; `None` before the first one, and for a plugin on another machine."""
     offered: frozenset[str] = frozenset()
     """Ids of the runners that can be used."""
-    problems: list[str] = field(default_factory=list[str])
+    problems: list[Why] = field(default_factory=list[Why])
     """Why some of its runners or tools cannot be used."""
     covered: "PoolPlacement | None" = None
     """The placement that a plugin under development covers; in use again when the development ends."""
@@ -55,10 +59,10 @@ class PoolPlacement:
 
 def usable_runners(
     placement: PoolPlacement, catalogue: RunnerCatalogue
-) -> tuple[list[AgentRunnerDiscovery], list[str]]:
-    """The runners within the consent, and a sentence about each other one. Pure."""
+) -> tuple[list[AgentRunnerDiscovery], list[Why]]:
+    """The runners within the consent, and the problem of each other one. Pure."""
     usable: list[AgentRunnerDiscovery] = []
-    problems = [f"{each.entry}: {each.field}: {each.problem}" for each in catalogue.problems]
+    problems = [why_entry(each) for each in catalogue.problems]
     for runner in catalogue.runners:
         if problem := _consent_problem(placement.access, runner):
             problems.append(problem)
@@ -67,18 +71,25 @@ def usable_runners(
     if placement.access is not None:
         offered = {runner.runner_name for runner in catalogue.runners}
         missing = [name for name, _ in placement.access.runners if name not in offered]
-        problems += [f"runner {name} is in the manifest, but the worker does not offer it" for name in missing]
+        problems += [
+            why(
+                f"runner {name} is in the manifest, but the worker does not offer it", "plugin.not_offered", runner=name
+            )
+            for name in missing
+        ]
     return usable, problems
 
 
-def _consent_problem(access: RequestedAccess | None, runner: AgentRunnerDiscovery) -> str | None:
+def _consent_problem(access: RequestedAccess | None, runner: AgentRunnerDiscovery) -> Why | None:
     if access is None:
         return None
-    allowed = access.permissions_of(runner.runner_name)
+    name = runner.runner_name
+    allowed = access.permissions_of(name)
     if allowed is None:
-        return f"runner {runner.runner_name} has no consent"
-    if beyond := sorted(set(permission_names(runner.manifest.permissions)) - allowed):
-        return f"runner {runner.runner_name} requests {', '.join(beyond)} without consent"
+        return why(f"runner {name} has no consent", "plugin.no_consent", runner=name)
+    if beyond := ", ".join(sorted(set(permission_names(runner.manifest.permissions)) - allowed)):
+        sentence = f"runner {name} requests {beyond} without consent"
+        return why(sentence, "plugin.beyond_consent", runner=name, permissions=beyond)
     return None
 
 
@@ -103,7 +114,7 @@ class QuarantineLog:
                 {
                     "plugin": placement.plugin_id or placement.source.name,
                     "digest": placement.digest or "",
-                    "reason": placement.pool.problem or "",
+                    "reason": str(placement.pool.problem or ""),
                 }
             )
             record = NewRecord(

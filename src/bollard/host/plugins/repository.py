@@ -6,6 +6,8 @@ started beside the old, then saved, then put in use. Code that fails to start ch
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -21,6 +23,7 @@ from bollard.host.log.journal import Journal
 from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.log.saved_resources import SavedChange, SavedChanges, check_revision, unreadable
 from bollard.host.plugins.code_store import CodeStore, StoredCode
+from bollard.host.plugins.description import Description
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.installation import (
     Installed,
@@ -33,7 +36,9 @@ from bollard.host.plugins.installation import (
     pin_definitions,
 )
 from bollard.host.plugins.placement import PoolPlacement
+from bollard.host.plugins.sandbox_access import check_roots
 from bollard.host.plugins.uploads import PluginUploads
+from bollard.host.reason import Why, why_error
 from bollard.host.store.store import Store
 from bollard.host.workers.boundary import PluginSource
 from bollard.protocol import JsonObject
@@ -57,6 +62,7 @@ class PluginRepository:
         clock: Clock,
         agents: AgentRegistry,
         bindings: BindingRegistry,
+        sandbox_roots: Iterable[Path] = (),
     ) -> None:
         self._fleet = fleet
         self._code_store = code_store
@@ -65,9 +71,10 @@ class PluginRepository:
         self._clock = clock
         self._agents = agents
         self._bindings = bindings
+        self._sandbox_roots = tuple(sandbox_roots)
         self._changes = SavedChanges(journal, clock)
         self._installed: dict[_Key, Installed] = {}
-        self._unusable: dict[_Key, str] = {}
+        self._unusable: dict[_Key, Why] = {}
         """Why the code of an installed plugin could not be loaded at the start."""
         self._installing: set[_Key] = set()
         """Plugins being installed; their names are reserved."""
@@ -92,8 +99,9 @@ class PluginRepository:
             if installed.enabled and self._fleet.is_open(row.workspace):
                 try:
                     code = await asyncio.to_thread(self._code_store.find, installed.current.digest)
+                    self.check_paths(code.described)
                 except HostError as error:
-                    self._unusable[key] = error.message
+                    self._unusable[key] = why_error(error)
                 else:
                     self._fleet.place(self._build_placement(installed, code))
         await self.uploads.sweep()
@@ -131,7 +139,7 @@ class PluginRepository:
             "there is no such plugin", reason="plugin", hint="`bollard plugin list` names them", plugin=plugin_id
         )
 
-    def unusable(self, workspace: str, plugin_id: str) -> str | None:
+    def unusable(self, workspace: str, plugin_id: str) -> Why | None:
         """Why the code of an installed plugin could not be loaded; `None` if it was."""
         return self._unusable.get((workspace, plugin_id))
 
@@ -152,6 +160,7 @@ class PluginRepository:
         described, key = code.described, (workspace, code.described.plugin_id)
         async with self._locks[key]:
             self._check_new(workspace, described.plugin_id)
+            self.check_paths(described)
             change = check_consent(code.digest, described, None, consent)
             installed = Installed(
                 workspace=workspace,
@@ -195,6 +204,7 @@ class PluginRepository:
                 )
             if code.digest == before.current.digest and (workspace, plugin_id) not in self._unusable:
                 return before  # the same code again repairs a plugin whose code was missing
+            self.check_paths(code.described)
             change = check_consent(code.digest, code.described, before.current.access, consent)
             after = before.with_version(Version.of(code, by, self._clock.now_ms()))
             after = replace(after, source=source, source_kind=source_kind)
@@ -216,6 +226,7 @@ class PluginRepository:
                 )
             version = matches[0]
             async with self.uploads.stored(version.digest) as code:
+                self.check_paths(code.described)
                 change = compare(before.current.access, version.access)
                 data: JsonObject = {"before": before.current.digest, "change": change.to_wire(), "rollback": True}
                 return await self._deploy(before.with_version(version), code, by, ("plugin.updated", data))
@@ -244,6 +255,7 @@ class PluginRepository:
             after = replace(after, revision=before.revision + 1)
             if after.enabled:
                 async with self.uploads.stored(after.current.digest) as code:
+                    self.check_paths(code.described)
                     return await self._deploy(after, code, by, None)
             await self._changes.write(_change_of(after, by), lambda: self._apply_disabled(after))
             return after
@@ -302,6 +314,10 @@ class PluginRepository:
                 other=other,
             )
 
+    def check_paths(self, described: Description) -> None:
+        """Raise `InvalidRequest` for a path outside of the roots that the operator allows."""
+        check_roots(described.plugin_id, described.access.sandbox, self._sandbox_roots)
+
     async def _deploy(
         self,
         installed: Installed,
@@ -350,9 +366,11 @@ class PluginRepository:
             path=code.path,
             workers=installed.workers,
             plugin_id=installed.plugin_id,
+            version=current.version,
             digest=current.digest,
             env=current.access.env,
             command=current.access.command,
+            sandbox=current.access.sandbox,
         )
         pins = None if current.definitions is None else dict(current.definitions)
         return self._fleet.build_placement(

@@ -10,7 +10,7 @@ from bollard.host.capabilities.capability import ALL_FLOW, RISKS, Capability, Fl
 from bollard.host.reason import Why, why
 from bollard.protocol import FlowBits, JsonObject, ToolDefinition
 from bollard.trust import canonical_sha256
-from bollard.wire import ToolCatalogue
+from bollard.wire import CatalogueProblem, ToolCatalogue
 
 _UNKNOWN: Final = "unknown"
 _NEVER: Final = "never "
@@ -35,7 +35,7 @@ def definition_digests(tools: Iterable[ToolDefinition]) -> dict[str, str]:
 
 def usable_tools(
     catalogue: ToolCatalogue, consented: Mapping[str, str] | None, pins: Mapping[str, str] | None
-) -> tuple[list[ToolDefinition], dict[str, Why], list[str]]:
+) -> tuple[list[ToolDefinition], dict[str, Why], list[Why]]:
     """The tools within the consent; why each other tool is refused, by name; and the problems of invalid entries.
 
     `consented` has the claims by tool, and is `None` where the operator's settings are the consent; `pins` has the
@@ -54,7 +54,14 @@ def usable_tools(
     for name in consented or ():
         if name not in offered:
             refused[name] = why("the worker does not offer it", "plugin_tool.not_offered")
-    return usable, refused, [f"{each.entry}: {each.field}: {each.problem}" for each in catalogue.problems]
+    return usable, refused, [why_entry(each) for each in catalogue.problems]
+
+
+def why_entry(problem: CatalogueProblem) -> Why:
+    """The problem of an entry that the host skipped."""
+    field = f"{problem.entry}: {problem.field}"
+    found = {**problem.details, "field": field, "problem": problem.problem}
+    return Why(f"{field}: {problem.problem}", {"problems": [found]})
 
 
 def capability_of(tool: ToolDefinition, *, plugin_id: str, version: str, claims: str | None) -> Capability:

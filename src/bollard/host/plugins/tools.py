@@ -145,7 +145,10 @@ def _unavailability(placement: PoolPlacement) -> Why | None:
     status, plugin = placement.pool.status, placement.plugin_id
     if status == "quarantined":
         problem = placement.pool.problem
-        sentence, inner = f"the plugin {plugin} is in quarantine: {problem}", {"problem": problem}
+        inner = {} if problem is None else {**problem.whole}
+        sentence = (
+            f"the plugin {plugin} is quarantined; `bollard plugin restart {plugin}` ends the quarantine: {problem}"
+        )
         return why(sentence, "plugin_tool.quarantined", plugin=plugin, inner=inner)
     if status == "away":
         return why(f"no runtime of the plugin {plugin} is connected", "plugin_tool.away", plugin=plugin)

@@ -170,15 +170,20 @@ async def _write(file: BinaryIO, data: bytes) -> None:
 
 # --- shared plugins ---
 
-_PACKAGED: Final = Path(__file__).resolve().parents[2] / "plugins"
-_IN_REPOSITORY: Final = Path(__file__).resolve().parents[4] / "plugins"
+_PACKAGED: Final = Path(__file__).resolve().parents[2]
+_IN_REPOSITORY: Final = Path(__file__).resolve().parents[4]
+
+
+def bundled_root() -> Path:
+    """The folder with `plugins`, `examples` and `catalogue`: the package, or the repository."""
+    return _PACKAGED if (_PACKAGED / "plugins").is_dir() else _IN_REPOSITORY
 
 
 def shared_sources(settings: Settings) -> list[tuple[PluginSource, Origin]]:
     """The built-in plugins and those of the settings. The first one of a name keeps it."""
     builtin: list[Path] = []
     if settings.builtin_plugins:
-        folder = _PACKAGED if _PACKAGED.is_dir() else _IN_REPOSITORY
+        folder = bundled_root() / "plugins"
         if folder.is_dir():
             builtin = sorted(path for path in folder.iterdir() if (path / "manifest.yaml").is_file())
     sources: list[tuple[PluginSource, Origin]] = [(_source(path, settings), "builtin") for path in builtin]

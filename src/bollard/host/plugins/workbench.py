@@ -53,6 +53,7 @@ class Workbench:
         key = (workspace, described.plugin_id)
         async with self._locks[key]:
             self._repository.check_name(workspace, described.plugin_id)
+            self._repository.check_paths(described)
             current = self._fleet.find(workspace, described.plugin_id)
             before = None if current is None else current.access
             change = check_consent(code.digest, described, before, consent)
@@ -97,9 +98,11 @@ class Workbench:
             name=described.name,
             path=code.path,
             plugin_id=described.plugin_id,
+            version=described.version,
             digest=code.digest,
             env=described.access.env,
             command=described.access.command,
+            sandbox=described.access.sandbox,
         )
         return self._fleet.build_placement(workspace, source, "dev", access=described.access, version=described.version)
 

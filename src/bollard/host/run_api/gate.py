@@ -5,7 +5,7 @@ the parameters, the grant. Then the handler runs within the time that is left. E
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, cast
 
@@ -54,7 +54,17 @@ _MAY_WAIT: Final = frozenset({"tools.call", "platform.request", "agents.call"})
 """Actions that may need an approval. The run's deadline and the capability's own limit bound them."""
 _RETRIEVE: Final = "knowledge.retrieve"
 _GONE: Final = AgentAPIError(code="not_found", message="there is no such run")
-_NO_ACTION: Final = AgentAPIError(code="unauthorized", message="the run API has no such action")
+_HINTS: Final[Mapping[str, str]] = {
+    "payload_too_large": "write large content with artifacts.write, and pass its artifact_id",
+    "deadline_exceeded": "do less in one run, or raise deadline_s of the agent",
+    "invalid_argument": "correct the field; the reference of the run API lists the parameters",
+    "rate_limited": "retry later, and keep fewer calls open",
+    "budget_exceeded": "make fewer calls, or raise policy.budget.calls_per_run of the agent",
+    "runtime_error": "the log of the host has the error",
+}
+_NO_ACTION: Final = AgentAPIError(
+    code="unauthorized", message="the run API has no such action", hint="check its name, and the version of the host"
+)
 
 
 class _GateCall:
@@ -151,18 +161,18 @@ class RunApi:
             return _error("invalid_argument", f"{field}: {problem}", {"field": field})
         allowed = check_call(run.grant, run.revoked, call.action, params)
         if isinstance(allowed, Denied):
-            return _error(allowed.code, allowed.sentence)
+            return ApiRefused.of(allowed).error
         return params
 
     def _crowded(self, run: LiveRun) -> AgentAPIError | None:
         """The error for too many calls in flight, per second or per run."""
         allowed = run.grant.limits
         if run.calls_in_flight >= allowed.calls_in_flight:
-            return _error("rate_limited", f"{allowed.calls_in_flight} calls are in flight already", retryable=True)
+            return _error("rate_limited", f"{allowed.calls_in_flight} calls are in flight already")
         wait_s = self._rates_of(allowed.calls_per_s).take(run.facts.run_id, self._clock.monotonic())
         if wait_s is not None:
             details: JsonObject = {"retry_after_s": round(wait_s, 3)}
-            return _error("rate_limited", f"a run makes {allowed.calls_per_s} calls a second", details, retryable=True)
+            return _error("rate_limited", f"a run makes {allowed.calls_per_s} calls a second", details)
         if allowed.calls_per_run is not None and run.calls >= allowed.calls_per_run:
             return _error("budget_exceeded", f"a run of this agent makes {allowed.calls_per_run} calls at most")
         return None
@@ -281,5 +291,7 @@ def _named(call: ApiCall, *parameters: str) -> str | None:
     return None
 
 
-def _error(code: Any, message: str, details: JsonObject | None = None, *, retryable: bool = False) -> AgentAPIError:
-    return AgentAPIError(code=code, message=message, retryable=retryable, details=details or {})
+def _error(code: Any, message: str, details: JsonObject | None = None, *, hint: str = "") -> AgentAPIError:
+    return AgentAPIError(
+        code=code, message=message, retryable=code == "rate_limited", details=details or {}, hint=hint or _HINTS[code]
+    )

@@ -254,7 +254,7 @@ def _reading(run: LiveRun, conversation: str | None) -> _Reading:
         conversation = scope.conversation if conversation in (None, scope.conversation) else None
     if conversation is None:
         denied = NOT_FOUND["history"]
-        raise ApiRefused(denied.code, denied.sentence)
+        raise ApiRefused.of(denied)
     query = TranscriptQuery(
         workspace=scope.workspace,
         bot=scope.bot,

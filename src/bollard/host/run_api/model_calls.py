@@ -120,7 +120,7 @@ class MessageContent:
         """The artifact row, with the same checks as `artifacts.read`."""
         allowed = check(run.grant, run.revoked, _READ, artifact_id)
         if isinstance(allowed, Denied):
-            raise ApiRefused(allowed.code, allowed.sentence)
+            raise ApiRefused.of(allowed)
         row = await asyncio.to_thread(self._find, run, artifact_id)
         try:
             row = None if row is None else await self._fetch(row)

@@ -3,6 +3,7 @@
 import asyncio
 
 from bollard.host.errors import HostError, ModelFailed
+from bollard.host.grants.check import Denied
 from bollard.host.log.entries import ExpectationResult, StateExpectation
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.recorder import into
@@ -45,9 +46,22 @@ _MODEL_REASONS: dict[str, ErrorCode] = {
 class ApiRefused(Exception):
     """A refused call. The code is one of §7. The message never contains an id that the run may not know."""
 
-    def __init__(self, code: ErrorCode, message: str, *, retryable: bool = False, details: JsonObject | None = None):
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        retryable: bool = False,
+        details: JsonObject | None = None,
+        hint: str = "",
+    ):
         super().__init__(message)
-        self.error = AgentAPIError(code=code, message=message, retryable=retryable, details=details or {})
+        self.error = AgentAPIError(code=code, message=message, retryable=retryable, details=details or {}, hint=hint)
+
+    @classmethod
+    def of(cls, denied: Denied) -> "ApiRefused":
+        """The refusal of a call that the grant does not allow."""
+        return cls(denied.code, denied.sentence, hint=denied.hint)
 
 
 def protocol_code(code: str) -> ErrorCode:
@@ -59,15 +73,19 @@ def refusal_of(error: HostError) -> AgentAPIError:
     """The protocol error for an error of the host."""
     if isinstance(error, ModelFailed):
         return _of_model(error)
-    return AgentAPIError(
-        code=protocol_code(error.code), message=error.message, retryable=error.retryable, details=error.details
-    )
+    return _error(protocol_code(error.code), error)
 
 
 def _of_model(error: ModelFailed) -> AgentAPIError:
     """`details.reason` is more precise than the code. A call that has emitted a part is not retryable."""
     code = _MODEL_REASONS.get(str(error.details.get("reason")), "runtime_error")
-    return AgentAPIError(code=code, message=error.message, retryable=error.retryable, details=error.details)
+    return _error(code, error)
+
+
+def _error(code: ErrorCode, error: HostError) -> AgentAPIError:
+    return AgentAPIError(
+        code=code, message=error.message, retryable=error.retryable, details=error.details, hint=error.hint
+    )
 
 
 def check_key(key: str, field: str = "key") -> None:

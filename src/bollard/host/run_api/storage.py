@@ -234,7 +234,7 @@ class Files:
         piece = await (self._file(run, params) if kb_id is None else self._document(run, kb_id, params))
         if piece is None:  # a deleted file looks like one that the grant does not list
             denied = NOT_FOUND["files"]
-            raise ApiRefused(denied.code, denied.sentence)
+            raise ApiRefused.of(denied)
         return _bytes_result(piece)
 
     async def _file(self, run: LiveRun, params: FilesGet) -> Piece | None:

@@ -124,10 +124,12 @@ def _capability_call(run: LiveRun, params: PlatformRequest) -> tuple[str, JsonOb
     recipient = target.get("target")
     if recipient is None and default is not None and channel == default.channel:
         recipient = default.target
-    if not isinstance(channel, str) or not isinstance(recipient, str):
+    if not isinstance(channel, str):
         raise ApiRefused(
             "invalid_argument",
-            "target: names no channel and target, and the run has no delivery target",
+            "target: names no channel, and the run has no delivery target",
             details={"field": "target"},
         )
-    return f"channel:{channel}/{params.action}", {**(params.payload or {}), "target": recipient}
+    # An action such as `user.info` needs no target: the schema of the action decides.
+    arguments = params.payload or {}
+    return f"channel:{channel}/{params.action}", arguments if recipient is None else {**arguments, "target": recipient}

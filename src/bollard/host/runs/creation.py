@@ -125,7 +125,7 @@ class RunMaker:
         looked up."""
         facts, records = queued.facts, self.first_records(queued)
         known = fresh or facts.adopts
-        keeps = self._graphs.rows(facts.workspace, queued.session.graph, self._clock.now_ms())
+        keeps = self._graphs.rows(facts.workspace, queued.session.graph, records[0].created_ms)
         return Entry(
             records=records,
             dedupe=None if known else (facts.workspace, queued.event.source, queued.event.source_id),
@@ -140,29 +140,30 @@ class RunMaker:
 
     def first_records(self, queued: QueuedRun) -> list[NewRecord]:
         """Event, run, grant and the files of the event in one commit. An event on disk is not written again."""
-        facts = queued.facts
+        facts, now_ms = queued.facts, self._clock.now_ms()
         records = [
-            self._record(queued, "run.created", encode_data(facts), 1),
-            self._record(queued, "grant.issued", queued.grant.json, 2),
+            _record(queued, "run.created", encode_data(facts), 1, now_ms),
+            _record(queued, "grant.issued", queued.grant.json, 2, now_ms),
         ]
         if not facts.adopts:
             records.insert(
-                0, self._record(queued, "event.received", queued.event.record(facts.event_id, facts.run_id), None)
+                0, _record(queued, "event.received", queued.event.record(facts.event_id, facts.run_id), None, now_ms)
             )
-            records += queued.event.file_records(facts.event_id, facts.run_id, self._clock.now_ms())
+            records += queued.event.file_records(facts.event_id, facts.run_id, now_ms)
         return records
 
-    def _record(self, queued: QueuedRun, kind: str, data: bytes, seq: int | None) -> NewRecord:
-        of_run = seq is not None
-        return NewRecord(
-            workspace=queued.facts.workspace,
-            type=kind,
-            data=data,
-            created_ms=self._clock.now_ms(),
-            run_id=queued.facts.run_id if of_run else None,
-            seq=seq,
-            epoch=queued.epoch if of_run else None,
-        )
+
+def _record(queued: QueuedRun, kind: str, data: bytes, seq: int | None, now_ms: int) -> NewRecord:
+    of_run = seq is not None
+    return NewRecord(
+        workspace=queued.facts.workspace,
+        type=kind,
+        data=data,
+        created_ms=now_ms,
+        run_id=queued.facts.run_id if of_run else None,
+        seq=seq,
+        epoch=queued.epoch if of_run else None,
+    )
 
 
 def claimed(queued: QueuedRun) -> QueuedRun:

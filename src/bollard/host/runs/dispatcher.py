@@ -28,6 +28,7 @@ from bollard.host.runs.runner_output import EarlyStart, RunnerOutput, drain_if_o
 from bollard.host.runs.start_request import StartRequestBuilder
 from bollard.host.telemetry.tracer import RunTrace, Tracer, run_span
 from bollard.host.workers.boundary import RunSlot, WorkerPool
+from bollard.protocol.form import prompts_in
 from bollard.protocol.limits import CANCEL_GRACE_S
 from bollard.wire import WireError
 
@@ -141,6 +142,7 @@ class Dispatcher:
             owner=self,
             session=queued.session,
         )
+        live.prompts = prompts_in(queued.agent.form, queued.agent.config)
         live.repeatable = is_repeatable(queued.agent, queued.facts)
         live.trace = trace = self._tracer.run(queued.facts.run_id, queued.event.traceparent)
         if not queued.facts.external:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from bollard.host.agents.binding import HOST_EVENTS
+from bollard.host.agents.commands import COMMAND_INVOKED
 from bollard.host.agents.policies import DeliveryPolicy
 from bollard.host.errors import InvalidRequest
 from bollard.host.files.message_file import MessageFile
@@ -14,13 +15,14 @@ from bollard.host.limits import (
     EVENT_DATA_DEPTH,
     EVENT_DATA_VALUES,
     EVENT_NAME_CHARACTERS,
+    INPUT_CONTENTS_BYTES,
     INPUT_TEXT_BYTES,
 )
 from bollard.host.log.records import NO_BITS, UNTRUSTED_BIT, DeliverTo, NewRecord
 from bollard.host.scope import Scope
 from bollard.host.store.keys import key_problem
 from bollard.host.telemetry.tracer import parse_traceparent
-from bollard.host.texts import Locale
+from bollard.host.texts import Locale, nearest
 from bollard.protocol import JsonObject, JsonValue, TriggerSource
 
 _STREAM_READERS: Final[frozenset[TriggerSource]] = frozenset({"api", "webui"})
@@ -79,7 +81,8 @@ def delivery_context(
 
 
 class EventDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Optional facts about the sender and the place of an event, for the runner alone: no rule reads them."""
+    """Optional facts about the sender and the place of an event, for the runner: no rule reads them. Texts of the host
+    follow `locale` too."""
 
     locale: str | None = None
     timezone: str | None = None
@@ -134,8 +137,6 @@ class MessageFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     reply_to: str | None = None
     """The platform's id of the message that this one answers."""
     actor_is_bot: bool = False
-    locale: Locale | None = None
-    """The language of the actor."""
     room: str | None = None
     """The conversation as the channel names it, if the host has begun a new one since."""
 
@@ -199,6 +200,14 @@ class NewEvent:
                 field="text",
                 limit=INPUT_TEXT_BYTES,
             )
+        if self.contents and not known and len(msgspec.json.encode(self.contents)) > INPUT_CONTENTS_BYTES:
+            raise InvalidRequest(
+                f"the contents are longer than {INPUT_CONTENTS_BYTES} bytes, not counting files",
+                reason="contents_too_long",
+                hint="send a long text as a file",
+                field="contents",
+                limit=INPUT_CONTENTS_BYTES,
+            )
         data = msgspec.json.encode(self.data)
         if len(data) > EVENT_DATA_BYTES:
             raise InvalidRequest(
@@ -213,6 +222,10 @@ class NewEvent:
         many = data.count(b",") + beside > EVENT_DATA_VALUES // 2
         if many or data.count(b"{") + data.count(b"[") > EVENT_DATA_DEPTH:
             _check_structure(self.data, beside)
+
+    def locale(self, otherwise: Locale) -> Locale:
+        """The language of the host's own texts for the sender."""
+        return nearest(None if self.details is None else self.details.locale, otherwise)
 
     def _check_names(self) -> None:
         """Refuse names that a store cannot store unchanged: two of them could become equal."""
@@ -260,13 +273,24 @@ class NewEvent:
         return self.facts.room or self.scope.conversation
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """Its text, and the texts in its contents."""
+        texts = (self.text, *(each["text"] for each in self.contents if each.get("type") == "text"))
+        return tuple(text for text in texts if isinstance(text, str))
+
+    @property
     def is_message(self) -> bool:
         return self.event_type == "message.received"
 
     @property
+    def is_spoken(self) -> bool:
+        """Whether it is a message or a command. Such an event can steer a run."""
+        return self.is_message or self.event_type == COMMAND_INVOKED
+
+    @property
     def attended(self) -> bool:
         """Whether a person sent it, so that questions can be asked."""
-        return self.is_message and self.trigger in _FROM_PEOPLE
+        return self.is_spoken and self.trigger in _FROM_PEOPLE
 
     @property
     def flow(self) -> int:

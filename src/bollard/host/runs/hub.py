@@ -170,7 +170,7 @@ class Hub:
             subscription.end()
 
     def close(self) -> None:
-        """The host stops: current and new readers are told to resume elsewhere."""
+        """The host stops: current and new readers must resume elsewhere."""
         self._closing = True
         for readers in self._readers.values():
             for subscription in readers:

@@ -1,11 +1,11 @@
 """One run that this host executes: its state, its records and its end.
 
 The pure machine decides (`machine`), and `LiveRun` carries out its effects. The runner's results arrive through
-`RunnerOutput`. Readers see deltas before their commit; every other record is on disk before anyone is told.
+`RunnerOutput`. Readers see deltas before their commit; every other record is on disk before they see it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -111,6 +111,49 @@ class RunEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 class LiveRun:
     """The one owner of the state of a run while the run executes."""
 
+    __slots__ = (
+        "_actions",
+        "_active_at",
+        "_awake",
+        "_concluding",
+        "_deadline",
+        "_grace",
+        "_left_s",
+        "_loop",
+        "_owner",
+        "_repeats",
+        "_running_since",
+        "_silent_since",
+        "_store_refused",
+        "_touched",
+        "_waits_for_actions",
+        "calls",
+        "calls_in_flight",
+        "calls_limited",
+        "closing",
+        "done",
+        "ending",
+        "environment",
+        "epoch",
+        "facts",
+        "flow",
+        "grant",
+        "lending",
+        "outcome",
+        "output_mib",
+        "prompts",
+        "reassign",
+        "recorder",
+        "repeatable",
+        "request",
+        "revoked",
+        "session",
+        "span",
+        "state",
+        "trace",
+        "worker",
+    )
+
     def __init__(
         self,
         facts: RunFacts,
@@ -138,6 +181,8 @@ class LiveRun:
         """The run on its worker, once a worker has it."""
         self.repeatable = False
         """Whether the event may get another run if the host goes away. Set by the dispatcher."""
+        self.prompts: Mapping[str, str] = {}
+        """The configured prompts by field, in the order of the form. Set by the dispatcher."""
         self.request: JsonObject = {}
         self.calls_in_flight = 0
         """Calls being answered. A run that waits for the host is not idle."""
@@ -490,3 +535,6 @@ class LiveRun:
             self.done.set_result(None)
             self.environment.hub.end(self.facts.run_id)
             self._owner.released(self)
+            self.worker = None
+            if self.state.over:  # nothing is recorded any more
+                self.recorder.release()

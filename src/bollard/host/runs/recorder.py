@@ -7,7 +7,6 @@ to the run's machine.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
@@ -58,23 +57,22 @@ def into(future: "asyncio.Future[ExpectationResult | None]") -> Landed:
     return lambda result: None if future.done() else future.set_result(result)
 
 
-@dataclass(slots=True)
-class PendingBatch:
+class PendingBatch(msgspec.Struct):
     """The next entry of one run."""
 
-    records: list[NewRecord] = field(default_factory=list[NewRecord])
-    rows: list[DeltaRow] = field(default_factory=list[DeltaRow])
-    deltas: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
+    records: list[NewRecord] = []
+    rows: list[DeltaRow] = []
+    deltas: list[tuple[int, bytes]] = []
     delta_bytes: int = 0
     """Size of `deltas`, which will become one row."""
-    texts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    texts: dict[str, list[str]] = {}
     """The texts of `deltas`, by message."""
-    blobs: list[bytes] = field(default_factory=list[bytes])
-    expects: list[StateExpectation] = field(default_factory=list[StateExpectation])
-    stream: list[StreamRecord] = field(default_factory=list[StreamRecord])
+    blobs: list[bytes] = []
+    expects: list[StateExpectation] = []
+    stream: list[StreamRecord] = []
     published: int = 0
     """How many records of `stream` are published."""
-    waiters: list[tuple[Landed, int | None]] = field(default_factory=list[tuple[Landed, int | None]])
+    waiters: list[tuple[Landed, int | None]] = []
     """Callbacks, each with the index of its expectation."""
     pressing: bool = False
     """Whether a caller waits for a record of it."""
@@ -238,7 +236,7 @@ class RunRecorder:
                 last_seq=deltas[-1][0],
                 created_ms=created_ms,
                 spans=pack([(seq, len(payload)) for seq, payload in deltas]),
-                body=b"".join(payload for _, payload in deltas),
+                body=b"".join([payload for _, payload in deltas]),
             )
         )
         batch.stream.extend(delta_records(self._run_id, epoch, created_ms, deltas))
@@ -365,15 +363,22 @@ class RunRecorder:
             self._held.cancel()
             self._held = None
 
+    def release(self) -> None:
+        """Forget the run, which is over. The two refer to each other: without the garbage collector both would stay in
+        memory."""
+        del self._run
+
     def _publish_live(self, before: PendingBatch | None, batch: PendingBatch) -> None:
         """Publish live records, up to the first one that must be on disk before."""
         if before is not None and before.published < len(before.stream):
             return
-        start = batch.published
-        while batch.published < len(batch.stream) and batch.stream[batch.published].type in _LIVE_TYPES:
-            batch.published += 1
-        if batch.published > start:
-            self._hub.publish(self._run_id, batch.stream[start : batch.published])
+        stream, start = batch.stream, batch.published
+        end = start
+        while end < len(stream) and stream[end].type in _LIVE_TYPES:
+            end += 1
+        if end > start:
+            batch.published = end
+            self._hub.publish(self._run_id, stream[start:end])
             kill_point("run.after_publish")
 
     def _write(self) -> None:

@@ -32,8 +32,8 @@ DEFAULT_TIMEZONE: Final = "UTC"
 class ConversationFacts(msgspec.Struct, frozen=True, kw_only=True):
     """State and history of the conversation when the run starts."""
 
-    state: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
-    shortened: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    state: JsonObject = {}
+    shortened: JsonObject = {}
     """The scopes of which `state` has only keys, and whether it has all of them."""
     transcript_seq: int | None = None
     event_seq: int | None = None

@@ -23,12 +23,13 @@ from bollard.host.plugins.description import Description
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.installation import AccessChange, check_consent, compare, consent_for, redefined
 from bollard.host.plugins.repository import PluginRepository
+from bollard.host.plugins.violations import Offender
 from bollard.host.runtimes.enrolment import Challenges, Consented, Enrolled, described_by
 from bollard.host.runtimes.pool import RemotePlugins, RemotePool, RemoteSlot
 from bollard.host.runtimes.repository import RuntimeRepository
 from bollard.host.store.store import Store
 from bollard.protocol import InitializeResult, JsonObject
-from bollard.wire import RunnerCatalogue, ToolCatalogue, Transport, WireError
+from bollard.wire import RunnerCatalogue, ToolCatalogue, Transport, Violation, WireError
 
 _log = structlog.get_logger("bollard.runtimes")
 _REASON_CHARACTERS: Final = 300
@@ -77,6 +78,8 @@ def consent_problem(enrolled: Enrolled, introduced: RuntimeIntroduction) -> str 
         return f"the plugin {plugin} has no consent yet"
     if consented.digest != introduced.digest:
         return f"the code of {plugin} has changed since the consent"
+    if consented.version != introduced.described.version:
+        return f"the same code of {plugin} stated version {consented.version} at the consent, and states another now"
     if compare(consented.access, introduced.described.access).widens:
         return f"the plugin {plugin} requests more access than the consent allows"
     if redefined(consented.definitions, dict(introduced.described.definitions)).widens:
@@ -152,7 +155,8 @@ class Connections:
             raise _unknown_key()
         if public_key in self._open:
             raise _already_connected(saved)
-        connection = self._open[public_key] = Connection(current, RemoteSlot(current.value.name, self._clock))
+        slot = RemoteSlot(current.value.name, self._clock, violated=lambda each: self._violated(public_key, each))
+        connection = self._open[public_key] = Connection(current, slot)
         try:
             yield connection
         finally:
@@ -261,6 +265,19 @@ class Connections:
         for each in list(self._open.values()):
             if each.saved.workspace == saved.workspace:
                 self._assign(each)
+
+    def _violated(self, public_key: str, violation: Violation) -> None:
+        connection = self._open.get(public_key)
+        if connection is None:
+            return  # it was replaced by another connection of its key
+        introduced = connection.introduced
+        offender = Offender(
+            workspace=connection.saved.workspace,
+            plugin=None if introduced is None else introduced.described.plugin_id,
+            digest=None if introduced is None else introduced.digest,
+            runtime=connection.saved.value.name,
+        )
+        self._fleet.on_violation(offender, violation)
 
     async def _record(self, saved: Saved[Enrolled], kind: str, data: JsonObject) -> None:
         with suppress(HostError):  # a full disk does not stop runtimes

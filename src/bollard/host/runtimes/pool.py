@@ -16,19 +16,27 @@ from bollard.host.log.saved_resources import Saved
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.plugins.repository import PluginRepository
+from bollard.host.reason import Why, why
 from bollard.host.runtimes.enrolment import Consented, Enrolled
 from bollard.host.workers.boundary import Discovered, PluginSource, PoolStatus, WorkerLog, WorkerView
 from bollard.host.workers.worker_slot import ConnectedSlot
 from bollard.protocol import InitializeResult, PluginIdentity
-from bollard.wire import HostEnd, RunnerCatalogue, ToolCatalogue, Transport, WireError, watch_heartbeat
+from bollard.wire import HostEnd, RunnerCatalogue, ToolCatalogue, Transport, Violation, WireError, watch_heartbeat
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 
 
 class RemoteSlot(ConnectedSlot):
     """One connected runtime. The host can disconnect it but not kill it."""
 
-    def __init__(self, runtime: str, clock: Clock, *, start_s: float = WORKER_START_S) -> None:
-        super().__init__(runtime)
+    def __init__(
+        self,
+        runtime: str,
+        clock: Clock,
+        *,
+        start_s: float = WORKER_START_S,
+        violated: Callable[[Violation], None] = lambda _: None,
+    ) -> None:
+        super().__init__(runtime, violated=violated)
         self._clock = clock
         self._start_s = start_s
         self.connected_ms = clock.now_ms()
@@ -43,7 +51,7 @@ class RemoteSlot(ConnectedSlot):
         self, transport: Transport, host_version: str
     ) -> tuple[InitializeResult, RunnerCatalogue, ToolCatalogue]:
         """The identity, runners and tools of the runtime. Raises `WireError` or `TimeoutError`."""
-        end = self._end = HostEnd(transport, self)
+        end = self._end = HostEnd(transport, self, violated=self.violated)
         async with asyncio.timeout(self._start_s):
             introduced = await end.initialize(host_version)
             return introduced, await end.list_runners(), await end.list_tools()
@@ -160,7 +168,7 @@ class RemotePool:
         return "starting" if self._clock.monotonic() < self._starting_until else "away"
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> None:
         return None
 
     @property
@@ -174,8 +182,8 @@ class RemotePool:
     def start(self) -> None:
         """Nothing to start."""
 
-    async def prove(self) -> str | None:
-        return None if self.pick() is not None else "no runtime is connected"
+    async def prove(self) -> Why | None:
+        return None if self.pick() is not None else why("no runtime is connected", "worker.no_runtime")
 
     def join(self, slot: RemoteSlot, catalogue: RunnerCatalogue, tools: ToolCatalogue) -> None:
         """Add a runtime; it gets runs from here on."""

@@ -18,7 +18,7 @@ from bollard.host.schedules.limits import CATCH_UP_S
 from bollard.host.schedules.proposals import ScheduleProposals
 from bollard.host.schedules.repository import ScheduleRepository
 from bollard.host.schedules.schedule import Schedule
-from bollard.host.schedules.tick import manual_event, reply_route, source_of
+from bollard.host.schedules.tick import manual_event, route_of, source_of
 from bollard.host.schedules.ticker import Ticker
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -39,7 +39,7 @@ class ScheduleParts(msgspec.Struct, frozen=True, kw_only=True):
     async def fire(self, saved: Saved[Schedule]) -> Accepted:
         """Fire a schedule now, also a paused one. Raises `HostError` if no run can start."""
         now_ms = self.clock.now_ms()
-        event = manual_event(saved, now_ms, self.ids.next(now_ms), reply_route(saved, self.channels))
+        event = manual_event(saved, now_ms, self.ids.next(now_ms), route_of(saved, self.channels))
         return await self.intake.accept(event, saved.value.agent_id, fresh=True)
 
     async def last(self, saved: Saved[Schedule]) -> JsonObject | None:
@@ -76,7 +76,7 @@ def open_schedules(
     dispatcher = TickDispatcher(
         intake=intake,
         drop=intake.deduplication,
-        reply=partial(reply_route, channels=channels),
+        reply=partial(route_of, channels=channels),
         clock=clock,
         is_open=is_open,
     )

@@ -7,7 +7,7 @@ time: it has no tick inside a gap, and ticks in both passes of an overlap.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from hashlib import sha256
 from itertools import islice
 from typing import Final, Literal, Protocol
@@ -43,6 +43,18 @@ class Timing(Protocol):
         ...
 
 
+class _Cron(CronSim):
+    """The library counts in whole hours. After a shift of half an hour it would begin in the middle of an hour."""
+
+    def advance_hour(self) -> bool:
+        moved = super().advance_hour()
+        if moved and self.dt.minute:
+            begin = (self.dt.astimezone(UTC) - timedelta(minutes=self.dt.minute)).astimezone(self.dt.tzinfo)
+            if (begin.hour, begin.minute) == (self.dt.hour, 0):
+                self.dt = begin
+        return moved
+
+
 class CronTiming(msgspec.Struct, frozen=True):
     """A cron expression with five fields in a time zone."""
 
@@ -67,7 +79,7 @@ class CronTiming(msgspec.Struct, frozen=True):
     def instants(self, after_ms: int) -> Iterator[int]:
         start = datetime.fromtimestamp(min(after_ms, LAST_MS) // SECOND_MS, self.zone)
         last_ms = after_ms
-        for moment in CronSim(self.expression, start):
+        for moment in _Cron(self.expression, start):
             found_ms = round(moment.timestamp()) * SECOND_MS
             if found_ms > LAST_MS:
                 return
@@ -77,9 +89,11 @@ class CronTiming(msgspec.Struct, frozen=True):
 
 
 def _is_readable(expression: str) -> bool:
-    minute, hour, day, _, weekday = expression.split()
+    """Whether the fields are right, each on its own."""
+    minute, hour, day, month, weekday = expression.split()
     try:
-        CronSim(f"{minute} {hour} {day} * {weekday}", datetime.fromtimestamp(0, UTC))
+        for fields in (f"{minute} {hour} {day} * {weekday}", f"0 0 1 {month} *"):
+            CronSim(fields, datetime.fromtimestamp(0, UTC))
     except CronSimError:
         return False
     return True

@@ -1,10 +1,11 @@
 """The saved schedules of every workspace."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Collection
 from typing import Final
 
 from bollard.host.clock import Clock
-from bollard.host.errors import Conflict
+from bollard.host.errors import Conflict, NotFound
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved, SavedChanges
 from bollard.host.schedules.limits import PROPOSED_SCHEDULES, SCHEDULES_OF_WORKSPACE
 from bollard.host.schedules.schedule import Schedule
@@ -52,6 +53,14 @@ class ScheduleRepository(Repository[Schedule]):
             return _with_valid_event(schedule, workspace)
 
         await self._save(workspace, schedule_id, make, by=by)
+
+    async def delete_proposed(self, workspace: str, runs: Collection[str], *, by: str) -> int:
+        """Delete the schedules that these runs created. Returns their number."""
+        found = [saved.id for saved in self.all(workspace) if saved.value.proposed_by in runs]
+        for schedule_id in found:
+            with contextlib.suppress(NotFound):  # deleted meanwhile
+                await self.delete(workspace, schedule_id, by=by)
+        return len(found)
 
     def changed(self, before: Saved[Schedule] | None, after: Saved[Schedule] | None) -> None:
         saved = after or before

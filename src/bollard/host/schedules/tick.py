@@ -3,6 +3,7 @@
 from datetime import UTC
 from typing import Final
 
+from bollard.host.channels.channel import reply_route
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.events.acceptance import EventRejection
 from bollard.host.log.records import NO_BITS, UNTRUSTED_BIT
@@ -46,7 +47,7 @@ def skipped_reason(skipped: SkippedTicks) -> EventRejection:
     )
 
 
-def reply_route(saved: Saved[Schedule], channels: ChannelRepository) -> ReplyRoute | None:
+def route_of(saved: Saved[Schedule], channels: ChannelRepository) -> ReplyRoute | None:
     """The reply target, with the abilities of its channel."""
     target = saved.value.reply_target
     if target is None:
@@ -55,15 +56,7 @@ def reply_route(saved: Saved[Schedule], channels: ChannelRepository) -> ReplyRou
     channel = channels.sender(saved.workspace, channel_id)
     if channel is None:
         return ReplyRoute(channel=channel_id, target=place)
-    abilities = channel.abilities
-    return ReplyRoute(
-        channel=channel_id,
-        target=place,
-        supports_streaming=abilities.supports_streaming,
-        supports_edit=abilities.supports_edit,
-        supports_reaction=abilities.supports_reaction,
-        max_message_size=abilities.max_message_size,
-    )
+    return reply_route(channel_id, channel.abilities, place)
 
 
 def _event(
@@ -77,13 +70,20 @@ def _event(
         event_type=schedule.event_type,
         trigger="scheduler",
         scope=Scope(
-            workspace=saved.workspace, conversation=schedule.conversation, actor_type=ACTOR_TYPE, actor_id=saved.id
+            workspace=saved.workspace,
+            bot=schedule.bot,
+            conversation=schedule.conversation,
+            thread=schedule.thread,
+            actor_type=ACTOR_TYPE,
+            actor_id=saved.id,
         ),
         text=schedule.text,
         surface=_SURFACE,
         event_ms=instant,
         data={**data, "manual": True} if manual else data,
         reply=reply,
+        # For the erasure of the person whose run created the schedule.
+        extra=None if schedule.proposed_by is None else {"schedule": {"proposed_by": schedule.proposed_by}},
         # A model wrote the text of a proposed schedule, and may have read untrusted content before.
         carries=NO_BITS if schedule.proposed_by is None else UNTRUSTED_BIT,
     )

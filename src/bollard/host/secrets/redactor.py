@@ -236,7 +236,10 @@ class Redactor:
 
     def scrubber(self, workspace: str) -> Scrubber:
         """The scrubber of a workspace. It stays the same object, so callers may keep it."""
-        return self._scrubbers.setdefault(workspace, Scrubber(self._former_characters))
+        scrubber = self._scrubbers.get(workspace)
+        if scrubber is None:
+            scrubber = self._scrubbers[workspace] = Scrubber(self._former_characters)
+        return scrubber
 
     def text(self, workspace: str, text: str) -> str:
         return self.scrubber(workspace).text(text)

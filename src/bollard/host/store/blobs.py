@@ -12,7 +12,7 @@ import re
 import secrets
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -73,12 +73,14 @@ class Folder:
         except FileNotFoundError:
             if not make:
                 raise
-        try:
-            os.mkdir(name, 0o700, dir_fd=self._descriptor)
-            self.sync()
-        except FileExistsError:
-            pass  # another thread was faster
+        self.make(name)
+        self.sync()
         return Folder(os.open(name, flags, dir_fd=self._descriptor))
+
+    def make(self, name: str) -> None:
+        """Make a folder inside this one. It exists durably after `sync`."""
+        with suppress(FileExistsError):  # another thread was faster
+            os.mkdir(name, 0o700, dir_fd=self._descriptor)
 
     def open(self, name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
@@ -93,14 +95,25 @@ class Folder:
         except FileNotFoundError:
             return False
 
+    def refresh(self, digest: str) -> bool:
+        """Whether the blob of this digest is here, with its content. It gets a fresh time, so that no sweep removes it
+        before its artifact is written. The caller has the lock."""
+        if not self.has(digest):
+            return False
+        file = self.open(digest, os.O_RDONLY)
+        try:
+            whole = _sha256(file) == digest
+        finally:
+            os.close(file)
+        if whole:
+            self.touch(digest)
+        return whole
+
     def touch(self, name: str) -> None:
         os.utime(name, dir_fd=self._descriptor, follow_symlinks=False)
 
     def move(self, name: str, other: "Folder", new_name: str) -> None:
-        """Rename durably: both folders are flushed."""
         os.rename(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=other._descriptor)
-        other.sync()
-        self.sync()
 
     def remove(self, name: str) -> None:
         os.unlink(name, dir_fd=self._descriptor)
@@ -109,8 +122,11 @@ class Folder:
         with os.scandir(self._descriptor) as entries:
             yield from sorted(entry.name for entry in entries)
 
+    def fileno(self) -> int:
+        return self._descriptor
+
     def sync(self) -> None:
-        os.fsync(self._descriptor)
+        os.fsync(self)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -177,9 +193,22 @@ class BlobStore:
 
     def put(self, content: bytes) -> str:
         """Store bytes; returns their digest."""
-        upload_id = self.begin()
-        self.append(upload_id, 0, content)
-        return self.finish(upload_id, hashlib.sha256(content).hexdigest())
+        self._check_size(len(content))
+        digest, name = hashlib.sha256(content).hexdigest(), secrets.token_hex(16)
+        if self._has(digest):
+            return digest
+        with self._uploads() as uploads:
+            file = uploads.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                write_all(file, content, 0)
+                self._keep(uploads, name, digest, file)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    uploads.remove(name)
+                raise
+            finally:
+                os.close(file)
+        return digest
 
     def begin(self) -> str:
         """Start an upload; returns its id."""
@@ -212,14 +241,7 @@ class BlobStore:
             raise InvalidRequest(
                 f"the offset is {offset}", reason="offset_negative", hint="count from 0", field="offset", offset=offset
             )
-        if offset + len(content) > self._max_bytes:
-            raise InvalidRequest(
-                "the content is too large",
-                reason="content_too_large",
-                hint=f"send at most {self._max_bytes} bytes",
-                field="content",
-                limit=self._max_bytes,
-            )
+        self._check_size(offset + len(content))
         with self._uploads() as uploads, _upload_exists(), uploads.locked(name) as file:
             size = os.fstat(file).st_size
             if offset > size:
@@ -268,8 +290,14 @@ class BlobStore:
                     hint="start a new upload",
                     expected=digest,
                 )
-            os.fsync(file)
-            self._keep(uploads, name, digest)
+            self._keep(uploads, name, digest, file)
+        return digest
+
+    def keep(self, upload_id: str, sha256: str) -> str:
+        """As `finish`, for a digest that the caller computed of the bytes that it added."""
+        name, digest = _upload_name(upload_id), _digest_name(sha256)
+        with self._uploads() as uploads, _upload_exists(), uploads.locked(name) as file:
+            self._keep(uploads, name, digest, file)
         return digest
 
     def abandon(self, upload_id: str) -> None:
@@ -336,16 +364,40 @@ class BlobStore:
     def _uploads(self) -> AbstractContextManager[Folder]:
         return self._folder("uploads")
 
-    def _keep(self, uploads: Folder, name: str, digest: str) -> None:
-        with self._folder("sha256") as blobs, blobs.folder(digest[:2], make=True) as folder, folder.alone():
-            # A fresh time, so that no sweep removes the blob before its artifact is written: an old blob may exist, and
-            # the last piece of the upload may be hours old.
-            if folder.has(digest):
-                folder.touch(digest)
-                uploads.remove(name)
-            else:
-                uploads.touch(name)
+    def _keep(self, uploads: Folder, name: str, digest: str, file: int) -> None:
+        """Give an upload the name of its digest, durably.
+
+        The file gets its name before both are flushed: one commit of the file system then serves both. After a crash in
+        between, the name may stand for other bytes. No artifact refers to them, and the next content with this digest
+        replaces them.
+        """
+        with self._folder("sha256") as blobs:
+            blobs.make(digest[:2])
+            with blobs.folder(digest[:2], make=False) as folder, folder.alone():
+                if folder.refresh(digest):
+                    uploads.remove(name)
+                    return
+                uploads.touch(name)  # the last piece may be hours old, and a sweep must not remove the blob
                 uploads.move(name, folder, digest)
+                for each in (file, folder, blobs):
+                    os.fsync(each)
+
+    def _has(self, digest: str) -> bool:
+        try:
+            with self._folder("sha256") as blobs, blobs.folder(digest[:2], make=False) as folder, folder.alone():
+                return folder.refresh(digest)
+        except FileNotFoundError:
+            return False
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise InvalidRequest(
+                "the content is too large",
+                reason="content_too_large",
+                hint=f"send at most {self._max_bytes} bytes",
+                field="content",
+                limit=self._max_bytes,
+            )
 
     @contextmanager
     def _blob(self, sha256: str) -> Generator[int]:

@@ -142,6 +142,11 @@ def merge(rows: Sequence[DeltaRow]) -> DeltaRow:
     )
 
 
+def first_time(created_ms: int, spans: bytes) -> int:
+    """The time of arrival of the first delta of a row."""
+    return int(_TIME.unpack_from(spans, _PAIR.size)[1]) if _times_end(spans) else created_ms
+
+
 def _times(row: DeltaRow) -> list[tuple[int, int]]:
     """The number of deltas for each time of arrival, in order."""
     end = _times_end(row.spans)

@@ -136,6 +136,49 @@ def renew_leases(among: str) -> str:
     return f"UPDATE runs SET lease_until_ms = ? WHERE owner = ? AND {among} AND ended = 0 RETURNING run_id"  # noqa: S608 -- our own
 
 
+def first_deltas(among: str) -> str:
+    return (
+        f"SELECT first.run_id, first.created_ms, first.spans FROM deltas first WHERE {among} AND first.first_seq = "  # noqa: S608 -- our own
+        "(SELECT min(least.first_seq) FROM deltas least WHERE least.run_id = first.run_id)"
+    )
+
+
+NEWEST_FIRST: Final = "ORDER BY created_ms DESC, run_id DESC"
+ORIGIN: Final = ("source", "actor_type", "actor_id", "actor_name", "summary")
+"""The columns of an event that a list of runs shows."""
+_OF_PAGE: Final = "event.workspace = page.workspace AND event.event_id = page.event_id"
+# The pages are read first: a planner that starts at the events would read all of them.
+_LISTED: Final = (
+    f"SELECT {columns(RunRow, 'run.')}, {', '.join(f'event.{name}' for name in ORIGIN)} "  # noqa: S608 -- our own
+    f"FROM ({{page}}) page CROSS JOIN runs run LEFT JOIN events event ON {_OF_PAGE} "
+    "WHERE run.run_id = page.run_id ORDER BY page.created_ms DESC, page.run_id DESC"
+)
+
+
+def _page_of_runs(table: str, conditions: str) -> str:
+    return f"SELECT run_id, created_ms, workspace, event_id FROM {table} WHERE {conditions} {NEWEST_FIRST} LIMIT ?"  # noqa: S608 -- our own
+
+
+def listed_runs(table: str, conditions: str) -> str:
+    """A page of runs, each with the origin of its event."""
+    return _LISTED.format(page=_page_of_runs(table, conditions))
+
+
+def found_runs(table: str, conditions: str, of_events: str) -> str:
+    """The same for those of some runs whose events meet conditions. Parameters: those of `conditions`, the number of
+    runs, those of `of_events`, the limit."""
+    found = (
+        f"SELECT page.run_id, page.created_ms, page.workspace, page.event_id "  # noqa: S608 -- our own
+        f"FROM ({_page_of_runs(table, conditions)}) page CROSS JOIN events event WHERE {_OF_PAGE} AND {of_events} "
+        "ORDER BY page.created_ms DESC, page.run_id DESC LIMIT ?"
+    )
+    return _LISTED.format(page=found)
+
+
+def last_searched(table: str, conditions: str) -> str:
+    return f"SELECT created_ms, run_id FROM {table} WHERE {conditions} {NEWEST_FIRST} LIMIT 1 OFFSET ?"  # noqa: S608 -- our own
+
+
 def drop_data(among: str) -> str:
     """Spares unfinished work: a run that has not ended, an event that waits for a run, a message that is being sent."""
     under_way = (
@@ -289,6 +332,10 @@ NEWEST_RUNS: Final = select(
     "row_number() OVER (PARTITION BY agent_id ORDER BY created_ms DESC, run_id DESC) AS age FROM runs WHERE "
     "workspace = ? AND conversation = ? AND coalesce(bot, '') = ? AND coalesce(thread, '') = ?) aged WHERE age = 1)",
 )
+COUNTED_RUNS: Final = (
+    "SELECT run_id, agent_id, status, reason, usage, created_ms FROM runs "
+    "WHERE workspace = ? AND created_ms >= ? AND created_ms < ? ORDER BY created_ms, run_id"
+)
 COUNT_RUNS: Final = "SELECT count(*) FROM runs WHERE workspace = ? AND agent_id = ? AND created_ms >= ?"
 THREADS: Final = (
     "SELECT thread FROM (SELECT bot, thread, created_ms FROM runs WHERE workspace = ? AND conversation = ? "
@@ -354,6 +401,17 @@ ACTORS_IN: Final = (
     "SELECT DISTINCT actor_type, actor_id FROM (SELECT actor_type, actor_id FROM events WHERE place = ? "
     "ORDER BY record_id DESC LIMIT ?) newest WHERE actor_id IS NOT NULL"
 )
+FACTS: Final = (
+    f"SELECT {columns(RecordRow)} FROM records WHERE run_id IN (SELECT run_id FROM ("  # noqa: S608 -- names of our own
+    "SELECT run_id FROM runs WHERE workspace = ? AND conversation = ? AND agent_id = ? AND coalesce(bot, '') = ? "
+    "AND coalesce(thread, '') = ? AND created_ms <= ? ORDER BY created_ms DESC, run_id DESC LIMIT ?) newest) "
+    "AND id < ? AND (type IN ('action.completed', 'action.failed', 'action.rejected', 'action.unknown', "
+    "'steering.queued', 'steering.injected', 'steering.acknowledged', 'steering.dropped') "
+    "OR (type = 'run.ended' AND EXISTS (SELECT 1 FROM runs failed WHERE failed.run_id = records.run_id "
+    "AND failed.status IN ('failed', 'timeout'))) OR (type = 'message.completed' AND EXISTS (SELECT 1 FROM outbox "
+    "WHERE delivery_id = records.run_id || '.' || records.seq))) ORDER BY id DESC LIMIT ?"
+)
+"""The facts of the newest runs of an agent in one place."""
 PENDING_EVENTS: Final = select(
     "events", EventRow, "WHERE dispatch = 'pending' AND record_id > ? ORDER BY record_id LIMIT ?"
 )
@@ -389,9 +447,17 @@ OUTBOX_OPEN: Final = select(
     "outbox", OutboxRow, "WHERE status IN ('queued', 'started', 'shown') AND record_id > ? ORDER BY record_id LIMIT ?"
 )
 DELIVERY: Final = select("outbox", OutboxRow, "WHERE delivery_id = ? AND workspace = ?")
+DELIVERY_ANYWHERE: Final = select("outbox", OutboxRow, "WHERE delivery_id = ?")
 OUTBOX: Final = select("outbox", OutboxRow, "WHERE workspace = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?")
 OUTBOX_OF_CHANNEL: Final = select(
     "outbox", OutboxRow, "WHERE workspace = ? AND channel = ? AND record_id < ? ORDER BY record_id DESC LIMIT ?"
+)
+# The records of a run lead to its deliveries: the table has no index by run.
+OUTBOX_OF_RUN: Final = select(
+    "outbox",
+    OutboxRow,
+    "WHERE workspace = ? AND channel = coalesce(?, channel) AND record_id < ? AND run_id = ? "
+    "AND record_id IN (SELECT id FROM records WHERE run_id = ?) ORDER BY record_id DESC LIMIT ?",
 )
 TOOL_CALL: Final = select("tool_calls", ToolCallRow, "WHERE run_id = ? AND call_id = ?")
 TOOL_CALLS: Final = select("tool_calls", ToolCallRow, "WHERE run_id = ? AND record_id > ? ORDER BY record_id LIMIT ?")
@@ -405,6 +471,9 @@ APPROVALS: Final = select(
     "WHERE workspace = ? AND (created_ms, approval_id) < (?, ?) ORDER BY created_ms DESC, approval_id DESC LIMIT ?",
 )
 APPROVALS_BY_STATUS: Final = APPROVALS.replace("workspace = ?", "workspace = ? AND status = ?")
+APPROVALS_OF_RUN: Final = APPROVALS.replace(
+    "workspace = ?", "workspace = ? AND run_id = ? AND status = coalesce(?, status)"
+)
 OPEN_APPROVALS: Final = select(
     "approvals",
     ApprovalRow,

@@ -2,7 +2,7 @@
 PostgreSQL."""
 
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar, cast
 
@@ -16,7 +16,16 @@ from bollard.host.store.action_rows import ApprovalRow, ApprovalStatus, ToolCall
 from bollard.host.store.database import Database, Values, build_rows, kept_and_mac
 from bollard.host.store.kept_key import KEPT_KEY, KeptKey
 from bollard.host.store.keys import place_of
-from bollard.host.store.queries import RecordQuery, RunQuery, TranscriptQuery
+from bollard.host.store.queries import (
+    CountedRun,
+    FactQuery,
+    InputFilter,
+    ListedRun,
+    RecordQuery,
+    RunPage,
+    RunQuery,
+    TranscriptQuery,
+)
 from bollard.host.store.rows import (
     ENDED,
     POLICY_KINDS,
@@ -124,25 +133,65 @@ class Store:
         return self._one(RunRow, statements.RUN, run_id)
 
     def runs(self, query: RunQuery) -> list[RunRow]:
-        database, values = self._database, list[object]((query.workspace,))
-        table, conditions = "runs", ["workspace = ?"]
+        table, conditions, values = self._run_conditions(query)
+        rest = f"WHERE {conditions} {statements.NEWEST_FIRST} LIMIT ?"
+        return self._all(RunRow, statements.select(table, RunRow, rest), *values, query.limit)
+
+    def listed_runs(self, query: RunQuery, wanted: InputFilter, searched: int) -> RunPage:
+        """A page of runs with the origin of each. Conditions of the event are checked for at most `searched` runs, so
+        that a page has the same cost however many runs there are."""
+        table, conditions, values = self._run_conditions(query)
+        filters: list[tuple[str, object]] = [
+            ("event.source = ?", wanted.source),
+            ("event.actor_id = ?", wanted.actor_id),
+            ("lower(event.summary) LIKE ? ESCAPE '!'", None if wanted.text is None else _pattern(wanted.text)),
+        ]
+        given = [(condition, value) for condition, value in filters if value is not None]
+        if not given:
+            found = self._database.read(statements.listed_runs(table, conditions), [*values, query.limit])
+            return RunPage(_listed(found))
+        statement = statements.found_runs(table, conditions, " AND ".join(condition for condition, _ in given))
+        parameters = [*values, searched, *(value for _, value in given), query.limit]
+        rows = _listed(self._database.read(statement, parameters))
+        if len(rows) == query.limit:
+            return RunPage(rows)
+        last = self._database.read(statements.last_searched(table, conditions), [*values, searched - 1])
+        return RunPage(rows, cast("tuple[int, str]", last[0]) if last else None)
+
+    def _run_conditions(self, query: RunQuery) -> tuple[str, str, list[object]]:
+        """The table of a query with the index that suits it, its conditions, and their values."""
+        database, table = self._database, "runs"
+        conditions, values = ["workspace = ?"], list[object]((query.workspace,))
         if query.statuses is not None:
             conditions.append(database.among("status"))
             values.append(database.listed(sorted(query.statuses)))
             if query.statuses.isdisjoint(ENDED):
                 conditions.append("ended = 0")
                 table = database.from_unfinished
-        if query.agent_id is not None:
-            conditions.append("agent_id = ?")
-            values.append(query.agent_id)
-        if query.conversation is not None:
-            conditions.append("conversation = ?")
-            values.append(query.conversation)
+        filters: list[tuple[str, object]] = [
+            ("agent_id = ?", query.agent_id),
+            ("conversation = ?", query.conversation),
+            ("parent_run_id = ?", query.parent),
+            ("created_ms >= ?", query.since_ms),
+            ("created_ms < ?", query.until_ms),
+        ]
+        conditions += [condition for condition, value in filters if value is not None]
+        values += [value for _, value in filters if value is not None]
         if query.before is not None:
             conditions.append("(created_ms, run_id) < (?, ?)")
             values.extend(query.before)
-        rest = f"WHERE {' AND '.join(conditions)} ORDER BY created_ms DESC, run_id DESC LIMIT ?"
-        return self._all(RunRow, statements.select(table, RunRow, rest), *values, query.limit)
+        return table, " AND ".join(conditions), values
+
+    def counted_runs(self, workspace: str, since_ms: int, until_ms: int) -> list[CountedRun]:
+        """The runs that were created between two times, oldest first."""
+        found = self._database.read(statements.COUNTED_RUNS, (workspace, since_ms, until_ms))
+        return [CountedRun(*cast("tuple[str, str, str, str | None, str | None, int]", values)) for values in found]
+
+    def first_deltas(self, run_ids: Iterable[str]) -> list[tuple[str, int, bytes]]:
+        """The run, the time and the spans of the first delta row of each run that has one."""
+        database = self._database
+        found = database.read(statements.first_deltas(database.among("first.run_id")), (database.listed(run_ids),))
+        return cast("list[tuple[str, int, bytes]]", found)
 
     def newest_runs(self, workspace: str, bot: str | None, conversation: str, thread: str | None) -> list[RunRow]:
         """The newest run of each agent in one conversation and thread, however many came after it."""
@@ -258,6 +307,14 @@ class Store:
         before = _BIGGEST if before_record is None else before_record
         place = place_of(workspace, bot, conversation, thread)
         return self._all(EventRow, statements.EVENTS_IN, place, before, limit)
+
+    def facts(self, query: FactQuery) -> list[RecordRow]:
+        """The records of a query: ends of tool calls, steps of steering, failures, and messages for a channel."""
+        before = _BIGGEST if query.before is None else query.before
+        newer = next(iter(self.records(before - 1, 1)), None) if query.before is not None else None
+        until_ms = _BIGGEST if newer is None else newer.created_ms
+        place = (query.workspace, query.conversation, query.agent, query.bot or "", query.thread or "")
+        return self._all(RecordRow, statements.FACTS, *place, until_ms, query.runs, before, query.limit)
 
     def actors_in(
         self, workspace: str, bot: str | None, conversation: str, thread: str | None, events: int
@@ -389,9 +446,18 @@ class Store:
         """One row of the outbox."""
         return self._one(OutboxRow, statements.DELIVERY, delivery_id, workspace)
 
-    def outbox(self, workspace: str, channel: str | None, before_record: int | None, limit: int) -> list[OutboxRow]:
-        """The deliveries of one channel, or of the whole workspace, newest first."""
+    def delivery_anywhere(self, delivery_id: str) -> OutboxRow | None:
+        """One row of the outbox, of any workspace."""
+        return self._one(OutboxRow, statements.DELIVERY_ANYWHERE, delivery_id)
+
+    def outbox(
+        self, workspace: str, channel: str | None, before_record: int | None, limit: int, run_id: str | None = None
+    ) -> list[OutboxRow]:
+        """The deliveries of one channel, of one run, or of the whole workspace, newest first."""
         before = _BIGGEST if before_record is None else before_record
+        if run_id is not None:
+            values = (workspace, channel, before, run_id, run_id, limit)
+            return self._all(OutboxRow, statements.OUTBOX_OF_RUN, *values)
         if channel is None:
             return self._all(OutboxRow, statements.OUTBOX, workspace, before, limit)
         return self._all(OutboxRow, statements.OUTBOX_OF_CHANNEL, workspace, channel, before, limit)
@@ -411,10 +477,18 @@ class Store:
         return self._one(ApprovalRow, statements.APPROVAL, workspace, approval_id)
 
     def approvals(
-        self, workspace: str, status: ApprovalStatus | None, before: tuple[int, str] | None, limit: int
+        self,
+        workspace: str,
+        status: ApprovalStatus | None,
+        before: tuple[int, str] | None,
+        limit: int,
+        run_id: str | None = None,
     ) -> list[ApprovalRow]:
-        """Approvals, newest first; those before (created_ms, approval_id), of one status or of all."""
+        """Approvals, newest first; those before (created_ms, approval_id), of one status or of all, of one run or of
+        all."""
         end = (_BIGGEST, "") if before is None else before
+        if run_id is not None:
+            return self._all(ApprovalRow, statements.APPROVALS_OF_RUN, workspace, run_id, status, *end, limit)
         if status is None:
             return self._all(ApprovalRow, statements.APPROVALS, workspace, *end, limit)
         return self._all(ApprovalRow, statements.APPROVALS_BY_STATUS, workspace, status, *end, limit)
@@ -438,6 +512,22 @@ class Store:
         for table, (columns, order) in _PROJECTED.items():
             dump[table] = self._database.read(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}")  # noqa: S608 -- our own names
         return dump
+
+
+def _pattern(text: str) -> str:
+    """A pattern of LIKE for every text that contains this one."""
+    escaped = "".join(f"!{character}" if character in "!%_" else character for character in text.lower())
+    return f"%{escaped}%"
+
+
+def _listed(found: Sequence[tuple[object, ...]]) -> list[ListedRun]:
+    """Runs from their columns, followed by those of their events."""
+    width = len(RunRow.__struct_fields__)
+    runs = build_rows(RunRow, [values[:width] for values in found])
+    return [
+        ListedRun(run=run, **dict(zip(statements.ORIGIN, cast("tuple[str | None, ...]", values[width:]), strict=True)))
+        for run, values in zip(runs, found, strict=True)
+    ]
 
 
 def _place(query: TranscriptQuery) -> str:

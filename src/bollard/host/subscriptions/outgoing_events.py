@@ -8,6 +8,8 @@ from bollard.host.agents.agent_repository import BindingRepository
 from bollard.host.agents.routing import BindingRegistry
 from bollard.host.clock import Clock
 from bollard.host.feed.bound_events import BoundEvents
+from bollard.host.feed.change_reader import ChangeReader
+from bollard.host.feed.event_reader import EventReader
 from bollard.host.feed.event_stream import EventStreams
 from bollard.host.feed.followers import Followers
 from bollard.host.log.journal import Journal
@@ -22,6 +24,7 @@ class OutgoingEvents(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: SubscriptionRepository
     webhooks: Webhooks
     streams: EventStreams
+    changes: EventStreams
     followers: tuple[Followers, ...]
 
     async def load(self, store: Store) -> None:
@@ -36,6 +39,11 @@ class OutgoingEvents(msgspec.Struct, frozen=True, kw_only=True):
         """The workspace was closed."""
         for each in self.followers:
             each.refresh(workspace)
+
+    def close_streams(self) -> None:
+        """The host stops: readers resume later."""
+        self.streams.close()
+        self.changes.close()
 
     async def close(self) -> None:
         """What is left is read again at the next start."""
@@ -64,6 +72,7 @@ def build_outgoing_events(
     return OutgoingEvents(
         subscriptions=subscriptions,
         webhooks=webhooks,
-        streams=EventStreams(store, journal),
+        streams=EventStreams(EventReader(store), journal),
+        changes=EventStreams(ChangeReader(store), journal),
         followers=(of_bindings, of_subscriptions),
     )

@@ -25,7 +25,7 @@ from bollard.host.errors import HostError, NotFound
 from bollard.host.feed.event_reader import EventReader
 from bollard.host.feed.feed_event import FeedEvent, Selection, all_of
 from bollard.host.limits import (
-    DELIVERY_WAIT_MAX_S,
+    DELIVERY_RETRY_AFTER_S,
     FEED_RETRY_S,
     SUBSCRIPTION_AT_ONCE,
     SUBSCRIPTION_OPEN,
@@ -146,7 +146,7 @@ class Webhooks:
         while following is not None:
             early_s = (following.due_ms - self._clock.now_ms()) / 1000
             if early_s > 0:
-                await asyncio.sleep(min(early_s, DELIVERY_WAIT_MAX_S))  # the clock may have been set back
+                await asyncio.sleep(min(early_s, DELIVERY_RETRY_AFTER_S))  # the clock may have been set back
             slots = self._slots.setdefault(place, asyncio.Semaphore(SUBSCRIPTION_AT_ONCE))
             try:
                 async with slots, self._sending:

@@ -1,6 +1,7 @@
 """Counters of a host: plain numbers, incremented on the event loop and read by the exporters."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -188,6 +189,19 @@ class HttpCounts:
                     yield operation, f"{number}xx", count
 
 
+class ProxyCounts:
+    """Counts of connections of workers through the proxy of the host."""
+
+    __slots__ = ("active", "bytes", "ended")
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.ended: Counter[str] = Counter()
+        """By outcome."""
+        self.bytes: Counter[str] = Counter()
+        """Bytes `sent` and `received` by workers."""
+
+
 class HostCounts:
     """All counters of a host."""
 
@@ -195,3 +209,6 @@ class HostCounts:
         self.runs = RunCounts()
         self.commits = JournalCounts()
         self.requests = HttpCounts()
+        self.violations: Counter[tuple[str, str]] = Counter()
+        """Violations of the protocol by workers, by plugin and kind."""
+        self.proxy = ProxyCounts()

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import http.client
+import socket
 import ssl
 import struct
 import threading
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from bollard.host.dial import Dial, open_connection
 from bollard.host.errors import SettingsError, caused_by
 from bollard.host.limits import SPAN_RETRY_S, SPAN_SEND_S
 from bollard.host.telemetry.tracer import Attribute, Span
@@ -94,7 +96,15 @@ def _tls(environment: Mapping[str, str]) -> ssl.SSLContext:
 class CollectorLink:
     """A keep-alive connection to the collector. Used by one thread; `give_up` may be called by another."""
 
-    def __init__(self, collector: Collector, *, within_s: float = SPAN_SEND_S, pause_s: float = SPAN_RETRY_S) -> None:
+    def __init__(
+        self,
+        collector: Collector,
+        *,
+        within_s: float = SPAN_SEND_S,
+        pause_s: float = SPAN_RETRY_S,
+        dial: Dial = socket.create_connection,
+    ) -> None:
+        self._dial = dial
         self._collector = collector
         self._within_s = within_s
         self._pause_s = pause_s
@@ -142,9 +152,7 @@ class CollectorLink:
 
     def _connect(self) -> http.client.HTTPConnection:
         where = self._collector
-        if where.tls is None:
-            return http.client.HTTPConnection(where.host, where.port, timeout=self._within_s)
-        return http.client.HTTPSConnection(where.host, where.port, timeout=self._within_s, context=where.tls)
+        return open_connection(where.host, where.port, tls=where.tls, within_s=self._within_s, dial=self._dial)
 
     def hang_up(self) -> None:
         """Close the connection, in the sending thread; the next batch opens a new one."""
@@ -258,9 +266,11 @@ class SpanSender(msgspec.Struct, frozen=True):
         return self.link.send(self.encode(spans))
 
 
-def open_sender(endpoint: str, *, version: str, instance: str, environment: Mapping[str, str]) -> SpanSender:
+def open_sender(
+    endpoint: str, *, version: str, instance: str, environment: Mapping[str, str], dial: Dial
+) -> SpanSender:
     """Raises `SettingsError` for certificates that cannot be read."""
     collector = collector_of(endpoint, environment)
     named = {"service.name": "bollard", "service.version": version, "service.instance.id": instance}
     encode = SpanEncoder({**named, **collector.resource}, scope="bollard.host", version=version)
-    return SpanSender(encode, CollectorLink(collector))
+    return SpanSender(encode, CollectorLink(collector, dial=dial))

@@ -2,12 +2,14 @@
 memory."""
 
 import importlib
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
+from bollard.host.dial import Dial
 from bollard.host.limits import SPAN_FLUSH_S, SPAN_STOP_S, SPANS_AT_ONCE, SPANS_WAITING
 from bollard.host.telemetry.tracer import Span
 
@@ -108,10 +110,13 @@ class SpanExport:
         self._give_up()
 
 
-def span_export(endpoint: str, *, version: str, instance: str, environment: Mapping[str, str]) -> SpanExport | None:
-    """Create the export; `None` without an endpoint. Raises `SettingsError` for unreadable certificates."""
+def span_export(
+    endpoint: str, *, version: str, instance: str, environment: Mapping[str, str], dial: Dial = socket.create_connection
+) -> SpanExport | None:
+    """Create the export; `None` without an endpoint. `dial` connects to the collector. Raises
+    `SettingsError` for unreadable certificates."""
     if not endpoint:
         return None
     sending = importlib.import_module("bollard.host.telemetry.otlp_export")
-    sender = sending.open_sender(endpoint, version=version, instance=instance, environment=environment)
+    sender = sending.open_sender(endpoint, version=version, instance=instance, environment=environment, dial=dial)
     return SpanExport(SpanQueue(sender.send, ended=sender.link.hang_up), sender.link.give_up)

@@ -4,13 +4,14 @@ A `RunSlot` is one worker. A `WorkerPool` has the workers of one plugin in one w
 with processes; the simulator and the tests have their own.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from bollard.protocol import JsonObject, PluginIdentity, ToolAnswer, ToolCallParams
+from bollard.host.reason import Why
+from bollard.protocol import JsonObject, PluginIdentity, PluginSandbox, ToolAnswer, ToolCallParams
 from bollard.wire import HostRun, RunnerCatalogue, RunSink, ToolCatalogue
 
 
@@ -25,10 +26,14 @@ class PluginSource(msgspec.Struct, frozen=True, kw_only=True):
     runtime."""
     plugin_id: str | None = None
     """The `author/name` that its workers must report. `None` accepts any."""
+    version: str | None = None
+    """The version of its manifest, which its workers must state. `None` accepts any if `env` is given."""
     digest: str | None = None
     """The digest that the code of its workers must have."""
     env: tuple[str, ...] | None = None
     """Environment variables for its workers. `None` reads the manifest at each start."""
+    sandbox: PluginSandbox | None = None
+    """What its workers may use beyond nothing. `None` reads the manifest at each start."""
 
 
 PoolStatus = Literal["idle", "starting", "ready", "away", "restarting", "quarantined", "retired", "stopped"]
@@ -106,7 +111,7 @@ class SupervisedPool(WorkerPool, Protocol):
     def status(self) -> PoolStatus: ...
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> Why | None:
         """Why the plugin is quarantined, if it is."""
         ...
 
@@ -120,7 +125,7 @@ class SupervisedPool(WorkerPool, Protocol):
         """Start the workers in the background."""
         ...
 
-    async def prove(self) -> str | None:
+    async def prove(self) -> Why | None:
         """Start, and wait for the first worker. Returns the problem if it cannot start."""
         ...
 
@@ -160,3 +165,47 @@ class WorkerLog(Protocol):
 
 Discovered = Callable[[PluginIdentity, RunnerCatalogue, ToolCatalogue], None]
 """Called with the runners and tools of a worker, before it gets any run."""
+
+
+class Confined(Protocol):
+    """One process in its sandbox."""
+
+    @property
+    def argv(self) -> list[str]:
+        """The command line that enters the sandbox."""
+        ...
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The descriptors that it inherits besides its connection."""
+        ...
+
+    @property
+    def memory_kills(self) -> int:
+        """How many of its processes were killed because its memory was used up."""
+        ...
+
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Its variables: the given ones, with its own home and proxy."""
+        ...
+
+    async def start(self) -> None:
+        """The process was started."""
+        ...
+
+    def find_program(self, leader: int) -> int:
+        """The pid of the worker, given that of the started process."""
+        ...
+
+    async def close(self) -> None:
+        """The process has ended: remove everything that is left of it."""
+        ...
+
+
+Confine = Callable[[PluginSource, PluginSandbox, Sequence[str]], Awaitable[Confined | None]]
+"""Prepares the sandbox of a worker with this command line; `None` if workers are not confined."""
+
+
+async def unconfined(source: PluginSource, sandbox: PluginSandbox, argv: Sequence[str]) -> None:
+    """Workers have the rights of the host's user."""
+    del source, sandbox, argv

@@ -2,17 +2,27 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
 
+from bollard.confine.errors import ConfineError
 from bollard.host.clock import Clock
-from bollard.host.errors import WorkerUnavailable
+from bollard.host.errors import SandboxUnavailable, WorkerUnavailable
 from bollard.host.limits import WORKER_CRASH_WINDOW_S, WORKER_CRASHES, WORKER_RESTART_S, WORKER_START_S
-from bollard.host.workers.boundary import Discovered, PluginSource, PoolStatus, WorkerLog, WorkerView
+from bollard.host.reason import Why, why, why_error
+from bollard.host.workers.boundary import (
+    Confine,
+    Discovered,
+    PluginSource,
+    PoolStatus,
+    WorkerLog,
+    WorkerView,
+    unconfined,
+)
 from bollard.host.workers.worker_slot import WorkerSlot
-from bollard.wire import RunnerCatalogue, ToolCatalogue, WireError, fault_in
+from bollard.wire import IncompatiblePeer, RunnerCatalogue, ToolCatalogue, Violation, WireError, fault_in
 from bollard.wire.limits import HEARTBEAT_TIMEOUT_S
 
 
@@ -22,20 +32,24 @@ class CrashHistory:
     def __init__(self, restart_s: float = WORKER_RESTART_S) -> None:
         self._restart_s = restart_s
         self._at: deque[float] = deque()
-        self.quarantined: str | None = None
+        self.quarantined: Why | None = None
         """Why the plugin is quarantined. `None` if it is not."""
 
     def recent(self, now: float) -> int:
         """Crashes within the window."""
         return sum(now - at <= WORKER_CRASH_WINDOW_S for at in self._at)
 
-    def crashed(self, now: float, reason: str) -> float | None:
+    def crashed(self, now: float, reason: Why) -> float | None:
         """Seconds until a new worker may start. `None` if the plugin is quarantined."""
         self._at.append(now)
         while self._at and now - self._at[0] > WORKER_CRASH_WINDOW_S:
             self._at.popleft()
         if self.quarantined is None and len(self._at) >= WORKER_CRASHES:
-            self.quarantined = f"{len(self._at)} crashes within {WORKER_CRASH_WINDOW_S:g} s, last: {reason}"
+            crashes, window_s = len(self._at), f"{WORKER_CRASH_WINDOW_S:g}"
+            sentence = f"{crashes} crashes within {window_s} s, last: {reason}"
+            self.quarantined = why(
+                sentence, "worker.crashes", crashes=crashes, seconds=window_s, inner={**reason.whole}
+            )
         if self.quarantined is not None:
             return None
         return self._restart_s * 2 ** (len(self._at) - 1)
@@ -61,6 +75,8 @@ class PluginPool:
         discovered: Discovered,
         failed: Callable[[], None] = lambda: None,
         log: WorkerLog | None = None,
+        violated: Callable[[Violation], None] = lambda _: None,
+        confine: Confine = unconfined,
         start_s: float = WORKER_START_S,
         restart_s: float = WORKER_RESTART_S,
     ) -> None:
@@ -72,6 +88,8 @@ class PluginPool:
         self._discovered = discovered
         self._notify_failed = failed
         self._worker_log = log
+        self._on_violation = violated
+        self._confine = confine
         self._slots: list[WorkerSlot] = []
         self._drained: list[WorkerSlot] = []
         """Draining workers, which end with their last run."""
@@ -87,10 +105,10 @@ class PluginPool:
         self._restarting = 0
         self._coming = 0
         """Workers that are starting."""
-        self._trial: asyncio.Future[str | None] | None = None
+        self._trial: asyncio.Future[Why | None] | None = None
         self.crashes = 0
         """How many workers were lost."""
-        self.last_failure: str | None = None
+        self.last_failure: Why | None = None
         self._identified: str | None = None
         """The `author/name` that the first worker reported."""
 
@@ -123,7 +141,7 @@ class PluginPool:
         return any(slot.silent for slot in self._slots)
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> Why | None:
         return self._crashes.quarantined
 
     @property
@@ -145,7 +163,7 @@ class PluginPool:
         for _ in range(self._source.workers - len(self._slots) - self._coming):
             self._spawn(0)
 
-    async def prove(self) -> str | None:
+    async def prove(self) -> Why | None:
         """Start, and wait for the first worker. Returns the problem if it cannot start."""
         self._trial = asyncio.get_running_loop().create_future()
         self.start()
@@ -186,11 +204,11 @@ class PluginPool:
                 f"plugin {plugin} has no ready worker", reason="no_worker", hint=logs, plugin=plugin
             )
         return WorkerUnavailable(
-            f"plugin {plugin} is quarantined: {quarantined}",
+            f"plugin {plugin} is quarantined; `bollard plugin restart {plugin}` ends the quarantine: {quarantined}",
             reason="quarantined",
             hint=f"{logs}; after the repair run `bollard plugin restart {plugin}`",
             plugin=plugin,
-            problem=quarantined,
+            **quarantined.whole,
         )
 
     def drain(self, slot: WorkerSlot, run_id: str) -> None:
@@ -219,7 +237,7 @@ class PluginPool:
     async def stop(self, grace_s: float) -> None:
         self._stopping = True
         self._ready.set()
-        self._tell_trial("its workers were stopped")
+        self._tell_trial(why("its workers were stopped", "worker.stopped"))
         for task in list(self._tasks):
             task.cancel()
         left = [*self._slots, *self._drained]
@@ -270,15 +288,22 @@ class PluginPool:
         """Whether the pool should have workers."""
         return not self._retired and self._crashes.quarantined is None
 
-    async def _start_worker(self) -> str | None:
+    async def _start_worker(self) -> Why | None:
         """Start one worker. Returns the problem if that fails."""
-        slot = WorkerSlot(self._source, self._host_version, self._lost, start_s=self._start_s, log=self._worker_log)
+        slot = WorkerSlot(
+            self._source,
+            self._host_version,
+            self._lost,
+            start_s=self._start_s,
+            log=self._worker_log,
+            violated=self._on_violation,
+            confine=self._confine,
+        )
         try:
             catalogue, tools = await slot.start()
-        except (WireError, TimeoutError, OSError) as error:
-            silent = f"the worker did not answer within {self._start_s:g} s"  # a timeout has no text
-            reason = fault_in(slot.stderr_tail) or " | ".join(slot.stderr_tail[-3:]) or str(error) or silent
-            return f"it could not start: {reason}"
+        except (WireError, TimeoutError, OSError, ConfineError, SandboxUnavailable) as error:
+            reason = _why_not_started(error, slot.stderr_tail, self._start_s).without_secrets(slot.hide_secrets)
+            return why(f"it could not start: {reason}", "worker.start", inner={**reason.whole})
         slot.on_answer = self._ready.set
         self._identified = f"{slot.identity.author}/{slot.identity.name}"
         self._slots.append(slot)
@@ -300,9 +325,9 @@ class PluginPool:
         self._reaping.add(reaping)
         reaping.add_done_callback(self._reaping.discard)
         if not slot.draining and not self._stopping:
-            self._failed(reason)
+            self._failed(why(reason, "worker.lost"))
 
-    def _tell_trial(self, problem: str | None) -> None:
+    def _tell_trial(self, problem: Why | None) -> None:
         if self._trial is not None and not self._trial.done():
             self._trial.set_result(problem)
 
@@ -310,7 +335,7 @@ class PluginPool:
         if self._worker_log is not None:
             self._worker_log.say("host", text, level=level, pid=pid)
 
-    def _failed(self, reason: str) -> None:
+    def _failed(self, reason: Why) -> None:
         if self._stopping:
             return
         self.crashes += 1
@@ -320,15 +345,27 @@ class PluginPool:
             return
         wait_s = self._crashes.crashed(self._clock.monotonic(), reason)
         if wait_s is None:
-            _log.error("a plugin is quarantined", plugin=self._source.name, reason=self._crashes.quarantined)
+            _log.error("a plugin is quarantined", plugin=self._source.name, reason=str(self._crashes.quarantined))
             self._say(f"it gets no worker any more: {self._crashes.quarantined}", level="error")
             self._put_all_aside()
             self._ready.set()
         else:
-            _log.warning("a worker was lost", plugin=self._source.name, reason=reason, restart_s=wait_s)
+            _log.warning("a worker was lost", plugin=self._source.name, reason=str(reason), restart_s=wait_s)
             self._say(f"a worker was lost: {reason}", level="warning")
             self._spawn(wait_s)
         self._notify_failed()
+
+
+def _why_not_started(error: Exception, stderr: Sequence[str], start_s: float) -> Why:
+    """The loader's own problem, else what the process printed, else the error of the connection."""
+    if isinstance(error, IncompatiblePeer) and error.details:
+        return Why(error.problem, error.details)
+    if said := fault_in(stderr) or " | ".join(stderr[-3:]):
+        return Why(said)
+    if isinstance(error, TimeoutError):
+        seconds = f"{start_s:g}"
+        return why(f"the worker did not answer within {seconds} s", "worker.timeout", seconds=seconds)
+    return why_error(error)
 
 
 def _offered(catalogue: RunnerCatalogue, tools: ToolCatalogue) -> str:

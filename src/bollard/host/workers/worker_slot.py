@@ -11,25 +11,29 @@ import signal
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final, Literal
 
 import structlog
+from msgspec import structs
 
 from bollard.host.limits import WORKER_FILES, WORKER_MEMORY_BYTES, WORKER_START_S, WORKER_STOP_S
 from bollard.host.secrets.redactor import Scrubber
-from bollard.host.workers.boundary import Flushable, PluginSource, WorkerLog, WorkerView
+from bollard.host.workers.boundary import Confine, Confined, Flushable, PluginSource, WorkerLog, WorkerView, unconfined
+from bollard.host.workers.identity import identity_problem
 from bollard.manifest.text import declared_worker
-from bollard.protocol import JsonObject, JsonValue, LogRecord, PluginIdentity, ToolAnswer, ToolCallParams
+from bollard.protocol import JsonObject, JsonValue, LogRecord, PluginIdentity, PluginSandbox, ToolAnswer, ToolCallParams
 from bollard.wire import (
     HostEnd,
     HostRun,
-    IncompatiblePeer,
     RunnerCatalogue,
     RunSink,
     Strike,
     ToolCatalogue,
+    Violation,
     WireError,
     WorkerProcess,
+    check_program,
     spawn_worker,
     watch_heartbeat,
     worker_argv,
@@ -75,9 +79,12 @@ _log = structlog.get_logger("bollard.worker")
 class ConnectedSlot(ABC):
     """Implements `RunSlot`, and `HostObserver` of the wire."""
 
-    def __init__(self, plugin: str, *, log: WorkerLog | None = None) -> None:
-        """`plugin` names it in the host's log."""
+    def __init__(
+        self, plugin: str, *, log: WorkerLog | None = None, violated: Callable[[Violation], None] = lambda _: None
+    ) -> None:
+        """`plugin` names it in the host's log. `violated` gets each violation of the protocol, without secrets."""
         self._plugin = plugin
+        self._on_violation = violated
         self._worker_log = log
         self._mask = Mask()
         self._end: HostEnd | None = None
@@ -199,7 +206,7 @@ class ConnectedSlot(ABC):
     def logged(self, record: LogRecord) -> None:
         _log.log(
             logging.getLevelNamesMapping().get(record.level.upper(), logging.INFO),
-            self._shown(record.message),
+            self.hide_secrets(record.message),
             plugin=self._plugin,
             run=record.run_id,
             trace=self._traces.get(record.run_id or ""),
@@ -215,7 +222,8 @@ class ConnectedSlot(ABC):
                 fields=record.fields or None,
             )
 
-    def _shown(self, text: str) -> str:
+    def hide_secrets(self, text: str) -> str:
+        """The text without the secrets of the worker and of its workspace."""
         text = self._mask.text(text)
         return text if self._worker_log is None else self._worker_log.shown(text)
 
@@ -224,6 +232,11 @@ class ConnectedSlot(ABC):
         if self._worker_log is not None:
             text = f"it broke the protocol: {strike.fault}: {strike.detail}"
             self._worker_log.say("host", text, level="warning", pid=self.pid)
+
+    def violated(self, violation: Violation) -> None:
+        """The worker broke the protocol, or is not the plugin that was started."""
+        run_id = None if violation.run_id is None else self.hide_secrets(violation.run_id)
+        self._on_violation(structs.replace(violation, detail=self.hide_secrets(violation.detail), run_id=run_id))
 
     def closed(self, reason: str) -> None:
         self.batch_ended()
@@ -256,9 +269,14 @@ class WorkerSlot(ConnectedSlot):
         *,
         start_s: float = WORKER_START_S,
         log: WorkerLog | None = None,
+        violated: Callable[[Violation], None] = lambda _: None,
+        confine: Confine = unconfined,
     ) -> None:
-        super().__init__(source.name, log=log)
+        """`confine` prepares the sandbox of the process."""
+        super().__init__(source.name, log=log, violated=violated)
         self._source = source
+        self._confine = confine
+        self._confined: Confined | None = None
         self._host_version = host_version
         self._lost = lost
         self._start_s = start_s
@@ -277,50 +295,96 @@ class WorkerSlot(ConnectedSlot):
         return self._identity or super().identity
 
     async def start(self) -> tuple[RunnerCatalogue, ToolCatalogue]:
-        """Spawn, handshake, discover. If it raises `WireError`, `TimeoutError` or `OSError`, the process is gone."""
-        declared, command = self._source.env, self._source.command
+        """Spawn, handshake, discover. If it raises `WireError`, `TimeoutError`, `OSError`, `ConfineError` or
+        `HostError`, the process is gone."""
+        declared, command, version = self._source.env, self._source.command, self._source.version
+        sandbox = self._source.sandbox
         if declared is None:
             manifest = await asyncio.to_thread(declared_worker, self._source.path)
-            declared, command = manifest.env, command or manifest.command
+            declared, command, version = manifest.env, command or manifest.command, manifest.version
+            sandbox = sandbox or manifest.sandbox
         environment = worker_environment(os.environ, declared)
         secrets = [environment[name] for name in declared if name in environment]
         self._mask.hide(secrets)
         if self._worker_log is not None:
             self._worker_log.hide(secrets)
-        self._process = await self._spawn(command, environment)
-        end = HostEnd(self._process.transport, self)
+        self._process = await self._spawn(command, environment, sandbox or PluginSandbox())
+        end = HostEnd(self._process.transport, self, violated=self.violated)
         try:
-            with contextlib.suppress(ProcessLookupError):  # it has ended already, and its connection reports that
-                _limit(self._process.pid)
+            await self._settle(self._process)
             async with asyncio.timeout(self._start_s):
                 introduced = (await end.initialize(self._host_version)).plugin
                 if command and introduced.digest is None:
                     introduced = await self._with_digest(introduced)
-                _check_identity(self._source, introduced)
+                self._check_identity(introduced, version)
                 runners, tools = await end.list_runners(), await end.list_tools()
         except BaseException:
             self._gone = True
             await self._process.kill()
+            await self._release()
             raise
+        if self._confined is not None:
+            self._process.identify(self._confined.find_program(self._process.pid))
         self._end, self._identity = end, introduced
         self._watch = asyncio.create_task(self._watch_heart(end))
         return runners, tools
 
-    async def _spawn(self, command: tuple[str, ...], environment: dict[str, str]) -> WorkerProcess:
-        """Start the Python runtime, or the program of the plugin in the plugin's folder."""
+    async def _spawn(
+        self, command: tuple[str, ...], environment: dict[str, str], sandbox: PluginSandbox
+    ) -> WorkerProcess:
+        """Start the Python runtime, or the program of the plugin in the plugin's folder, in its sandbox."""
         path = self._source.path
-        if not command:
-            argv = [sys.executable, "-P", "-m", "bollard.runtime", str(path)]
-            return await spawn_worker(argv, environment=environment, output=self._printed)
-        folder = path if path.is_dir() else path.parent
-        argv = worker_argv(command, folder, environment)
-        return await spawn_worker(argv, environment=environment, output=self._printed, cwd=folder)
+        folder: Path | None = None
+        if command:
+            folder = path if path.is_dir() else path.parent
+            argv = worker_argv(command, folder, environment)
+        else:
+            argv = [sys.executable, "-P", "-m", "bollard.runtime", str(path.resolve())]
+        self._confined = confined = await self._confine(self._source, sandbox, argv)
+        if confined is None:
+            return await spawn_worker(argv, environment=environment, output=self._printed, cwd=folder)
+        try:
+            if command:
+                check_program(argv[0])
+            return await spawn_worker(
+                confined.argv,
+                environment=confined.environment(environment),
+                output=self._printed,
+                descriptors=confined.descriptors,
+            )
+        except BaseException:
+            await self._release()
+            raise
+
+    async def _settle(self, process: WorkerProcess) -> None:
+        """Serve the network of a confined worker, or limit one that is not confined."""
+        if self._confined is not None:
+            await self._confined.start()
+            return
+        with contextlib.suppress(ProcessLookupError):  # it has ended already, and its connection reports that
+            _limit(process.pid)
+
+    async def _release(self) -> None:
+        """Remove the sandbox of an ended process."""
+        confined, self._confined = self._confined, None
+        if confined is None:
+            return
+        if confined.memory_kills:
+            self._tell("its memory was used up; spec.sandbox.memory_mib of its manifest asks for more", level="warning")
+        await confined.close()
 
     async def _with_digest(self, identity: PluginIdentity) -> PluginIdentity:
         """Add the digest of the plugin's files for a program that does not report one. The host reads the files that
         the program was started from: those of an installed plugin are checked and read-only."""
         digest = self._source.digest or await asyncio.to_thread(digest_of_plugin, self._source.path)
         return identity.model_copy(update={"digest": digest})
+
+    def _check_identity(self, identity: PluginIdentity, version: str | None) -> None:
+        """Refuse a worker that is not the pinned plugin, or states another version than its manifest."""
+        refused = identity_problem(self._source, identity, version)
+        if refused is not None:
+            self.violated(Violation(kind="identity", detail=refused.problem, run_id=None, ends="worker"))
+            raise refused
 
     async def stop(self, grace_s: float) -> None:
         """Let runs end, then end the process and everything it spawned."""
@@ -336,6 +400,7 @@ class WorkerSlot(ConnectedSlot):
         self._gone = True
         if self._process is not None:
             await self._process.stop()
+            await self._release()
 
     async def empty(self) -> None:
         """Stop the worker, and kill it if it is blocked."""
@@ -357,6 +422,7 @@ class WorkerSlot(ConnectedSlot):
             self._watch.cancel()
         if self._process is not None:
             code = await self._process.kill()
+            await self._release()
             self._tell(f"the worker process ended with {_exit_text(code)}")
 
     async def _watch_heart(self, end: HostEnd) -> None:
@@ -372,23 +438,12 @@ class WorkerSlot(ConnectedSlot):
         return None if self._process is None else self._process.fault()
 
     def _printed(self, stream: Literal["stdout", "stderr"], line: str) -> None:
-        line = self._shown(line)
+        line = self.hide_secrets(line)
         if stream == "stderr":
             self.stderr_tail = [*self.stderr_tail[-19:], line]
         _log.info(line, plugin=self._source.name, stream=stream)
         if self._worker_log is not None:
             self._worker_log.say(stream, line, pid=self.pid)
-
-
-def _check_identity(source: PluginSource, identity: PluginIdentity) -> None:
-    """Refuse a worker that is not the pinned plugin."""
-    plugin_id = f"{identity.author}/{identity.name}"
-    if source.plugin_id is not None and plugin_id != source.plugin_id:
-        raise IncompatiblePeer(f"the worker reports {plugin_id}, but {source.plugin_id} was started", "correct it")
-    if source.digest is not None and identity.digest != source.digest:
-        raise IncompatiblePeer(
-            f"the worker's code is {identity.digest}, but {source.digest} was consented to", "install the plugin again"
-        )
 
 
 def _limit(pid: int) -> None:

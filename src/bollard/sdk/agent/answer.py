@@ -37,11 +37,16 @@ class Attempt:
     """The address of its provider, if a provider was asked."""
     status: int | None = None
     """The HTTP status of its provider."""
+    workspace: str = ""
+    """The workspace, if it has no default model."""
+    command: str = ""
+    """The command that gives it one."""
 
     @staticmethod
     def of(model: str, error: AgentAPIException) -> "Attempt":
         details = error.error.details
         reason, address, status = (details.get(name) for name in ("reason", "address", "status"))
+        lacking = details if reason == "no_default_model" else {}
         return Attempt(
             model=model,
             code=error.code,
@@ -49,6 +54,8 @@ class Attempt:
             retryable=error.retryable,
             address=address if isinstance(address, str) else None,
             status=status if isinstance(status, int) else None,
+            workspace=str(lacking.get("workspace", "")),
+            command=str(lacking.get("command", "")),
         )
 
     def __str__(self) -> str:

@@ -87,7 +87,7 @@ class AgentRun:
         except AnswerInterrupted as error:
             for result in self._partial("error", str(error)):
                 yield result
-            yield self._ctx.fail(interrupted_text(str(error), self._language), retryable=error.attempt.retryable)
+            yield self._ctx.fail(interrupted_text(error, self._language), retryable=error.attempt.retryable)
 
     def close_open_messages(self, why: str) -> Iterator[Result]:
         """Yield what completes the open message and the open calls of a run that is cancelled or fails."""

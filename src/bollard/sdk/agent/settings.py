@@ -229,9 +229,9 @@ class AgentSettings(BaseModel):
         bool,
         _form(
             "Compaction",
-            "压缩对话",
+            "压缩会话",
             "Summarise long conversations that no longer fit into the context window.",
-            "对话超出上下文窗口时生成摘要。",
+            "会话超出上下文窗口时生成摘要。",
         ),
     ] = True
     compaction_at: Annotated[

@@ -47,12 +47,13 @@ class Grant:
         if operation is None and key == "storage":
             operation = getattr(params, "area", None)
         if not held:
-            raise api_failure("unauthorized", f"the runner's manifest asks for no {key}; {self.advice(key, operation)}")
+            advice = self.advice(key, operation)
+            raise api_failure("unauthorized", f"the runner's manifest asks for no {key}", hint=advice)
         if key == "files" and FILE_SOURCE not in held:  # a file of another source looks absent
-            raise api_failure("not_found", f"this run has no such file; {self.advice(key, FILE_SOURCE)}")
+            raise api_failure("not_found", "this run has no such file", hint=self.advice(key, FILE_SOURCE))
         if operation is not None and operation not in held:
-            message = f"the runner's manifest does not ask for {key}: {operation}; {self.advice(key, operation)}"
-            raise api_failure("capability_denied", message)
+            message = f"the runner's manifest does not ask for {key}: {operation}"
+            raise api_failure("capability_denied", message, hint=self.advice(key, operation))
 
     def advice(self, key: str, operation: str | None) -> str:
         """Say where to add a permission."""

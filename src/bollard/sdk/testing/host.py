@@ -4,14 +4,14 @@ It checks parameters, permissions and limits like a real host, so that a runner 
 grant. It says nothing about timing or load.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 from bollard import protocol
 from bollard.protocol import JsonObject, JsonValue
-from bollard.protocol.form import default_config
+from bollard.protocol.form import default_config, prompts_in
 from bollard.sdk.declaration import RunnerDeclaration, declaration_of
 from bollard.sdk.errors import AgentAPIException, DeclarationError
 from bollard.sdk.run_driver import RunnerObject
@@ -72,6 +72,7 @@ class MemoryHost:
             files=Blobs("file", files or {}),
             agents=ChildAgents(agents or {}),
             platform=PlatformActions(platform or {}),
+            clock=self.clock,
         )
         self._steering = tuple(steering)
         self._denials = Denials()
@@ -137,6 +138,7 @@ class MemoryHost:
             capabilities=declaration.capabilities,
             runner_name=declaration.name,
             in_folder=in_folder,
+            form=declaration.config_schema,
         )
         recording = None if record is None else Recording.begin(ledger.context, declaration)
         return LiveRun(self, declaration, ledger, HostCaller(self, ledger.context.run_id), recording, record)
@@ -149,6 +151,7 @@ class MemoryHost:
         capabilities: protocol.AgentRunnerCapabilities | None = None,
         runner_name: str = "default",
         in_folder: bool = False,
+        form: Sequence[protocol.FormItem] = (),
     ) -> RunLedger:
         """Open a run and grant the scripted resources within the permissions. Send the context of the ledger.
 
@@ -167,11 +170,16 @@ class MemoryHost:
         if shortened:
             whole = whole.model_copy(update={"metadata": {**whole.metadata, "state_snapshot": shortened}})
         own_id = protocol.runner_id("local", "test", runner_name)
-        queue = SteeringQueue(whole, own_id)
-        ledger = RunLedger(context=whole, grant=grant, runner_id=own_id, scope_keys=keys, steering=queue)
+        queue = SteeringQueue(
+            whole, own_id, lambda item: self.world.fact(whole, "steering.queued", event_id=item.event.event_id)
+        )
+        prompts = prompts_in(form, {**default_config(form), **context.config})
+        ledger = RunLedger(
+            context=whole, grant=grant, runner_id=own_id, scope_keys=keys, steering=queue, prompts=prompts
+        )
+        self.world.events.add(build_event_record(whole))
         if steerable:
             queue.schedule(self._steering)
-        self.world.events.add(build_event_record(whole))
         self._ledgers[context.run_id] = ledger
         return ledger
 
@@ -208,6 +216,10 @@ class MemoryHost:
         ledger.closed = True
         status, code, error = ledger.verdict(cancel_reason)
         steering = ledger.steering.end(completed=status == "completed")
+        for message in ledger.steering.messages:
+            self.world.fact(ledger.context, f"steering.{message.status}", event_id=message.item.event.event_id)
+        if status in ("failed", "timeout"):
+            self.world.fact(ledger.context, "run.failed", status=status, code=code)
         read = [text for text, progress in steering if progress == "acknowledged"]
         texts = [text_of(message.content) for message in ledger.assembly.messages]
         self.world.transcript.answer(ledger.context, read, texts, self.clock.now())

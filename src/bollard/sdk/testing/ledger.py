@@ -137,6 +137,8 @@ class RunLedger:
     runner_id: str
     scope_keys: Mapping[str, str]
     steering: SteeringQueue
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The configured prompts by field, in the order of the form."""
     results: list[protocol.AgentRunResult] = field(default_factory=list[protocol.AgentRunResult])
     rejected: list[Rejected] = field(default_factory=list[Rejected])
     calls: list[ApiRecord] = field(default_factory=list[ApiRecord])

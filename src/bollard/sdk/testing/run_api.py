@@ -1,6 +1,7 @@
 """The run API of the in-memory host: the checks of every call, and one handler for each action."""
 
 import asyncio
+import hashlib
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -37,19 +38,20 @@ def _build_handlers(world: World) -> Mapping[str, Handler]:
         "models.rerank": lambda _, asked: _find_model(world, asked.model_id, "rerank").rerank(asked),
         "models.embed": lambda _, asked: _find_model(world, asked.model_id, "embed").embed(asked),
         "tools.detail": lambda _, asked: protocol.ToolDetailList(tools=world.tools.details(asked.names)),
-        "tools.call": lambda run, asked: world.tools.call(asked, _tool_context(run)),
+        "tools.call": lambda run, asked: _call_tool(world, run, asked),
         "knowledge.list": lambda run, _: protocol.KnowledgeBaseList(knowledge_bases=world.knowledge_bases(run.grant)),
         "knowledge.retrieve": lambda _, asked: world.knowledge.retrieve(asked),
         "history.page": lambda _, asked: world.transcript.page(asked),
         "history.search": lambda _, asked: world.transcript.search(asked),
         "events.get": lambda _, asked: world.events.get(asked.event_id),
         "events.page": lambda _, asked: world.events.page(asked),
-        "steering.pull": lambda run, asked: run.steering.pull(asked),
+        "steering.pull": lambda run, asked: _pull(world, run, asked),
         "agents.call": lambda run, asked: world.agents.call(asked, f"{run.context.run_id}-child-{len(run.calls) + 1}"),
         "platform.request": lambda _, asked: world.platform.request(asked),
         "host.info": lambda _, __: protocol.HostInfo(
             host_version="memory", protocol=limits.PROTOCOL_VERSION, limits={**_LIMITS}
         ),
+        "host.prompt": _prompt,
         "state.get": lambda run, asked: state.get(run.scope_keys[asked.scope], asked.key),
         "state.set": lambda run, asked: state.set(run.scope_keys[asked.scope], asked),
         "state.delete": lambda run, asked: state.delete(run.scope_keys[asked.scope], asked),
@@ -65,6 +67,39 @@ def _build_handlers(world: World) -> Mapping[str, Handler]:
         "artifacts.append": lambda _, asked: artifacts.append(asked),
         "artifacts.finish": lambda run, asked: artifacts.finish(asked, run.context.run_id),
     }
+
+
+_ENDS = {"tool_failed": "failed", "outcome_unknown": "unknown"}
+"""The ends of calls by the code of their error. Another error rejects the call."""
+
+
+async def _call_tool(world: World, run: RunLedger, request: protocol.ToolsCall) -> protocol.ToolResult:
+    """Call a tool and leave a fact of its end."""
+    if not world.tools.is_new(request, run.context.run_id):
+        return await world.tools.call(request, _tool_context(run))
+    try:
+        result = await world.tools.call(request, _tool_context(run))
+    except AgentAPIException as error:
+        end = _ENDS.get(error.code, "rejected")
+        world.fact(run.context, f"action.{end}", tool_name=request.name, call_id=request.call_id, code=error.code)
+        raise
+    world.fact(run.context, "action.completed", tool_name=request.name, call_id=result.call_id)
+    return result
+
+
+def _pull(world: World, run: RunLedger, request: protocol.SteeringPull) -> protocol.SteeringPullResult:
+    pulled = run.steering.pull(request)
+    for item in pulled.items:
+        world.fact(run.context, "steering.injected", event_id=item.event.event_id)
+    return pulled
+
+
+def _prompt(run: RunLedger, request: protocol.HostPrompt) -> protocol.AgentPrompt:
+    name = request.name or next(iter(run.prompts), None)
+    if name is None or name not in run.prompts:
+        raise api_failure("not_found", "the agent has no such prompt")
+    text = run.prompts[name]
+    return protocol.AgentPrompt(name=name, text=text, sha256=hashlib.sha256(text.encode()).hexdigest())
 
 
 def _find_model(world: World, model_id: str, operation: str) -> ScriptedModel:

@@ -1,6 +1,6 @@
 """Messages that a live run absorbs: waiting, leased when pulled, acknowledged or dropped when the run ends."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -38,6 +38,7 @@ class SteeringQueue:
 
     context: AgentRunContext
     runner_id: str
+    on_queued: Callable[[SteeringInputItem], None] = lambda _: None
     scheduled: list[Steer] = field(default_factory=list[Steer])
     messages: list[_Message] = field(default_factory=list[_Message])
 
@@ -71,6 +72,7 @@ class SteeringQueue:
             actor=self.context.actor,
         )
         self.messages.append(_Message(text, item))
+        self.on_queued(item)
 
     def pull(self, request: SteeringPull) -> SteeringPullResult:
         """Return the waiting messages and lease them to the run."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from bollard import protocol
-from bollard.protocol import Shape, limits
+from bollard.protocol import JsonValue, Shape, limits
 from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.models import overlap
 
@@ -203,6 +203,25 @@ class Events:
         """One more event, at the end."""
         seq = len(self.items) + 1
         self.items.append(event.model_copy(update={"seq": seq, "cursor": cursor_at("events.page", seq)}))
+
+    def add_fact(self, context: protocol.AgentRunContext, event_type: str, at: float, **said: JsonValue) -> None:
+        """A fact of a run: the end of a tool call, a step of steering, or a failure. It has names, ids and codes."""
+        place = context.conversation
+        if place is None:
+            return
+        self.add(
+            protocol.AgentEventRecord(
+                event_id=f"fact_{len(self.items) + 1}",
+                event_type=event_type,
+                source="bollard:events",
+                bot_id=place.bot_id,
+                workspace_id=place.workspace_id,
+                conversation_id=place.conversation_id,
+                thread_id=place.thread_id,
+                created_at=at,
+                metadata={"run_id": context.run_id, **{name: value for name, value in said.items() if value}},
+            )
+        )
 
     def get(self, event_id: str) -> protocol.AgentEventRecord:
         for event in self.items:

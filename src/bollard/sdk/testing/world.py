@@ -83,6 +83,10 @@ class Tools:
             for name in names
         )
 
+    def is_new(self, request: protocol.ToolsCall, run_id: str) -> bool:
+        """Whether the call is not a repeat, and its tool exists."""
+        return request.name in self.offered and (run_id, request.call_id or "") not in self._outcomes
+
     async def call(self, request: protocol.ToolsCall, context: protocol.ToolCallContext) -> protocol.ToolResult:
         """Call one; in one run, the same call id with the same parameters returns the recorded outcome."""
         found = self._find(request.name)
@@ -210,6 +214,11 @@ class World:
     files: Blobs
     agents: ChildAgents
     platform: PlatformActions
+    clock: Clock
+
+    def fact(self, context: protocol.AgentRunContext, event_type: str, **said: JsonValue) -> None:
+        """Leave a fact of a run in the events of its conversation."""
+        self.events.add_fact(context, event_type, self.clock.now(), **said)
 
     def resources(self, grant: Grant) -> protocol.AgentResources:
         """Return the resources that a run sees, with its granted operations."""

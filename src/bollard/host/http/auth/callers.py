@@ -11,6 +11,7 @@ import secrets
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from msgspec.structs import replace
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
@@ -22,13 +23,25 @@ from bollard.host.identity.workspaces import WORKSPACE
 from bollard.host.scope import Actor
 from bollard.trust import make_folder, sync_folder
 
-COOKIE: Final = "bollard"
+COOKIE: Final = "bollard-{port}"
+"""Browsers share cookies between the ports of a machine, so the name carries the port of the URL."""
 SECURE_COOKIE: Final = "__Host-bollard"
 """Used over TLS: a browser accepts it from this host only."""
 
 
+_HTTP_PORT: Final = "80"
+
+
 def cookie_name(connection: HTTPConnection) -> str:
-    return SECURE_COOKIE if connection.scope["scheme"] in ("https", "wss") else COOKIE
+    """The name of the session's cookie for the URL that the client uses."""
+    return _cookie_name(connection.scope["scheme"], connection.headers.get("host", ""))
+
+
+def _cookie_name(scheme: str, host: str) -> str:
+    if scheme in ("https", "wss"):
+        return SECURE_COOKIE
+    port = host.rpartition(":")[2]  # the edge has checked the header; `[::1]` has no port
+    return COOKIE.format(port=port if port.isdigit() and ":" in host else _HTTP_PORT)
 
 
 def token_of(connection: HTTPConnection) -> str | None:
@@ -43,17 +56,23 @@ def _read_credentials(connection: HTTPConnection) -> tuple[bytes | None, bytes |
     authorization: bytes | None = None
     cookies: bytes | None = None
     workspace: bytes | None = None
+    host = b""
     for name, value in connection.scope["headers"]:
         if name == b"authorization":
             authorization = value  # the edge refuses a request with two of them
         elif name == b"bollard-workspace":
             workspace = value
+        elif name == b"host":
+            host = value
         elif name == b"cookie":
             cookies = value if cookies is None else cookies + b"; " + value
     if authorization is not None:
         scheme, _, token = authorization.partition(b" ")
         return (token.strip() or None if scheme.lower() == b"bearer" else None), workspace
-    return (None if cookies is None else _find_cookie(cookies, cookie_name(connection).encode())), workspace
+    if cookies is None:
+        return None, workspace
+    wanted = _cookie_name(connection.scope["scheme"], host.decode("latin-1"))
+    return _find_cookie(cookies, wanted.encode()), workspace
 
 
 def _find_cookie(cookies: bytes, wanted: bytes) -> bytes | None:
@@ -88,6 +107,11 @@ class AdminToken:
         sync_folder(path.parent)  # a token that was shown must survive a power loss
         return cls(digest), token
 
+    @property
+    def mark(self) -> str:
+        """Stands for this token where its sessions are stored."""
+        return hashlib.sha256(self._digest.encode()).hexdigest()[:16]
+
     def allows(self, authorization: str | None) -> bool:
         """Whether an `Authorization` header has the token."""
         scheme, _, token = (authorization or "").partition(" ")
@@ -121,6 +145,9 @@ class IdentityAuthenticator:
         caller = self._callers.find(digest, self._clock.now_ms())
         if caller is None:
             return Unauthenticated()
+        if caller.kind == "installation":
+            workspace = DEFAULT_WORKSPACE if wanted is None else wanted
+            return replace(caller, workspace=workspace) if self._workspaces.is_open(workspace) else WORKSPACE.missing()
         # Foreign and missing workspaces look the same.
         return caller if wanted is None or wanted == caller.workspace else WORKSPACE.missing()
 

@@ -25,6 +25,16 @@ SIGNATURE: Final = (
     ),
 )
 
+TARGET_SIGNATURE: Final = (
+    *SIGNATURE[:2],
+    HeaderField(
+        name="webhook-signature",
+        summary="As of an event, with the method, a space, the path and the query in place of the body.",
+        example="v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+        required=True,
+    ),
+)
+
 
 class ChannelSignatures:
     """Verifies signed requests, and limits channels and addresses that send invalid signatures."""
@@ -48,10 +58,10 @@ class ChannelSignatures:
         """The channels of this name that have a secret, in every open workspace."""
         return [saved for saved in self._repository.named(channel_id) if saved.value.secret]
 
-    def signer(self, request: Request, text: bytes) -> Saved[SavedChannel]:
-        """The channel of the path that signed this text in place of a body. Raises `Unauthenticated`,
-        `RateExceeded`."""
-        seal, found = self.claim(request), None
+    def signer(self, request: Request) -> Saved[SavedChannel]:
+        """The channel of the path that signed the method, the path and the query in place of a body. Raises
+        `Unauthenticated`, `RateExceeded`."""
+        seal, text, found = self.claim(request), _target(request), None
         for saved in self.named(request.path_params["channel_id"]):
             digest = seal.begin(secret_bytes(saved.value.secret or ""))
             digest.update(text)
@@ -71,6 +81,13 @@ class ChannelSignatures:
         """The error of a request without a valid signature; after many of them, a rate limit."""
         client = request.client
         return self._strangers.take("" if client is None else client.host) or _unsigned(fault)
+
+
+def _target(request: Request) -> bytes:
+    """The method, path and query of a request, as they were sent."""
+    scope = request.scope
+    path, query = scope.get("raw_path") or scope["path"].encode(), scope["query_string"]
+    return b"%b %b?%b" % (request.method.encode(), path, query) if query else b"%b %b" % (request.method.encode(), path)
 
 
 def _unsigned(fault: str) -> Unauthenticated:

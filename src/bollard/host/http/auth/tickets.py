@@ -11,6 +11,7 @@ import msgspec
 
 from bollard.host.clock import Clock
 from bollard.host.errors import Overloaded
+from bollard.host.http.auth.renewable_tickets import RenewableTickets
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import TICKET_S, TICKETS, TICKETS_OF_CALLER
 
@@ -28,6 +29,7 @@ class TicketRegistry:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.renewable = RenewableTickets(clock)
         self._tickets: OrderedDict[bytes, _Ticket] = OrderedDict()
         self._waiting: Counter[tuple[str, str]] = Counter()
 

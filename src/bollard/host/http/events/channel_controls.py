@@ -1,6 +1,6 @@
 """Events of a channel that control a run instead of starting one: clicks on interactions, and requests to stop.
 
-The answer has a sentence for the person who clicked, in the language of the channel. A click without effect is answered
+The answer has a sentence for the person who clicked, in the language of the person. A click without effect is answered
 too: the program behind the channel must not send it again. Only an error that a retry may solve is raised.
 """
 
@@ -82,13 +82,13 @@ class ChannelControls:
             target="" if event.reply is None else event.reply.target,
             actor=None if event.scope.actor_id is None else event.scope.actor,
         )
-        words = WORDS[channel.locale]
+        words = WORDS[event.locale(channel.locale)]
         try:
             done = await self._controls[event.event_type](place, event.data)
         except HostError as error:
             if error.retryable or error.reason == "field":
                 raise
-            toast = words.get(f"refused.{error.reason}", words["refused"])
+            toast = words.get(_toast(error, channel), words["refused"])
             reason: JsonObject = {
                 "code": error.code,
                 "reason": error.reason,
@@ -108,3 +108,9 @@ class ChannelControls:
         return ControlOutcome(
             outcome="stopping", run_id=await self._stops.stop(place, parsed(StopRequested, data).run_id)
         )
+
+
+def _toast(error: HostError, channel: SavedChannel) -> str:
+    """The key of the sentence for a refused click. A person who is not linked reads how to change that."""
+    unlinked = error.reason == "actor_not_linked" and "link" not in channel.commands
+    return f"refused.{error.reason}{'.by_operator' if unlinked else ''}"

@@ -16,7 +16,7 @@ import msgspec
 
 from bollard.host.errors import InvalidRequest
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.events.event_data import EventData, LargeData, json_data, large_data, media_type
+from bollard.host.http.events.event_data import EventData, LargeData, media_type, split_data, split_large_data
 from bollard.host.http.operations import OtherBody
 from bollard.host.limits import EVENT_EXTRA_BYTES, EVENT_NAME_CHARACTERS, EVENTS_IN_BATCH
 from bollard.host.runs.event import NewEvent
@@ -25,6 +25,7 @@ from bollard.protocol import EVENT_TYPES, JsonObject, JsonValue
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
+MESSAGE: Final = "message.received"
 _HEADER: Final = "ce-"
 _NAME: Final = re.compile(r"[a-z0-9]{1,64}")
 _TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -44,6 +45,8 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     attributes: Mapping[str, JsonValue]
     data: EventData = msgspec.field(default_factory=EventData)
+    parts: JsonObject = msgspec.field(default_factory=dict[str, JsonValue])
+    """The contents of a message, which its data has."""
 
     @property
     def source(self) -> str:
@@ -81,7 +84,7 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
                 subject_id=subject,
             ),
             trigger="webhook",
-            text=_message_text(self.data) if kind == "message.received" else None,
+            text=_message_text(self.data) if kind == MESSAGE else None,
             actor_name=self.text("actorname"),
             event_ms=_read_time("time", self.attributes),
             data=self.data.values,
@@ -91,8 +94,11 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def structured_event(body: Mapping[str, JsonValue], large: bytes | None = None) -> CloudEvent:
-    """Read a structured event. `large` is its `data` as bytes, if that is too large to decode."""
+def structured_event(
+    body: Mapping[str, JsonValue], large: bytes | None = None, *, parts: frozenset[str] = frozenset()
+) -> CloudEvent:
+    """Read a structured event. `large` is its `data` as bytes, if that is too large to decode. `parts` names the
+    members of the data that are the contents of a message."""
     for name in body:
         if name not in ("data", "data_base64") and _NAME.fullmatch(name) is None:
             raise _invalid(name, "attribute_name", "attribute names have only lower-case letters and digits")
@@ -105,13 +111,14 @@ def structured_event(body: Mapping[str, JsonValue], large: bytes | None = None) 
     }
     _check(attributes)
     media = media_type(str(attributes.get("datacontenttype", "")))
+    names, contents = parts if attributes["type"] == MESSAGE else frozenset[str](), dict[str, JsonValue]()
     if large is not None:
-        data = large_data(large, media or "application/json")
+        contents, data = split_large_data(large, media or "application/json", names)
     elif "data_base64" in body:
         data = _binary(body["data_base64"], media)
     else:
-        data = json_data(body.get("data"))
-    return CloudEvent(attributes=attributes, data=data)
+        contents, data = split_data(body.get("data"), names)
+    return CloudEvent(attributes=attributes, data=data, parts=contents)
 
 
 def header_attributes(headers: Mapping[str, str]) -> JsonObject:

@@ -81,26 +81,67 @@ def _children(value: JsonValue) -> list[JsonValue]:
 
 def read_document(body: bytes) -> tuple[JsonObject, bytes | None]:
     """Read a JSON object. Its `data` is returned apart, as bytes, if that is too large to decode."""
-    if len(body) <= BODY_BYTES:
-        try:
-            value = decode(body)
-        except FrameError as error:
-            if error.fault not in SIZE_FAULTS:
-                raise not_json(error.detail, error.fault) from error
-        else:
-            if not isinstance(value, dict):
-                raise not_an_object()
-            return cast("JsonObject", value), None
+    if (read := _read_small(body)) is not None:
+        if not isinstance(read[0], dict):
+            raise not_an_object()
+        return cast("JsonObject", read[0]), None
+    members = _members(body)
+    data = members.pop("data", None)
+    document = {name: _decoded(raw) for name, raw in members.items()}
+    if data is None:
+        return document, None
+    small = _read_small(bytes(data))
+    return (document, bytes(data)) if small is None else ({**document, "data": small[0]}, None)
+
+
+def split_data(value: JsonValue, names: frozenset[str]) -> tuple[JsonObject, EventData]:
+    """The members with these names, and the rest as data."""
+    if not isinstance(value, dict) or names.isdisjoint(value):
+        return {}, json_data(value)
+    rest: JsonObject = {name: each for name, each in value.items() if name not in names}
+    return {name: each for name, each in value.items() if name in names}, json_data(rest)
+
+
+def split_large_data(body: bytes, mime_type: str, names: frozenset[str]) -> tuple[JsonObject, EventData]:
+    """As `split_data`, for a JSON document that is too large to decode at once."""
     try:
         members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}, large_data(body, mime_type)
+    named = {name: _decoded(members.pop(name)) for name in sorted(names & members.keys())}
+    if not named:
+        return {}, large_data(body, mime_type)
+    rest = msgspec.json.encode(members)
+    small = _read_small(rest)
+    return named, large_data(rest, mime_type) if small is None else json_data(small[0])
+
+
+def _read_small(body: bytes) -> tuple[JsonValue] | None:
+    """The value of a document, or nothing if it is too large to decode. Raises `InvalidRequest`."""
+    if len(body) > BODY_BYTES:
+        return None
+    try:
+        return (decode(body),)
+    except FrameError as error:
+        if error.fault in SIZE_FAULTS:
+            return None
+        raise not_json(error.detail, error.fault) from error
+
+
+def _members(body: bytes) -> dict[str, msgspec.Raw]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise not_json(str(error), "syntax") from error
-    large = members.pop("data", None)
+
+
+def _decoded(raw: msgspec.Raw) -> JsonValue:
+    """A member of a body whose size is limited, such as contents with files inside."""
+    content = bytes(raw)
     try:
-        rest = {name: decode(bytes(raw)) for name, raw in members.items()}
+        return decode(content, frame_bytes=len(content))
     except FrameError as error:
         raise not_json(error.detail, error.fault) from error
-    return rest, None if large is None else bytes(large)
 
 
 def summary_of(body: bytes) -> JsonObject:

@@ -4,20 +4,29 @@ A channel does not choose an agent: the bindings do. The source of its events is
 actors of the channel (`room:ann`), never users of the workspace. Pure, except for reading payloads.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 import msgspec
 from pydantic import Field
+from starlette.requests import Request
 
-from bollard.host.channels.channel import SavedChannel
+from bollard.host.channels.channel import SavedChannel, reply_route
 from bollard.host.channels.lazy_contents import CHANNEL_CALLER
 from bollard.host.errors import HostError, InvalidRequest, PayloadTooLarge, caused_by
-from bollard.host.http.answers import BODY_BYTES
+from bollard.host.http.answers import BODY_BYTES, header_of, read_body
 from bollard.host.http.bodies import ChatFields, Id, MessageParts, PostEvent, chosen_id, parsed
 from bollard.host.http.errors import UnsupportedMedia
-from bollard.host.http.events.cloudevents import BATCH, STRUCTURED, CloudEvent, header_attributes, structured_event
+from bollard.host.http.events.cloudevents import (
+    BATCH,
+    MESSAGE,
+    STRUCTURED,
+    CloudEvent,
+    header_attributes,
+    structured_event,
+)
 from bollard.host.http.events.event_data import (
     SIZE_FAULTS,
     EventData,
@@ -27,20 +36,29 @@ from bollard.host.http.events.event_data import (
     large_data,
     media_type,
     read_document,
+    split_large_data,
     summary_of,
 )
 from bollard.host.http.events.file_handles import FileHandle, check_handles
-from bollard.host.http.events.payloads import Payload, Payloads
+from bollard.host.http.events.payloads import MESSAGE_HINT, Payload, Payloads
 from bollard.host.limits import ATTACHMENTS, EVENT_DATA_BYTES, EVENTS_IN_BATCH
-from bollard.host.runs.event import NewEvent, ReplyRoute
-from bollard.protocol import AgentInput, JsonObject, JsonValue
+from bollard.host.runs.event import NewEvent
+from bollard.protocol import AgentInput, JsonObject, JsonValue, TextContent
 from bollard.wire import FrameError, decode
 
-_NAMED_ABILITIES: Final = {"supports_streaming", "supports_edit", "supports_reaction", "max_message_size"}
-"""Abilities with a field of their own in the context of a run."""
-_PARTS: Final = frozenset(MessageParts.model_fields)
-"""The fields in the data of a CloudEvent that are the contents of its message."""
 MEDIA_TYPES: Final = ("application/json", STRUCTURED, BATCH)
+
+
+_Handles = Annotated[
+    tuple[FileHandle, ...],
+    Field(default=(), max_length=ATTACHMENTS, description="Files that the host fetches when they are read."),
+]
+
+
+class ChannelParts(MessageParts):
+    """The contents of a message of a channel in the data of a CloudEvent."""
+
+    files: _Handles
 
 
 class ChannelEvent(ChatFields):
@@ -49,9 +67,7 @@ class ChannelEvent(ChatFields):
     id: Id | None = Field(default=None, description="Otherwise the webhook-id.")
     type: Id = "message.received"
     reply_target: Id | None = Field(default=None, description="Where the answer goes; otherwise the conversation.")
-    files: Annotated[tuple[FileHandle, ...], Field(max_length=ATTACHMENTS)] = Field(
-        default=(), description="Files that the host fetches when they are read."
-    )
+    files: _Handles
 
 
 class Sender(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +79,11 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     """The `Idempotency-Key` of a caller, the `webhook-id` of a channel."""
     traceparent: str | None = None
     channel: SavedChannel | None = None
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The fields in the data of a CloudEvent that are the contents of its message."""
+        return frozenset((MessageParts if self.channel is None else ChannelParts).model_fields)
 
 
 class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +99,19 @@ class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True):
     expires_ms: int | None = None
     large: LargeData | None = None
     """Data that must be stored before the event. `event.data` has its short values."""
+
+    @property
+    def spoken(self) -> NewEvent:
+        """The event with the texts in its contents, for the rules of its channel."""
+        texts = (each for each in self.message.contents if isinstance(each, TextContent))
+        return replace(self.event, contents=tuple(text.to_wire() for text in texts))
+
+    def admitted(self, event: NewEvent, agent: str | None) -> "IncomingEvent":
+        """What goes on of it: `event` has its texts, which may be masked."""
+        texts = (TextContent.from_wire(each) for each in event.contents)
+        contents = tuple(next(texts) if isinstance(each, TextContent) else each for each in self.message.contents)
+        message = self.message.model_copy(update={"contents": contents})
+        return msgspec.structs.replace(self, event=replace(event, contents=()), message=message, agent=agent)
 
 
 class BatchItem(msgspec.Struct, frozen=True):
@@ -120,16 +154,23 @@ async def read_one(
     """Read the event of a request. Raises `HostError`."""
     match form.kind:
         case "native":
-            document, large = read_document(await payloads.read(payload) or b"{}")
+            document, large = await _document(await payloads.read(payload) or b"{}")
             if large is not None:
                 return _native(document, large_data(large, "application/json"), sender)
             return _native(document, _object_data(document.pop("data", {})), sender)
         case "structured":
-            return _cloud(structured_event(*read_document(await payloads.read(payload))), sender)
+            document, large = await _document(await payloads.read(payload))
+            return _cloud(structured_event(document, large, parts=sender.parts), sender)
         case "binary":
             attributes = header_attributes(headers)
-            data = await body_data(form.media, payload, payloads)
-            return _cloud(CloudEvent(attributes=attributes, data=data), sender)
+            if attributes["type"] == MESSAGE and is_json(form.media):
+                body = await payloads.read(payload)
+                parts, data = await asyncio.to_thread(split_large_data, body, form.media, sender.parts)
+                if parts:
+                    return _cloud(CloudEvent(attributes=attributes, data=data, parts=parts), sender)
+            return _cloud(
+                CloudEvent(attributes=attributes, data=await body_data(form.media, payload, payloads)), sender
+            )
         case "batch" | "unknown":
             raise UnsupportedMedia(
                 f"{form.media[:64]} is not supported",
@@ -138,6 +179,28 @@ async def read_one(
                 field="body",
                 media=form.media[:64],
             )
+
+
+async def _document(body: bytes) -> tuple[JsonObject, bytes | None]:
+    return read_document(body) if len(body) <= BODY_BYTES else await asyncio.to_thread(read_document, body)
+
+
+async def read_message(request: Request, payloads: Payloads) -> JsonObject:
+    """The body of a message to an agent, which may have files inside. Raises `HostError`."""
+    length = header_of(request.scope, b"content-length") or ""
+    if length.isascii() and length.isdigit() and int(length) <= BODY_BYTES:
+        return await read_body(request)
+    async with payloads.received(request) as payload:
+        document, large = await _document(await payloads.read(payload))
+    if large is not None:
+        raise PayloadTooLarge(
+            f"data: is larger than {BODY_BYTES} bytes",
+            reason="message_data",
+            hint=MESSAGE_HINT,
+            field="data",
+            max_bytes=BODY_BYTES,
+        )
+    return document
 
 
 async def read_batch(payload: Payload, payloads: Payloads, sender: Sender) -> list[BatchItem]:
@@ -166,7 +229,7 @@ async def read_batch(payload: Payload, payloads: Payloads, sender: Sender) -> li
 def _item(body: bytes, sender: Sender) -> BatchItem:
     identity: JsonObject = {}
     try:
-        cloud = structured_event(*read_document(body))
+        cloud = structured_event(*read_document(body), parts=sender.parts)
         identity = {"source": cloud.source, "id": cloud.id}
         return BatchItem(identity, _cloud(cloud, sender))
     except HostError as error:
@@ -206,15 +269,15 @@ def _native(document: JsonObject, data: EventData, sender: Sender) -> IncomingEv
 
 
 def _cloud(cloud: CloudEvent, sender: Sender) -> IncomingEvent:
-    event, message = cloud.event(sender.workspace, caller=sender.caller, traceparent=sender.traceparent), AgentInput()
-    if event.is_message and not _PARTS.isdisjoint(event.data):
-        named = {name: value for name, value in event.data.items() if name in _PARTS}
-        message = parsed(MessageParts, named).input
-        event = replace(event, data={name: value for name, value in event.data.items() if name not in _PARTS})
+    event = cloud.event(sender.workspace, caller=sender.caller, traceparent=sender.traceparent)
+    parts = parsed(MessageParts if sender.channel is None else ChannelParts, cloud.parts)
+    handles = parts.files if isinstance(parts, ChannelParts) else ()
+    check_handles(handles, sender.channel)
     agent = cloud.text("agent")
     return IncomingEvent(
         event=_sent_by(event, sender, agent, ""),
-        message=message,
+        message=parts.input,
+        handles=handles,
         agent=agent,
         expires_ms=cloud.expires_ms,
         large=cloud.data.large,
@@ -240,16 +303,7 @@ def through_channel(event: NewEvent, channel: SavedChannel, target: str = "") ->
     scope, route = event.scope, None
     place = target or scope.conversation or scope.actor_id
     if channel.url is not None and place:
-        abilities = channel.abilities
-        route = ReplyRoute(
-            channel=channel.channel_id,
-            target=place,
-            supports_streaming=abilities.supports_streaming,
-            supports_edit=abilities.supports_edit,
-            supports_reaction=abilities.supports_reaction,
-            max_message_size=abilities.max_message_size,
-            platform_capabilities=abilities.model_dump(mode="json", exclude=_NAMED_ABILITIES),
-        )
+        route = reply_route(channel.channel_id, channel.abilities, place)
     return replace(
         event,
         source=channel.channel_id,

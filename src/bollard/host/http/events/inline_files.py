@@ -1,7 +1,5 @@
 """Files inside the body of a message: base64 elements and data URLs, as bytes with a name and a type. Pure."""
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -73,8 +71,8 @@ def _decoded(text: str, name: str | None, field: str) -> InlineFile:
             raise _invalid(field, "is not a base64 data URL", "send base64 with its media type")
         declared, text = matched[1].lower(), text[matched.end() :]
     try:
-        content = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+        content = msgspec.convert(text, bytes)  # several times as fast as the standard library
+    except msgspec.ValidationError:
         raise _invalid(field, "is not base64", "encode the bytes of the file") from None
     if not content:
         raise _invalid(field, "is empty", "send the bytes of the file")

@@ -6,7 +6,6 @@ message can read it. The host looks up name, type and size of an artifact; it do
 """
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -70,11 +69,13 @@ class MessageInputs:
         fresh: bool = False,
         within: str = "input.",
         kept: Sequence[MessageFile] = (),
+        room: Place | None = None,
     ) -> TakenInput:
         """Raises `InvalidRequest` for the first invalid element, `PayloadTooLarge`.
 
         A repeated message has its first attachments, even if they were removed since; a `fresh` one is no repeat.
-        `within` is the prefix of the fields in errors. `kept` are files that a channel keeps until they are read."""
+        `within` is the prefix of the fields in errors. `kept` are files that a channel keeps until they are read.
+        `room` is the place that a channel uploads to, if the conversation there has another name now."""
         contents: list[JsonObject] = [element.to_wire() for element in message.contents]
         inline = inline_files(message.contents, within)
         named = {
@@ -98,20 +99,24 @@ class MessageInputs:
                 field=f"{within}attachments",
                 limit=ATTACHMENTS,
             )
-        first = {} if fresh else await self._known.attached(*key)
         event = "" if place.conversation else "\n".join(key)
+        storing = (
+            asyncio.to_thread(self._store, file, place, by, event, f"{within}contents.{number}")
+            for number, file in inline.items()
+        )
+        first, stored = await asyncio.gather(self._first(key, fresh=fresh), asyncio.gather(*storing))
         attached: dict[str, JsonObject] = {}
         files: dict[str, MessageFile] = {}
-        for number, file in inline.items():
-            made = await asyncio.to_thread(self._store, file, place, by, event, f"{within}contents.{number}", first)
+        for number, made in zip(inline, stored, strict=True):
             contents[number] = _element(made.artifact_id)
             attached[made.artifact_id] = first.get(made.artifact_id) or made.reference()
             files[made.artifact_id] = made
         for artifact_id, where in named.items():
-            reference, found = await asyncio.to_thread(self._look_up, artifact_id, place, by, where, first)
-            attached[artifact_id] = reference
-            if found is not None:
-                files[artifact_id] = found
+            reference, found = await asyncio.to_thread(self._look_up, artifact_id, place, by, where, first, room)
+            here = str(reference["artifact_id"])
+            attached[here] = reference
+            contents = [_element(here) if each.get("artifact_id") == artifact_id else each for each in contents]
+            files |= {each.artifact_id: each for each in found}
         for number, file in enumerate(kept):
             check_file(self._terms, file.name, file.mime_type, None, f"{within}files.{number}")
             lazy = msgspec.structs.replace(file, expires_ms=self._terms.expires_ms(self._clock.now_ms()))
@@ -121,38 +126,39 @@ class MessageInputs:
         contents += [_element(each) for each in attached if each not in standing]
         return TakenInput(contents=tuple(contents), attachments=tuple(attached.values()), files=tuple(files.values()))
 
-    def _store(
-        self, file: InlineFile, place: Place, by: str, event: str, field: str, first: Mapping[str, JsonObject]
-    ) -> MessageFile:
-        """Store the content of an inline file, unless the message is a repeat. Blocks."""
+    async def _first(self, key: EventKey, *, fresh: bool) -> dict[str, JsonObject]:
+        """The attachments that the message had when it came first."""
+        return {} if fresh else await self._known.attached(*key)
+
+    def _store(self, file: InlineFile, place: Place, by: str, event: str, field: str) -> MessageFile:
+        """Store the content of an inline file. Blocks. A repeated message stores nothing: its contents are there."""
         check_file(self._terms, file.name, file.mime_type, file.content, field)
+        scrubber = self._redactor.scrubber(place.workspace)
+        if scrubber.active and scrubber.holds_among((file.content,)):
+            raise secret_in_file(field)
         made = MessageFile.new(
             place,
             by,
             name=file.name,
             mime_type=file.mime_type,
-            sha256=hashlib.sha256(file.content).hexdigest(),
+            sha256=self._blobs.put(file.content),
             size_bytes=len(file.content),
             event=event,
         )
-        if made.artifact_id in first:
-            return made
-        scrubber = self._redactor.scrubber(place.workspace)
-        if scrubber.active and scrubber.holds_among((file.content,)):
-            raise secret_in_file(field)
-        self._blobs.put(file.content)
         return msgspec.structs.replace(made, expires_ms=self._terms.expires_ms(self._clock.now_ms()))
 
     def _look_up(
-        self, artifact_id: str, place: Place, by: str, field: str, first: Mapping[str, JsonObject]
-    ) -> tuple[JsonObject, MessageFile | None]:
+        self, artifact_id: str, place: Place, by: str, field: str, first: Mapping[str, JsonObject], room: Place | None
+    ) -> tuple[JsonObject, Sequence[MessageFile]]:
         """The reference of a named artifact; if it was uploaded for a message, also the file, which now lives as long
         as other artifacts. Blocks."""
         if artifact_id in first:
-            return first[artifact_id], None
+            return first[artifact_id], ()
         row = self._reach.made_in(place, artifact_id) if key_problem(artifact_id) is None else None
+        if row is None and room is not None and (moved := self._moved(artifact_id, place, by, room)):
+            return first.get(moved[0].artifact_id) or moved[0].reference(), moved
         if row is not None and row.source != MESSAGE_SOURCE:
-            return artifact_ref(row).to_wire(), None
+            return artifact_ref(row).to_wire(), ()
         file = None if row is None else MessageFile.of_row(row)
         if file is None or (file.event_id is None and file.by != by):
             raise InvalidRequest(
@@ -162,7 +168,20 @@ class MessageInputs:
                 field=field,
             )
         file = msgspec.structs.replace(file, expires_ms=self._terms.expires_ms(self._clock.now_ms()))
-        return file.reference(), file
+        return file.reference(), (file,)
+
+    def _moved(self, artifact_id: str, place: Place, by: str, room: Place) -> Sequence[MessageFile]:
+        """The file that this sender uploaded for the room, as a file of the present conversation there. An upload that
+        no message used becomes a file of the event too, so that an erasure of the sender finds it."""
+        row = self._reach.made_in(room, artifact_id) if key_problem(artifact_id) is None else None
+        file = None if row is None or row.source != MESSAGE_SOURCE else MessageFile.of_row(row)
+        if file is None or file.by != by or file.sha256 is None:
+            return ()
+        made = MessageFile.new(
+            place, by, name=file.name, mime_type=file.mime_type, sha256=file.sha256, size_bytes=file.size_bytes or 0
+        )
+        made = msgspec.structs.replace(made, expires_ms=self._terms.expires_ms(self._clock.now_ms()))
+        return (made, file) if file.event_id is None else (made,)
 
 
 def _element(artifact_id: str) -> JsonObject:

@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Final
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from bollard.host.errors import Overloaded, PayloadTooLarge, StorageFull
+from bollard.host.errors import HostError, Overloaded, PayloadTooLarge, StorageFull
 from bollard.host.http.answers import BODY_BYTES, body_too_large
 from bollard.host.limits import LARGE_EVENTS_AT_ONCE, LARGE_EVENTS_OF_CHANNEL
 from bollard.host.runs.event import RawPayload
@@ -25,6 +25,10 @@ _PIECE_BYTES: Final = 512 * 1024
 """The size of one write to the store."""
 _PROCESSED_AT_ONCE: Final = 2
 _MIME_CHARACTERS: Final = 255
+_EVENT_HINT: Final = "send a reference, or raise the setting event_bytes"
+MESSAGE_HINT: Final = (
+    "upload files with `bollard chat --agent AGENT --file PATH` or POST /api/v1/artifacts, and attach them"
+)
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +43,10 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 class Payloads:
     """Receives bodies of events, within limits that its users share."""
 
-    def __init__(self, blobs: BlobStore, limit: int) -> None:
+    def __init__(self, blobs: BlobStore, limit: int, *, reason: str = "event_body", hint: str = _EVENT_HINT) -> None:
+        """`reason` and `hint` are those of the error for a body that is larger than `limit`."""
+        self._reason = reason
+        self._hint = hint
         self._blobs = blobs
         self._limit = limit
         self._ids = IdMaker()
@@ -74,11 +81,13 @@ class Payloads:
                     body.held += piece
                     await self._spill(body, channel, stack if again else None, _PIECE_BYTES)
                 await self._spill(body, channel, stack if again else None, 1)
+                await self._spill(body, channel, stack if again else None, 0)
                 if body.upload_id and not body.in_memory:
                     await stack.enter_async_context(self._processing)
                 yield body.finish()
             finally:
                 if body.upload_id:
+                    await body.settled()
                     self._leave(channel)
                     with contextlib.suppress(Exception):  # stored by now, or swept later
                         await asyncio.to_thread(self._blobs.abandon, body.upload_id)
@@ -86,14 +95,17 @@ class Payloads:
     async def _spill(
         self, body: "_IncomingBody", channel: str | None, stack: contextlib.AsyncExitStack | None, least: int
     ) -> None:
-        """Write the buffer of a large body to disk when it has `least` bytes. If the disk is full, the body stays in
-        memory when a `stack` is passed and there is capacity; otherwise raises `StorageFull`."""
+        """Begin to write the buffer of a large body to disk when it has `least` bytes, after the write before. With a
+        `least` of 0, also wait for the end of the write. If the disk is full, the body stays in memory when a `stack`
+        is passed and there is capacity; otherwise raises `StorageFull`."""
         if body.in_memory or body.size <= BODY_BYTES or len(body.held) < least:
             return
         try:
             if not body.upload_id:
                 await self._begin(body, channel)
             await body.write()
+            if not least:
+                await body.written()
         except StorageFull:
             if stack is None or self._processing.locked():
                 raise
@@ -126,8 +138,7 @@ class Payloads:
             self._of_channels += Counter()  # drops zero counts
 
     def _too_large(self) -> PayloadTooLarge:
-        hint = "send a reference, or raise the setting event_bytes"
-        return body_too_large(self._limit, reason="event_body", hint=hint)
+        return body_too_large(self._limit, reason=self._reason, hint=self._hint)
 
     async def read(self, payload: Payload) -> bytes:
         """Read the whole body into memory."""
@@ -135,15 +146,18 @@ class Payloads:
             return payload.held
         return await asyncio.to_thread(self._blobs.received_bytes, payload.upload_id)
 
-    def pieces(self, payload: Payload) -> Iterable[bytes]:
+    def pieces(self, payload: Payload) -> Generator[bytes]:
         """The body in pieces, never in memory as a whole if it is large. Blocks."""
-        return self._blobs.received_pieces(payload.upload_id) if payload.held is None else (payload.held,)
+        if payload.held is None:
+            yield from self._blobs.received_pieces(payload.upload_id)
+        else:
+            yield payload.held
 
     async def store(self, payload: Payload) -> str:
         """Store a body as a blob and return its digest. Durable when this returns."""
         if payload.held is not None:
             return await asyncio.to_thread(self._blobs.put, payload.held)
-        return await asyncio.to_thread(self._blobs.finish, payload.upload_id, payload.sha256)
+        return await asyncio.to_thread(self._blobs.keep, payload.upload_id, payload.sha256)
 
     async def keep(self, payload: Payload | bytes, mime_type: str | None) -> RawPayload:
         """Store a body, or a part of one, as the content of an artifact. Durable when this returns."""
@@ -165,6 +179,9 @@ class _IncomingBody:
         self._blobs = blobs
         self._digest = hashlib.sha256()
         self._written = 0
+        self._piece = b""
+        """Bytes that are being written."""
+        self._writing: asyncio.Task[None] | None = None
         self.held = bytearray()
         """Bytes that are not on disk."""
         self.upload_id = ""
@@ -173,14 +190,32 @@ class _IncomingBody:
 
     @property
     def size(self) -> int:
-        return self._written + len(self.held)
+        return self._written + len(self._piece) + len(self.held)
 
     async def write(self) -> None:
-        """Write the buffer to disk. On failure the buffer is unchanged."""
-        piece = bytes(self.held)
-        await asyncio.to_thread(self._append, piece)
-        self._written += len(piece)
-        del self.held[: len(piece)]
+        """Begin to write the buffer to disk, after the write before. The next bytes arrive meanwhile."""
+        await self.written()
+        if self.held:
+            self._piece, self.held = bytes(self.held), bytearray()
+            self._writing = asyncio.create_task(asyncio.to_thread(self._append, self._piece))
+
+    async def written(self) -> None:
+        """Wait for the write. After a failure its bytes are in the buffer again."""
+        if self._writing is None:
+            return
+        try:
+            await asyncio.shield(self._writing)
+        except HostError:
+            self.held[:0] = self._piece
+            self._piece, self._writing = b"", None
+            raise
+        self._written += len(self._piece)
+        self._piece, self._writing = b"", None
+
+    async def settled(self) -> None:
+        """Wait until no thread uses the upload."""
+        if self._writing is not None:
+            await asyncio.wait((self._writing,))
 
     def _append(self, piece: bytes) -> None:
         self._blobs.append(self.upload_id, self._written, piece)

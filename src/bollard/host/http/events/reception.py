@@ -58,19 +58,16 @@ class EventReception:
         """
         event, large = incoming.event, incoming.large
         _refuse_own(event)
-        if incoming.message.contents or incoming.message.attachments or incoming.handles:
-            by = event.caller or ""
-            kept = [lazy_file(each, event, by) for each in incoming.handles]
-            taken = await self._inputs.take(incoming.message, event.scope, by, event.key, within="", kept=kept)
-            event = replace(event, contents=taken.contents, attachments=taken.attachments, files=taken.files)
-        if large is not None:
-            try:
+        try:
+            event = await self._with_contents(event, incoming)
+            if large is not None:
                 event = replace(event, raw=await self._store_payload(large, payload), known=True)
-            except HostError:
-                # A repeat of an accepted event gets the first outcome, also when the disk is full.
-                if (known := await self._intake.deduplication.find(event)) is not None:
-                    return known
+        except HostError:
+            # A repeat of an accepted event gets the first outcome, also when the disk is full or a file is gone.
+            known = None if keyed and large is None else await self._intake.deduplication.find(event)
+            if known is None:
                 raise
+            return known
         if incoming.expires_ms is not None and incoming.expires_ms <= self._clock.now_ms():
             reason = EventRejection(
                 code="expired", message="the event had expired when it arrived", hint="send it sooner"
@@ -80,6 +77,16 @@ class EventReception:
         if keyed and large is None:
             await refuse_other(self._store, accepted, event, incoming.agent)
         return accepted
+
+    async def _with_contents(self, event: NewEvent, incoming: IncomingEvent) -> NewEvent:
+        """The event with its contents: files become artifacts of its conversation."""
+        if not (incoming.message.contents or incoming.message.attachments or incoming.handles):
+            return event
+        by, scope = event.caller or "", event.scope
+        kept = [lazy_file(each, event, by) for each in incoming.handles]
+        room = None if event.room == scope.conversation else msgspec.structs.replace(scope, conversation=event.room)
+        taken = await self._inputs.take(incoming.message, scope, by, event.key, within="", kept=kept, room=room)
+        return replace(event, contents=taken.contents, attachments=taken.attachments, files=taken.files)
 
     async def _store_payload(self, content: LargeData, payload: Payload) -> RawPayload:
         """Store the payload, or refuse the event: a run must never get a part of an event."""

@@ -135,3 +135,7 @@ class SchemaRegistry:
 def _shapes_of(operation: Operation) -> list[type[Shape]]:
     schemas = [operation.body, *(part for each in operation.answers.values() for part in (each.schema, each.items))]
     return [each for each in schemas if isinstance(each, type)]
+
+
+DECIDED_BY: Final = fields({"thing": TEXT, "problem": TEXT, "problem_details": ANY}, layer=TEXT, text=TEXT)
+"""A layer of a grant that allowed or denied something."""

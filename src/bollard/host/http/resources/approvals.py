@@ -126,7 +126,11 @@ class ApprovalRoutes(DeclaredResource):
         summary="List the approvals that agents requested, newest first.",
         description="Only approvals of runs that the caller may see.",
         right="approvals.read",
-        query=(*PAGE, QueryField(name="status", summary="Only approvals with this status.", choices=_STATUSES)),
+        query=(
+            *PAGE,
+            QueryField(name="status", summary="Only approvals with this status.", choices=_STATUSES),
+            QueryField(name="run", summary="Only approvals of this run.", most=_ID_CHARACTERS, example="run_01"),
+        ),
         answers={200: _LISTED.page("approvals")},
     )
     async def list(self, request: Request) -> Response:
@@ -134,7 +138,8 @@ class ApprovalRoutes(DeclaredResource):
         before = (int(str(place[0])), str(place[1])) if isinstance(place, list) else None
         status = cast("ApprovalStatus | None", request.query_params.get("status"))
         caller = caller_of(request)
-        rows = await asyncio.to_thread(self._store.approvals, caller.workspace, status, before, limit + 1)
+        run_id = request.query_params.get("run")
+        rows = await asyncio.to_thread(self._store.approvals, caller.workspace, status, before, limit + 1, run_id)
         seen = [row for row in rows if await self._sees(caller, row)]
         # Each may hold a megabyte of arguments, so they are not read on the loop.
         summaries = await asyncio.to_thread(lambda: {row.approval_id: _summary(row, approval_of(row)) for row in seen})

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Final, cast
+from typing import Final, Protocol, cast, get_args
 
 import msgspec
 from starlette.requests import Request
@@ -11,14 +11,15 @@ from starlette.responses import Response, StreamingResponse
 from bollard.host.audit.heads import HeadLine
 from bollard.host.audit.queries import AuditFilter, all_of, page_of_log, write_first
 from bollard.host.audit.severity import SEVERITIES, Severity
+from bollard.host.audit.verification import VerificationState, VerificationStatus
 from bollard.host.audit.view import RunContext, actor_of, audited
 from bollard.host.clock import Clock
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, map_of
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, TIME, array_of, choice, fields, map_of, maybe
 from bollard.host.http.operations import PAGE, Answer, QueryField
-from bollard.host.http.queries import Pages, page_limit, whole_number
-from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
+from bollard.host.http.queries import CREATED, Pages, created_between, page_limit
+from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation, seconds
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import RunFacts, data_of
 from bollard.host.store.queries import EVER_MS
@@ -85,15 +86,55 @@ _FILTERS: Final = (
     QueryField(name="type", summary="Only these types of records, separated by commas.", example="login.failed"),
     QueryField(name="severity", summary="Only records of this severity or above.", choices=SEVERITIES),
     QueryField(name="run_id", summary="Only records of this run.", example="run_1"),
-    QueryField(
-        name="since", summary="Seconds of the epoch: only records from this time on.", kind="number", example=1790000000
-    ),
-    QueryField(
-        name="until", summary="Seconds of the epoch: only records before this time.", kind="number", example=1790000000
-    ),
+    *CREATED,
 )
 _ACTOR: Final = QueryField(name="actor", summary="Only actions of this actor, as records name it.", example="user:ann")
 _facts: Final = msgspec.json.Decoder(RunFacts).decode
+
+
+class Verifier(Protocol):
+    """Verifies the log in the background."""
+
+    @property
+    def status(self) -> VerificationStatus: ...
+
+    def start(self) -> VerificationStatus: ...
+
+
+_VERIFICATION: Final = answer_body(
+    "LogVerification",
+    {
+        "state": "verified",
+        "started_at": 1790000000.0,
+        "ended_at": 1790000002.5,
+        "done": 4200,
+        "total": 4200,
+        "unsigned": 3,
+        "witnessed": True,
+        "problem_count": 0,
+        "problems": [],
+        "failure": "",
+    },
+    state=choice(*get_args(VerificationState)),
+    started_at=maybe(TIME),
+    ended_at=maybe(TIME),
+    problems=array_of(fields(kind=TEXT, chain=TEXT, position=NUMBER, detail=TEXT)),
+)
+
+
+def _verification(found: VerificationStatus, workspace: str) -> JsonObject:
+    """Problems of other workspaces are counted, and not shown."""
+    mine = [each for each in found.problems if each.workspace in (workspace, "")]
+    problems: list[JsonObject] = [
+        {"kind": each.kind, "chain": each.chain, "position": each.position, "detail": each.detail} for each in mine
+    ]
+    return _VERIFICATION.of(
+        found,
+        started_at=seconds(found.started_ms),
+        ended_at=seconds(found.ended_ms),
+        problem_count=len(found.problems),
+        problems=[*problems],
+    )
 
 
 class Audit(DeclaredResource):
@@ -101,7 +142,10 @@ class Audit(DeclaredResource):
 
     tag = "audit"
 
-    def __init__(self, *, store: Store, journal: Journal, clock: Clock, pages: Pages, key: VerifyKey) -> None:
+    def __init__(
+        self, *, store: Store, journal: Journal, clock: Clock, pages: Pages, key: VerifyKey, verifier: Verifier
+    ) -> None:
+        self._verifier = verifier
         self._store = store
         self._journal = journal
         self._clock = clock
@@ -186,18 +230,43 @@ class Audit(DeclaredResource):
         items = [cast("JsonObject", msgspec.to_builtins(HeadLine.of(row))) for row in rows]
         return JsonAnswer({"items": [*items], "public_key": self._key.public.hex(), "key_id": self._key.key_id})
 
+    @operation(
+        "GET /api/v1/audit/verification",
+        name="getLogVerification",
+        summary="Show the newest verification of the log: whether every record is unchanged, and up to which.",
+        description="`state` is `never` since the start of the host, `running` (`done` of `total` records), "
+        "`verified`, `broken`, or `failed` if the log could not be read. The verification covers all workspaces; "
+        "`problems` are those of this one.",
+        right="audit.read",
+        answers={200: _VERIFICATION.answer("The verification.")},
+    )
+    async def verification(self, request: Request) -> Response:
+        return JsonAnswer(_verification(self._verifier.status, caller_of(request).workspace))
+
+    @operation(
+        "POST /api/v1/audit/verification",
+        name="verifyLog",
+        summary="Verify the log in the background.",
+        description="Every link of every chain is checked against the signed heads, the witness and the archive, as "
+        "`bollard audit verify --log-only` does. One verification runs at a time.",
+        right="host.operate",
+        answers={202: _VERIFICATION.answer("The verification has begun.")},
+        errors=("conflict",),
+    )
+    async def verify(self, request: Request) -> Response:
+        return JsonAnswer(_verification(self._verifier.start(), caller_of(request).workspace), status_code=202)
+
 
 def _filter(request: Request) -> AuditFilter:
     types, query = request.query_params.get("type"), request.query_params
-    since = whole_number(request, "since", "send seconds of the epoch")
-    until = whole_number(request, "until", "send seconds of the epoch")
+    since_ms, until_ms = created_between(request)
     return AuditFilter(
         workspace=caller_of(request).workspace,
         types=None if types is None else frozenset(types.split(",")),
         severity=cast("Severity | None", query.get("severity")),
         run_id=query.get("run_id"),
-        since_ms=None if since is None else since * 1000,
-        until_ms=None if until is None else until * 1000,
+        since_ms=since_ms,
+        until_ms=until_ms,
     )
 
 

@@ -15,7 +15,7 @@ from bollard.host.grants.session import RunSession
 from bollard.host.http.answers import JsonAnswer
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.openapi.examples import page_example
-from bollard.host.http.openapi.schemas import ANY, FLAG, TEXT, array_of, choice, fields, maybe, named
+from bollard.host.http.openapi.schemas import ANY, DECIDED_BY, FLAG, TEXT, array_of, choice, fields, maybe, named
 from bollard.host.http.operations import PAGE, Answer, QueryField, page_of
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import DeclaredResource, operation
@@ -49,7 +49,7 @@ _GRANTED: Final = named(
         id=TEXT,
         present=FLAG,
         operations=array_of(TEXT),
-        reasons=array_of(fields(layer=TEXT, text=TEXT)),
+        reasons=array_of(DECIDED_BY),
     ),
 )
 _DEFINED_EXAMPLE: Final[JsonObject] = {
@@ -167,7 +167,7 @@ def _explained(
     item["present"] = node is not None
     item["operations"] = [] if node is None else [*sorted(node.operations)]
     item |= {} if found.code is None else {"code": found.code}
-    item["reasons"] = [{"layer": reason.layer, "text": reason.words(locale)} for reason in found.reasons]
+    item["reasons"] = [reason.to_wire(locale) for reason in found.reasons]
     return item
 
 

@@ -10,7 +10,7 @@ from bollard.host.channels.channel import SavedChannel
 from bollard.host.clock import Clock
 from bollard.host.delivery.message_content import MessageContents
 from bollard.host.errors import NotFound
-from bollard.host.http.auth.channel_signatures import SIGNATURE, ChannelSignatures
+from bollard.host.http.auth.channel_signatures import TARGET_SIGNATURE, ChannelSignatures
 from bollard.host.http.downloads import CONTENT_ANSWERS, CONTENT_HEADERS, content_of
 from bollard.host.http.operations import QueryField
 from bollard.host.http.resources.declaration import DeclaredResource, operation
@@ -49,12 +49,12 @@ class ChannelArtifacts(DeclaredResource):
                 example="dlv_01",
             ),
         ),
-        headers=(*SIGNATURE, *CONTENT_HEADERS),
+        headers=(*TARGET_SIGNATURE, *CONTENT_HEADERS),
         answers=CONTENT_ANSWERS,
         errors=("unauthenticated", "not_found", "range_not_satisfiable"),
     )
     async def artifact(self, request: Request) -> Response:
-        saved = self._signatures.signer(request, _target(request))
+        saved = self._signatures.signer(request)
         row = await asyncio.to_thread(self._delivered, saved, request)
         if row is None or row.sha256 is None:
             raise NotFound(
@@ -69,9 +69,3 @@ class ChannelArtifacts(DeclaredResource):
         if delivery is None or delivery.channel != saved.id:
             return None
         return self._contents.artifact(delivery, request.path_params["artifact_id"])
-
-
-def _target(request: Request) -> bytes:
-    """The method, path and query of a request, as they were sent."""
-    scope = request.scope
-    return b"GET %b?%b" % (scope.get("raw_path") or scope["path"].encode(), scope["query_string"])

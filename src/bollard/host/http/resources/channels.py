@@ -30,10 +30,8 @@ from bollard.host.http.request_log import traceparent_of
 from bollard.host.http.resources.declaration import answer_body, operation
 from bollard.host.http.resources.events import EVENT_ANSWERS
 from bollard.host.http.resources.runs import EVENT_ERRORS
-from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
+from bollard.host.http.resources.saved_routes import SavedResource, SecretRoutes, shown_as
 from bollard.host.identity.audience import Audience
-from bollard.host.identity.caller import Caller
-from bollard.host.log.saved_resources import Saved
 from bollard.host.store.rows import OutboxRow
 from bollard.host.store.store import Store
 from bollard.protocol import JsonObject
@@ -82,7 +80,7 @@ _KNOWN_OR_CONTROLLED: Final = Answer(
 )
 
 
-class Channels(SavedRoutes[SavedChannel]):
+class Channels(SecretRoutes[SavedChannel]):
     """Channels, their events and their deliveries."""
 
     resource = _CHANNEL
@@ -104,17 +102,10 @@ class Channels(SavedRoutes[SavedChannel]):
         self._audience = audience
         self._controls = controls
         super().__init__(repository, pages)
-        self._repository: ChannelRepository = repository
         self._intake = intake
         self._taking = taking
         self._payloads = payloads
         self._store = store
-
-    async def save(
-        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
-    ) -> tuple[Saved[SavedChannel], JsonObject]:
-        saved, secret = await self._repository.save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
-        return saved, {} if secret is None else {"secret": secret}
 
     # --- events ---
 
@@ -164,10 +155,10 @@ class Channels(SavedRoutes[SavedChannel]):
             incoming = await read_one(form, request.headers, payload, self._payloads, sender)
             if self._controls.handles(incoming.event):
                 return JsonAnswer(await self._controls.apply(incoming.event, saved.value))
-            admitted = await self._intake.admit(saved.value, incoming.event)
+            admitted = await self._intake.admit(saved.value, incoming.spoken)
             if isinstance(admitted, Accepted):
                 return single_answer(admitted)
-            placed = msgspec.structs.replace(incoming, event=admitted.event, agent=admitted.agent)
+            placed = incoming.admitted(admitted.event, admitted.agent)
             return single_answer(await self._taking.take(placed, payload))
 
     # --- deliveries ---
@@ -177,13 +168,19 @@ class Channels(SavedRoutes[SavedChannel]):
         name="listDeliveries",
         summary="List messages to channels, sent and waiting, newest first.",
         right="channels.read",
-        query=(*PAGE, QueryField(name="channel", summary="Only of this channel.", most=64, example="room")),
+        query=(
+            *PAGE,
+            QueryField(name="channel", summary="Only of this channel.", most=64, example="room"),
+            QueryField(name="run", summary="Only of this run.", most=64, example="run_01"),
+        ),
         answers={200: _DELIVERY.page("deliveries")},
     )
     async def deliveries(self, request: Request) -> Response:
         before, workspace = self._pages.numbered(request, _DELIVERIES), caller_of(request).workspace
-        channel, limit = request.query_params.get("channel"), page_limit(request)
-        rows = await asyncio.to_thread(self._store.outbox, workspace, channel, before, limit + 1)
+        asked, limit = request.query_params, page_limit(request)
+        rows = await asyncio.to_thread(
+            self._store.outbox, workspace, asked.get("channel"), before, limit + 1, asked.get("run")
+        )
         caller, seen = caller_of(request), {""}  # messages of the host itself belong to no run
         for run_id in {row.run_id for row in rows if row.run_id}:
             if await self._audience.sees_run(caller, run_id):

@@ -23,6 +23,7 @@ from bollard.host.http.resources.declaration import DeclaredResource, answer_bod
 from bollard.host.identity.audience import Audience
 from bollard.host.run_api.history import item_of, refs_of
 from bollard.host.run_api.pages import filled
+from bollard.host.schedules.repository import ScheduleRepository
 from bollard.host.scope import Scope
 from bollard.host.store.queries import TranscriptQuery
 from bollard.host.store.rows import ConversationRow, TranscriptRow
@@ -37,6 +38,7 @@ ROWS_AT_ONCE: Final = 32
 SEARCH_READS: Final = 32
 """Reads of one search. Messages that the caller may not see make a page shorter, not slower."""
 SNIPPET_CHARACTERS: Final = 160
+TITLE_CHARACTERS: Final = 80
 _BEFORE_MATCH: Final = 40
 """Characters of a snippet before the first match."""
 _LISTED: Final = answer_body(
@@ -45,6 +47,7 @@ _LISTED: Final = answer_body(
         "conversation_id": "support-7",
         "thread_id": None,
         "bot_id": None,
+        "title": "Is the invoice of March paid?",
         "last_message_at": 1794735485.1,
         "last_seq": 136,
     },
@@ -83,9 +86,12 @@ class Conversations(DeclaredResource):
 
     tag = "conversations"
 
-    def __init__(self, store: Store, pages: Pages, audience: Audience, eraser: Eraser) -> None:
+    def __init__(
+        self, store: Store, pages: Pages, audience: Audience, eraser: Eraser, schedules: ScheduleRepository
+    ) -> None:
         self._store = store
         self._eraser = eraser
+        self._schedules = schedules
         self._audience = audience
         self._pages = pages
 
@@ -101,12 +107,18 @@ class Conversations(DeclaredResource):
         before = self._pages.numbered(request, _LIST)
         workspace, limit = caller_of(request).workspace, page_limit(request)
         rows = await asyncio.to_thread(self._store.conversations, workspace, before, limit + 1)
-        caller, seen = caller_of(request), set[int]()
+        caller, seen = caller_of(request), list[ConversationRow]()
         for row in rows:
             if await self._audience.sees_place(caller, row):
-                seen.add(row.last_seq)
+                seen.append(row)
+        titles = await asyncio.to_thread(lambda: {row.place: self._title(row) for row in seen})
         return self._pages.of_rows(
-            request, _LIST, rows, _listed, lambda row: row.last_seq, lambda row: row.last_seq in seen
+            request,
+            _LIST,
+            rows,
+            lambda row: _listed(row, titles[row.place]),
+            lambda row: row.last_seq,
+            lambda row: row.place in titles,
         )
 
     @operation(
@@ -200,8 +212,8 @@ class Conversations(DeclaredResource):
         "DELETE /api/v1/conversations/{conversation_id}",
         name="deleteConversation",
         summary="Delete a conversation with its threads: its records keep their headers and lose their data.",
-        description="Also deletes the runs of the conversation with their state and artifacts. It cannot be undone. A "
-        "conversation with active runs or open deliveries is a `conflict`.",
+        description="Also deletes the runs of the conversation with their state, artifacts and the schedules that they "
+        "created. It cannot be undone. A conversation with active runs or open deliveries is a `conflict`.",
         right="conversations.write",
         query=(QueryField(name="bot", summary="The bot; without it, a conversation without one.", example="polly"),),
         answers={
@@ -217,14 +229,30 @@ class Conversations(DeclaredResource):
         caller, conversation = caller_of(request), request.path_params["conversation_id"]
         bot = request.query_params.get("bot")
         selection = Selection.of_conversation(caller.workspace, bot, conversation)
-        await self._eraser.learn(selection)
+        survey = await self._eraser.survey(selection)
         place = Scope(workspace=caller.workspace, bot=bot, conversation=conversation)
         if not selection.events or not await self._audience.sees_place(caller, place):
             raise _absent()
         details: JsonObject = {"by": caller.name}
-        erased = await self._eraser.erase(selection, "conversation.deleted", details, by=caller.name)
+        await self._eraser.check(survey)
+        await self._schedules.delete_proposed(caller.workspace, selection.runs, by=caller.name)
+        erased = await self._eraser.erase(survey, "conversation.deleted", details, by=caller.name)
         count = sum(erased.records.values())
         return JsonAnswer({"conversation_id": conversation, "deleted": True, "records": count})
+
+    def _title(self, row: ConversationRow) -> str:
+        """The beginning of the oldest message. Blocks."""
+        first = self._store.transcript(
+            TranscriptQuery(
+                workspace=row.workspace,
+                bot=row.bot,
+                conversation=row.conversation,
+                thread=row.thread,
+                limit=1,
+                forward=True,
+            )
+        )
+        return title_of((first[0].content if first else None) or "")
 
     def _page(self, query: TranscriptQuery, purpose: str, limit: int) -> _MessagePage:
         """Blocks. A page may reach its size limit before its number of messages."""
@@ -250,11 +278,12 @@ def _absent() -> NotFound:
     )
 
 
-def _listed(row: ConversationRow) -> JsonObject:
+def _listed(row: ConversationRow, title: str) -> JsonObject:
     return {
         "conversation_id": row.conversation,
         "thread_id": row.thread,
         "bot_id": row.bot,
+        "title": title,
         "last_message_at": row.last_ms / 1000,
         "last_seq": row.last_seq,
     }
@@ -276,6 +305,12 @@ def match_of(wanted: Sequence[Clause]) -> re.Pattern[str]:
     # Words are found whole; CJK text has no spaces around its words.
     forms = (term if cjk_characters(term) else rf"(?<![a-z0-9]){re.escape(term)}(?![a-z0-9])" for term in terms)
     return re.compile("|".join(forms), re.IGNORECASE)
+
+
+def title_of(text: str) -> str:
+    """The first line with text, shortened."""
+    line = next((" ".join(line.split()) for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 
 
 def snippet_of(text: str, match: re.Pattern[str]) -> str:

@@ -64,14 +64,15 @@ def preview_body(preview: Preview, locale: Locale, rules: Sequence[RuleStep] = (
     return {
         "binding": found.binding_id,
         "agent": None if found.agent is None else found.agent.agent_id,
-        "steps": [*of_channel, *(_step(step, locale) for step in found.steps)],
+        "steps": [*of_channel, *(step_body(step, locale) for step in found.steps)],
         "decision": None if preview.decision is None else _decision(preview.decision),
         "refused": None if preview.refused is None else _refused(preview.refused),
         "grant": None if preview.grant is None else _summary(preview.grant),
     }
 
 
-def _step(step: RoutingStep, locale: Locale) -> JsonObject:
+def step_body(step: RoutingStep, locale: Locale) -> JsonObject:
+    """One step of an explanation."""
     body: JsonObject = {"key": step.key, "text": sentence(step.key, step.fields, locale)}
     return {"binding": step.fields["binding"], **body} if "binding" in step.fields else body
 
@@ -291,14 +292,15 @@ class Events(DeclaredResource):
             trigger=body.trigger,
         )
         steps: Sequence[RuleStep] = ()
+        agent = body.agent
         if (channel := self._channels.find(caller.workspace, body.source)) is not None:
             # Only the channel itself sends events of this source, and only its bindings choose the agent.
             event = through_channel(replace(event, facts=body.facts), channel.value)
-            decision = self._channel_intake.explain(channel.value, event)
+            decision, admitted = await self._channel_intake.explain(channel.value, event)
             steps = decision.steps
             if not decision.answered:
                 return JsonAnswer(preview_body(Preview(resolution=Resolution()), body.locale, steps))
-        agent = body.agent
+            event, agent = admitted.event, agent or admitted.agent
         if (hook := self._hook_of(caller, body.source)) is not None:
             event, agent = through_hook(event, hook), agent or hook.agent
         preview = self._intake.preview(event, agent)

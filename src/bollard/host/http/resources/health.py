@@ -9,15 +9,18 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from bollard.confine.order import WORKER_DEMANDS
+from bollard.confine.worker_level import LEVELS, UNCONFINED, WorkerLevel
 from bollard.host.audit.witness import WitnessNumbers
 from bollard.host.clock import Clock
 from bollard.host.core import Core
 from bollard.host.delivery.outbox import Delivery
+from bollard.host.dial import Dial
 from bollard.host.errors import HostError, StorageFull
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import Authenticator, caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, fields, map_of, maybe, named
+from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, choice, fields, map_of, maybe, named
 from bollard.host.http.operations import Answer, Resource
 from bollard.host.http.request_log import RequestWatch
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
@@ -33,7 +36,7 @@ from bollard.host.store.store import Store
 from bollard.host.telemetry.counts import HostCounts
 from bollard.host.telemetry.span_export import span_export
 from bollard.host.telemetry.tracer import Tracer
-from bollard.protocol import Flag, JsonObject, Strict
+from bollard.protocol import Flag, JsonObject, JsonValue, Strict
 
 _SILENCE: Final = f"no answer within {READY_PROBE_S:g} s"
 
@@ -44,6 +47,8 @@ class Reason(msgspec.Struct, frozen=True):
     code: str
     message: str
     hint: str
+    details: Mapping[str, JsonValue] = {}
+    """By which a translation of the message is found."""
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,8 +110,10 @@ class Readiness:
         store: Store,
         clock: Clock,
         witness: Callable[[], WitnessNumbers] = WitnessNumbers,
+        worker_level: WorkerLevel | None = None,
     ) -> None:
         self._witness = witness
+        self._worker_level = worker_level
         self._standing = standing
         self._journal = journal
         self._store = store
@@ -116,11 +123,19 @@ class Readiness:
 
     def warnings(self) -> list[Reason]:
         """Problems of a host that is ready."""
+        found: list[Reason] = []
         numbers = self._witness()
-        if not numbers.down:
-            return []
-        hint = "check the location in the setting `witness`; the log continues"
-        return [Reason("witness_down", f"the witness does not accept heads: {numbers.problem}", hint)]
+        if numbers.down:
+            hint = "check the location in the setting `witness`; the log continues"
+            found.append(Reason("witness_down", f"the witness does not accept heads: {numbers.problem}", hint))
+        level = self._worker_level
+        if level is not None and level.name == "none":
+            problem = level.problem or "the setting worker_sandbox is none"
+            hint = "look at `bollard doctor`; until then install only plugins that you trust"
+            inner: JsonObject = {"problem": problem, "problem_type": f"workers.{level.missing or 'none'}"}
+            details: JsonObject = {"problem_type": "workers.unconfined", "inner": inner}
+            found.append(Reason("workers_unconfined", f"plugin workers are not confined: {problem}", hint, details))
+        return found
 
     async def reasons(self) -> list[Reason]:
         """The reasons why the host is not ready; empty if it is."""
@@ -217,6 +232,9 @@ _DETAIL: Final[JsonObject] = {
     "journal": fields(commits=NUMBER, records=NUMBER, failures=NUMBER, waiting=NUMBER),
     "readers": NUMBER,
     "sandbox": TEXT,
+    "worker_sandbox": fields(
+        level=choice(*LEVELS), demand=choice(*WORKER_DEMANDS), problem=maybe(TEXT), problem_type=maybe(TEXT)
+    ),
     "plugins": map_of(fields(status=TEXT, problem=maybe(TEXT), workers=NUMBER)),
 }
 _REASONS: Final = array_of(fields(code=TEXT, message=TEXT, hint=TEXT))
@@ -291,13 +309,23 @@ class OperationParts:
     """Metrics, traces and readiness. The counters and the tracer are created before the host, the resources with it."""
 
     def __init__(
-        self, settings: Settings, clock: Clock, *, version: str, instance: str, environment: Mapping[str, str]
+        self,
+        settings: Settings,
+        clock: Clock,
+        *,
+        version: str,
+        instance: str,
+        environment: Mapping[str, str],
+        dial: Dial,
     ) -> None:
-        """`environment` may name the collector of traces. Raises `SettingsError` for invalid settings of the export."""
+        """`environment` may describe the collector of traces, and `dial` connects to it. Raises
+        `SettingsError` for invalid settings of the export."""
         self._settings = settings
         self._clock = clock
         self._version = version
-        self._export = span_export(settings.otel_endpoint, version=version, instance=instance, environment=environment)
+        self._export = span_export(
+            settings.otel_endpoint, version=version, instance=instance, environment=environment, dial=dial
+        )
         keep = None if self._export is None else self._export.queue.put
         self.counts = HostCounts()
         self.tracer = Tracer(clock, keep, settings.otel_ratio)
@@ -327,6 +355,7 @@ class OperationParts:
         delivery: Delivery | None = None,
         witness: Callable[[], WitnessNumbers] = WitnessNumbers,
         sandbox: Callable[[], str] = lambda: "none",
+        worker_level: WorkerLevel = UNCONFINED,
     ) -> list[Resource]:
         """The resources of the API for operators."""
         vitals = Vitals(
@@ -340,6 +369,7 @@ class OperationParts:
             delivery=delivery,
             witness=witness,
             sandbox=sandbox,
+            worker_level=worker_level,
         )
         settings = self._settings
         public = bool(settings.origins or settings.tls_cert or settings.trusted_proxies)

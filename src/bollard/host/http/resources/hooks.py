@@ -30,9 +30,7 @@ from bollard.host.http.operations import Answer
 from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer_body, operation
 from bollard.host.http.resources.runs import EVENT_ERRORS
-from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
-from bollard.host.identity.caller import Caller
-from bollard.host.log.saved_resources import Saved
+from bollard.host.http.resources.saved_routes import SavedResource, SecretRoutes, shown_as
 from bollard.protocol import Flag, JsonObject, Strict
 
 _BODY: Final[JsonObject] = {
@@ -94,7 +92,7 @@ class HookSample(Strict):
     dry_run: Flag = Field(default=False, description="Only map the event, and save nothing.")
 
 
-class Hooks(SavedRoutes[Hook]):
+class Hooks(SecretRoutes[Hook]):
     """Webhook routes and their requests."""
 
     resource = _HOOK
@@ -104,12 +102,6 @@ class Hooks(SavedRoutes[Hook]):
         self._repository: HookRepository = repository
         self._reception = reception
         self._clock = clock
-
-    async def save(
-        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
-    ) -> tuple[Saved[Hook], JsonObject]:
-        saved, secret = await self._repository.save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
-        return saved, {} if secret is None else {"secret": secret}
 
     # --- requests ---
 

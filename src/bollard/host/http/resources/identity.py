@@ -17,6 +17,7 @@ from bollard.host.http.queries import Pages
 from bollard.host.http.resources.declaration import answer, answer_body, operation, seconds
 from bollard.host.http.resources.saved_routes import ResourceRoutes, SavedResource, SavedRoutes, shown_as
 from bollard.host.http.resources.session import SessionRoutes
+from bollard.host.http.resources.sessions import SessionList
 from bollard.host.http.revisions import revised
 from bollard.host.identity.caller import RIGHTS, Caller, Right
 from bollard.host.identity.directory import IdentityDirectory
@@ -247,7 +248,7 @@ class Keys(ResourceRoutes[ApiKey]):
         return JsonAnswer({**self.show_item(made.saved), "token": made.token}, status_code=201)
 
     async def remove(self, caller: Caller, resource_id: str, edited: int | None) -> JsonObject:
-        await self._directory.keys.delete_as(caller, resource_id, edited=edited)
+        await self._directory.delete_key(resource_id, caller, edited=edited)
         return {}
 
     def show_item(self, saved: Saved[ApiKey]) -> JsonObject:
@@ -329,13 +330,21 @@ def _is_seen(caller: Caller, workspace_id: str) -> bool:
     return caller.kind == "installation" or caller.workspace == workspace_id
 
 
-IDENTITY_RESOURCES: Final[tuple[type[Resource], ...]] = (SessionRoutes, Users, ActorLinks, Keys, Workspaces)
+IDENTITY_RESOURCES: Final[tuple[type[Resource], ...]] = (
+    SessionRoutes,
+    SessionList,
+    Users,
+    ActorLinks,
+    Keys,
+    Workspaces,
+)
 
 
 def identity_resources(book: IdentityDirectory, cursor_secret: bytes) -> tuple[Resource, ...]:
     pages = Pages(cursor_secret)
     return (
         SessionRoutes(book),
+        SessionList(book.sessions, pages),
         Users(book, pages),
         ActorLinks(book, pages),
         Keys(book, pages),

@@ -115,6 +115,34 @@ _SHOWN: Final = _LISTED.extended(
 )
 
 
+_DRAFT: Final[JsonObject] = {
+    "type": "object",
+    "description": "The body of `PUT /api/v1/mcp-servers/{server_id}`.",
+    "properties": {"command": TEXT, "url": TEXT},
+}
+_TRIED: Final = answer_body(
+    "TriedMcpServer",
+    {
+        "status": "connected",
+        "problem": "",
+        "problem_details": {},
+        "hint": "",
+        "protocol_version": "2026-07-28",
+        "server_name": "github",
+        "server_version": "1.4.0",
+        "tools": [],
+        "log": [],
+    },
+    status=choice("connected", "connecting", "waiting", "needs_login"),
+    problem_details=ANY,
+    protocol_version=maybe(TEXT),
+    server_name=maybe(TEXT),
+    server_version=maybe(TEXT),
+    tools=array_of(_TOOL),
+    log=array_of(TEXT),
+)
+
+
 def tool_shown(tool: ServerTool) -> JsonObject:
     """One tool, on the consented or the suggested terms."""
     agreed, capability = tool.agreed, tool.capability
@@ -165,7 +193,7 @@ _RESOURCE: Final = SavedResource(
     descriptions={
         "get": "A tool is `offered`, `new` (without consent), `changed` since the consent (see `diff`), `missing`, "
         "`refused` by the list of allowed tools, or `unusable`. Only an offered tool can be called.",
-        "save": "Either `command` with `args` and `env`, a program that runs as the user of the host, or `url` with "
+        "save": "Either `command` with `args` and `env`, a program that the host runs in a sandbox, or `url` with "
         "`headers`. Write secrets as `secret:NAME`. With `auth: oauth` a person logs in. A new server offers no tool "
         "before a person consents to it.",
     },
@@ -280,6 +308,35 @@ class McpServers(SavedRoutes[ServerRecord]):
     async def logout(self, request: Request) -> Response:
         caller, name = caller_of(request), request.path_params["server_id"]
         return JsonAnswer(await self.show(await self._source.logout(caller.workspace, name, caller.name)))
+
+    @operation(
+        "POST /api/v1/mcp-servers/try",
+        name="tryMcpServer",
+        summary="Connect an unsaved server, list its tools, and disconnect it.",
+        description="The body is that of `PUT /api/v1/mcp-servers/{server_id}`. Nothing is saved: a command runs in a "
+        "temporary folder and ends before the answer. If the server cannot be connected, `status` is `waiting` or "
+        "`needs_login`, and `problem` and `hint` say why.",
+        right="mcp.write",
+        body=_DRAFT,
+        body_example={"command": "/nowhere/at/all"},
+        answers={200: _TRIED.answer("The result.")},
+        errors=("rate_limited",),
+    )
+    async def try_out(self, request: Request) -> Response:
+        tried = await self._source.try_out(await read_body(request), caller_of(request).workspace)
+        return JsonAnswer(
+            {
+                "status": tried.status,
+                "problem": tried.problem.sentence,
+                "problem_details": {**tried.problem.details},
+                "hint": tried.hint,
+                "protocol_version": None if tried.info is None else tried.info.protocol,
+                "server_name": None if tried.info is None else tried.info.server_name,
+                "server_version": None if tried.info is None else tried.info.server_version,
+                "tools": [tool_shown(tool) for tool in tried.tools],
+                "log": [*tried.log],
+            }
+        )
 
     def show_item(self, saved: Saved[ServerRecord]) -> JsonObject:
         connection = self._source.connection(saved.workspace, saved.id)

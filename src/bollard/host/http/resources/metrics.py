@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from bollard.confine.worker_level import LEVELS, UNCONFINED, WorkerLevel
 from bollard.host.audit.witness import WitnessNumbers
 from bollard.host.clock import Clock
 from bollard.host.core import Core
@@ -67,6 +68,7 @@ class Vitals:
         delivery: Delivery | None = None,
         witness: Callable[[], WitnessNumbers] = WitnessNumbers,
         sandbox: Callable[[], str] = lambda: "none",
+        worker_level: WorkerLevel = UNCONFINED,
     ) -> None:
         self._version = version
         self._core = core
@@ -75,11 +77,14 @@ class Vitals:
         self._runs = counts.runs
         self._commits = counts.commits
         self._requests = counts.requests
+        self._violations = counts.violations
+        self._proxy = counts.proxy
         self._pools = pools
         self._spans = spans
         self._delivery = delivery
         self._witness = witness
         self._sandbox = sandbox
+        self._worker_level = worker_level
 
     def summary(self) -> JsonObject:
         """A summary for operators of one host."""
@@ -95,6 +100,12 @@ class Vitals:
             },
             "readers": self._core.hub.readers,
             "sandbox": self._sandbox(),
+            "worker_sandbox": {
+                "level": self._worker_level.name,
+                "demand": self._worker_level.demand,
+                "problem": self._worker_level.problem or None,
+                "problem_type": f"workers.{self._worker_level.missing}" if self._worker_level.missing else None,
+            },
             "plugins": {
                 pool.name: {"status": pool.status, "problem": pool.problem, "workers": pool.workers}
                 for pool in self._pools()
@@ -218,10 +229,29 @@ class Vitals:
             workers[pool.name] += pool.workers
             lost[pool.name] += pool.crashes
             quarantined[pool.name] += pool.status == "quarantined"
+        broken = [Sample(n, {"plugin": plugin, "kind": kind}) for (plugin, kind), n in sorted(self._violations.items())]
+        proxy = self._proxy
         return [
             gauge("bollard_workers", "Worker processes, by plugin.", *_by("plugin", workers)),
+            gauge(
+                "bollard_worker_sandbox",
+                "The level of confinement of workers; 1 for the level in use.",
+                *(Sample(int(level == self._worker_level.name), {"level": level}) for level in LEVELS),
+            ),
             counter("bollard_worker_losses_total", "Workers that crashed or could not start.", *_by("plugin", lost)),
             gauge("bollard_plugins_quarantined", "Quarantined pools of a plugin.", *_by("plugin", quarantined)),
+            counter("bollard_worker_violations_total", "Violations of the protocol by workers, by kind.", *broken),
+            gauge("bollard_worker_connections", "Open connections of workers to the outside.", Sample(proxy.active)),
+            counter(
+                "bollard_worker_connections_total",
+                "Connections of workers to the outside that ended or were refused, by outcome.",
+                *_by("outcome", proxy.ended),
+            ),
+            counter(
+                "bollard_worker_connection_bytes_total",
+                "Bytes of these connections that workers sent and received.",
+                *_by("direction", proxy.bytes),
+            ),
         ]
 
     def _of_readers(self) -> list[Family]:

@@ -1,6 +1,7 @@
 """`/people`: export the data of one person, and erase a person."""
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
@@ -15,9 +16,11 @@ from bollard.host.audit.backup_list import known_backups
 from bollard.host.audit.erasure import Eraser
 from bollard.host.audit.erasure_list import Erasure, add_erasure
 from bollard.host.audit.selection import Selection, name_digest
+from bollard.host.audit.survey import Survey
 from bollard.host.clock import Clock
 from bollard.host.errors import InvalidRequest, NotFound
 from bollard.host.files.file_repository import FileRepository
+from bollard.host.files.uploads import MessageUploads
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import Id, parsed
@@ -31,6 +34,7 @@ from bollard.host.identity.users import check_within
 from bollard.host.knowledge.library import Library
 from bollard.host.log.journal import Journal
 from bollard.host.log.records import data_of
+from bollard.host.schedules.repository import ScheduleRepository
 from bollard.host.store.rows import RecordRow
 from bollard.protocol import JsonObject, Strict
 from bollard.wire import encode
@@ -49,6 +53,7 @@ _ERASED: Final = answer_body(
         "artifacts": 0,
         "files": 0,
         "documents": 0,
+        "schedules": 0,
         "segments": 0,
         "backups": ["/backups/monday.zip"],
     },
@@ -81,7 +86,9 @@ class People(DeclaredResource):
         identity: IdentityDirectory,
         eraser: Eraser,
         files: FileRepository,
+        uploads: MessageUploads,
         library: Library,
+        schedules: ScheduleRepository,
         journal: Journal,
         clock: Clock,
         data: Path,
@@ -89,7 +96,9 @@ class People(DeclaredResource):
         self._identity = identity
         self._eraser = eraser
         self._files = files
+        self._uploads = uploads
         self._library = library
+        self._schedules = schedules
         self._journal = journal
         self._clock = clock
         self._data = data
@@ -116,8 +125,7 @@ class People(DeclaredResource):
         details: JsonObject = {"by": caller.name, "chosen": {"person": person.name}}
         await write_first(self._journal, self._clock, caller.workspace, "audit.exported", details)
         selection = self._selection(caller.workspace, person)
-        await self._eraser.learn(selection)
-        rows = self._eraser.records(selection)
+        rows = self._eraser.records((await self._eraser.survey(selection)).selection)
         return StreamingResponse(_lines(rows), media_type=_LINES)
 
     @operation(
@@ -125,8 +133,8 @@ class People(DeclaredResource):
         name="erasePerson",
         summary="Erase a person: the records keep their headers and digests and lose their data.",
         description="Deletes the user with sessions, keys and links, the files and documents that the person uploaded, "
-        "state and artifacts of the person's runs, and the data of the records. It cannot be undone. A person with "
-        "active runs or open deliveries is a `conflict`.",
+        "state and artifacts of the person's runs, the schedules that these runs created, and the data of the records. "
+        "It cannot be undone. A person with active runs or open deliveries is a `conflict`.",
         right="users.write",
         body=ErasePerson,
         body_example={"person": "ann"},
@@ -136,8 +144,8 @@ class People(DeclaredResource):
     async def erase(self, request: Request) -> Response:
         caller = caller_of(request)
         person = self._find(caller, parsed(ErasePerson, await read_body(request)).person)
-        selection = self._selection(caller.workspace, person)
-        await self._eraser.check(selection)
+        survey = await self._eraser.survey(self._selection(caller.workspace, person))
+        await self._eraser.check(survey)
         digests = sorted(name_digest(caller.workspace, name) for name in person.names)
         erasure = Erasure(
             erasure_id=f"era_{secrets.token_hex(8)}",
@@ -147,11 +155,13 @@ class People(DeclaredResource):
         )
         await asyncio.to_thread(add_erasure, self._data, erasure)  # first: a restore must not forget it
         files = await self._remove_files(caller, person)
-        documents = await self._remove_documents(caller, selection)
+        await self._uploads.forget(caller.workspace, person.names)
+        documents = await self._remove_documents(caller, survey)
+        schedules = await self._schedules.delete_proposed(caller.workspace, survey.selection.runs, by=caller.name)
         await self._remove_identity(caller, person)
         backups = await asyncio.to_thread(known_backups, self._data)
         details: JsonObject = {"erasure_id": erasure.erasure_id, "people": [*digests], "by": caller.name}
-        erased = await self._eraser.erase(selection, "person.erased", details, by=caller.name)
+        erased = await self._eraser.erase(survey, "person.erased", details, by=caller.name)
         return JsonAnswer(
             {
                 "person": person.name,
@@ -162,6 +172,7 @@ class People(DeclaredResource):
                 "artifacts": erased.artifacts,
                 "files": files,
                 "documents": documents,
+                "schedules": schedules,
                 "segments": erased.segments,
                 "backups": [each.file for each in backups],
             }
@@ -198,12 +209,14 @@ class People(DeclaredResource):
             await self._files.remove(caller.workspace, file_id, by=caller.name)
         return len(mine)
 
-    async def _remove_documents(self, caller: Caller, selection: Selection) -> int:
+    async def _remove_documents(self, caller: Caller, survey: Survey) -> int:
         """Delete the documents whose last version the person saved."""
-        changes = await asyncio.to_thread(lambda: [*self._eraser.documents(selection)])
-        for kb_id, document_id in changes:
-            await self._library.drop(caller.workspace, kb_id, document_id, by=caller.name)
-        return len(changes)
+        count = 0
+        for kb_id, document_id in survey.documents:
+            with contextlib.suppress(NotFound):  # deleted with its knowledge base
+                await self._library.drop(caller.workspace, kb_id, document_id, by=caller.name)
+                count += 1
+        return count
 
     async def _remove_identity(self, caller: Caller, person: _Person) -> None:
         if person.user_id is not None:

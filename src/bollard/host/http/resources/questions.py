@@ -1,4 +1,4 @@
-"""`/runs/{id}/questions`: the questions of a run to its actor, and their answers."""
+"""`/questions` and `/runs/{id}/questions`: the open questions of runs to their actors, and the answers."""
 
 from typing import Annotated, Final
 
@@ -30,6 +30,10 @@ _QUESTION: Final = answer_body(
     {"choices": array_of(TEXT)},
 )
 
+_OPEN: Final = _QUESTION.extended(
+    "OpenQuestion", {"run_id": "run_01", "agent_id": "polly", "conversation_id": "support-7"}, {"conversation_id": TEXT}
+)
+
 
 class AnswerQuestion(Strict):
     """`POST /api/v1/runs/{id}/questions/{question}/answer`."""
@@ -38,6 +42,7 @@ class AnswerQuestion(Strict):
 
 
 _PATH: Final = "/api/v1/runs/{run_id}/questions"
+_LIST: Final = "questions.list"
 
 
 class Questions(DeclaredResource):
@@ -49,6 +54,30 @@ class Questions(DeclaredResource):
         self._registry = registry
         self._rows = rows
         self._pages = pages
+
+    @operation(
+        "GET /api/v1/questions",
+        name="listQuestions",
+        summary="List the open questions of all runs, oldest first.",
+        description="Those of the runs that the caller may see.",
+        right="runs.read",
+        query=PAGE,
+        answers={200: _OPEN.page("questions")},
+    )
+    async def list_all(self, request: Request) -> Response:
+        place, limit = self._pages.place(request, _LIST), page_limit(request)
+        asked = sorted(self._registry.in_workspace(caller_of(request).workspace), key=lambda each: each.question_id)
+        page = [each for each in asked if place is None or each.question_id > str(place)][: limit + 1]
+        runs = await self._rows.seen(request, {each.run_id for each in page})
+
+        def shown(each: Question) -> JsonObject:
+            run = runs[each.run_id]
+            place: JsonObject = {} if run.conversation is None else {"conversation_id": run.conversation}
+            return {**_body(each), "run_id": run.run_id, "agent_id": run.agent_id, **place}
+
+        return self._pages.of_rows(
+            request, _LIST, page, shown, lambda each: each.question_id, lambda each: each.run_id in runs
+        )
 
     @operation(
         f"GET {_PATH}",

@@ -15,10 +15,12 @@ from bollard.host.grants.explanation import Explanation
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.bodies import RevokeGrant, SteerRun, chosen_id, message_event, parsed, source_of
+from bollard.host.http.events.incoming import read_message
 from bollard.host.http.events.message_inputs import MessageInputs
+from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.idempotency import KEY_HEADER, key_of, refuse_other
 from bollard.host.http.openapi.examples import ACCEPTED_EXAMPLE, EXPLAINED_EXAMPLE, GRANT_EXAMPLE
-from bollard.host.http.openapi.schemas import ACCEPTED, ANY, FLAG, TEXT, array_of, fields, named
+from bollard.host.http.openapi.schemas import ACCEPTED, ANY, DECIDED_BY, FLAG, TEXT, array_of, fields, named
 from bollard.host.http.operations import Answer, QueryField
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
 from bollard.host.http.resources.run_rows import RunRows, accepted_body
@@ -34,8 +36,7 @@ from bollard.host.texts import LOCALES
 from bollard.protocol import TERMINAL_STATUSES, JsonObject
 
 _EXPLAINED: Final = named(
-    "Explained",
-    fields({"thing": TEXT, "code": TEXT}, action=TEXT, allowed=FLAG, reasons=array_of(fields(layer=TEXT, text=TEXT))),
+    "Explained", fields({"thing": TEXT, "code": TEXT}, action=TEXT, allowed=FLAG, reasons=array_of(DECIDED_BY))
 )
 
 
@@ -52,7 +53,9 @@ class Control(DeclaredResource):
 
     tag = "grants"
 
-    def __init__(self, *, core: Core, control: RunControl, rows: RunRows, store: Store, inputs: MessageInputs) -> None:
+    def __init__(
+        self, *, core: Core, control: RunControl, rows: RunRows, store: Store, inputs: MessageInputs, messages: Payloads
+    ) -> None:
         self._dispatcher = core.dispatcher
         self._intake = core.intake
         self._maker = core.maker
@@ -60,6 +63,7 @@ class Control(DeclaredResource):
         self._rows = rows
         self._store = store
         self._inputs = inputs
+        self._messages = messages
 
     @property
     def _live(self) -> Mapping[str, LiveRun]:
@@ -116,7 +120,7 @@ class Control(DeclaredResource):
     )
     async def steer(self, request: Request) -> Response:
         """Send a message to the run's conversation. The run is chosen as for every message there."""
-        body = parsed(SteerRun, await read_body(request))
+        body = parsed(SteerRun, await read_message(request, self._messages))
         row = await self._rows.of(request)
         chosen, repeats = chosen_id(key_of(request), body.id), KEY_HEADER in request.headers
         accepted = await self.say(row, body, caller_of(request), chosen, repeats=repeats)
@@ -264,5 +268,5 @@ def _explained(found: Explanation, locale: str) -> JsonObject:
         item["thing"] = found.thing
     if found.code is not None:
         item["code"] = found.code
-    item["reasons"] = [{"layer": reason.layer, "text": reason.words(locale)} for reason in found.reasons]
+    item["reasons"] = [reason.to_wire(locale) for reason in found.reasons]
     return item

@@ -1,10 +1,11 @@
 """Finds runs for callers, and shows them as JSON."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
+from pydantic import Field
 from starlette.requests import HTTPConnection
 
 from bollard.host.clock import Clock
@@ -18,9 +19,10 @@ from bollard.host.limits import REPLAY_PAGE, STREAM_LOOK_S
 from bollard.host.log.records import data_of
 from bollard.host.runs.hub import StreamRecord
 from bollard.host.scope import Place
+from bollard.host.store.queries import ListedRun
 from bollard.host.store.rows import RecordRow, RunRow
 from bollard.host.store.store import Store
-from bollard.protocol import AgentRun, AgentRunRecord, JsonObject
+from bollard.protocol import ActorContext, AgentRun, AgentRunRecord, JsonObject
 
 _RUN_ID_CHARACTERS: Final = 64
 _STEERING: Final = "steering."
@@ -72,6 +74,12 @@ class RunRows:
         seen = {row.run_id for row in await self._audience.seen(caller_of(request), rows)}
         return frozenset(row.run_id for row in rows if row.run_id not in seen)
 
+    async def seen(self, request: HTTPConnection, run_ids: Iterable[str]) -> dict[str, RunRow]:
+        """Those of these runs that the caller may see, by id."""
+        rows = await asyncio.to_thread(lambda: [self._store.run(run_id) for run_id in run_ids])
+        found = await self._audience.seen(caller_of(request), [row for row in rows if row is not None])
+        return {row.run_id: row for row in found}
+
     async def check_steering(self, caller: Caller, row: RunRow) -> None:
         """Raises `Forbidden` for callers who may see the run, but neither steer nor stop it."""
         if not await self._audience.may(caller, "steer", row):
@@ -90,6 +98,18 @@ class RunRows:
                 reason="foreign_conversation",
                 hint="choose another conversation, or ask an operator to add you",
             )
+
+    async def listed(self, row: RunRow) -> ListedRun:
+        """The run with the origin of its event."""
+        event = await asyncio.to_thread(self._store.event, row.workspace, row.event_id)
+        return ListedRun(
+            run=row,
+            source=None if event is None else event.source,
+            actor_type=None if event is None else event.actor_type,
+            actor_id=None if event is None else event.actor_id,
+            actor_name=None if event is None else event.actor_name,
+            summary=None if event is None else event.summary,
+        )
 
     async def steering_of(self, row: RunRow) -> list[JsonObject]:
         """The messages that a run received, oldest first, with the state of each."""
@@ -130,13 +150,22 @@ def accepted_body(accepted: Accepted) -> JsonObject:
     return body
 
 
-def run_of(row: RunRow, steering: list[JsonObject] | None = None, error: JsonObject | None = None) -> AgentRun:
+class ShownRun(AgentRun):
+    """A run with the origin of its event."""
+
+    __qualname__ = "AgentRun"  # its name in the OpenAPI document
+    source: str | None = Field(default=None, description="The source of the event, such as `api` or a channel.")
+    input: str | None = Field(default=None, description="The first line of the message, at most 200 characters.")
+
+
+def run_of(listed: ListedRun, steering: list[JsonObject] | None = None, error: JsonObject | None = None) -> ShownRun:
     """A run as programs read it."""
 
     def seconds(ms: int | None) -> float | None:
         return None if ms is None else ms / 1000
 
-    return AgentRun(
+    row = listed.run
+    return ShownRun(
         run_id=row.run_id,
         event_id=row.event_id,
         agent_id=row.agent_id,
@@ -146,6 +175,11 @@ def run_of(row: RunRow, steering: list[JsonObject] | None = None, error: JsonObj
         bot_id=row.bot,
         conversation_id=row.conversation,
         thread_id=row.thread,
+        actor=None
+        if listed.actor_type is None
+        else ActorContext(actor_type=listed.actor_type, actor_id=listed.actor_id, actor_name=listed.actor_name),
+        source=listed.source,
+        input=next((line.strip() for line in (listed.summary or "").splitlines() if line.strip()), None),
         parent_run_id=row.parent_run_id,
         status=row.status,
         status_reason=row.reason,

@@ -5,18 +5,20 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from msgspec.structs import replace
-from starlette import types
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from bollard.host.core import Core
 from bollard.host.errors import InvalidRequest
 from bollard.host.events.acceptance import Accepted
-from bollard.host.http.answers import JsonAnswer, read_body
+from bollard.host.http.answers import JsonAnswer, header_of
 from bollard.host.http.auth.callers import caller_of, speaker
 from bollard.host.http.auth.presence import REVOKED
 from bollard.host.http.bodies import CreateRun, chosen_id, message_event, parsed, source_of
+from bollard.host.http.events.incoming import read_message
 from bollard.host.http.events.message_inputs import MessageInputs
+from bollard.host.http.events.payloads import Payloads
 from bollard.host.http.idempotency import KEY_HEADER, key_of, refuse_other
 from bollard.host.http.openapi.examples import (
     ACCEPTED_EXAMPLE,
@@ -27,21 +29,20 @@ from bollard.host.http.openapi.examples import (
 )
 from bollard.host.http.openapi.schemas import ACCEPTED, SSE, STREAM
 from bollard.host.http.operations import PAGE, Answer, HeaderField, QueryField, leads_to
-from bollard.host.http.queries import Pages, page_limit, whole_number
+from bollard.host.http.queries import CREATED, Pages, created_between, page_limit, whole_number
 from bollard.host.http.request_log import traceparent_of
 from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.http.resources.external_runs import ExternalExecution
-from bollard.host.http.resources.run_rows import RunRows, accepted_body, record_of, run_of
+from bollard.host.http.resources.run_rows import RunRows, ShownRun, accepted_body, record_of, run_of
 from bollard.host.http.streams.sse import EventStream
-from bollard.host.limits import GATHER_S, RECORDS_PAGE_BYTES
+from bollard.host.limits import GATHER_S, RECORDS_PAGE_BYTES, RUNS_SEARCHED
 from bollard.host.runs.hub import StreamRecord, gap_record
 from bollard.host.runs.stream import StreamPosition, parse_place
 from bollard.host.scope import Scope
 from bollard.host.store.keys import key_problem
-from bollard.host.store.queries import RunQuery
-from bollard.host.store.rows import RunRow
+from bollard.host.store.queries import InputFilter, RunQuery
 from bollard.host.store.store import Store
-from bollard.protocol import RUN_STATUSES, AgentRun, AgentRunRecord, JsonValue
+from bollard.protocol import RUN_STATUSES, AgentRunRecord, JsonValue
 
 _LIST: Final = "runs.list"
 AFTER: Final = QueryField(
@@ -98,6 +99,7 @@ class Runs(DeclaredResource):
         external: ExternalExecution,
         pages: Pages,
         inputs: MessageInputs,
+        messages: Payloads,
     ) -> None:
         self._intake = core.intake
         self._maker = core.maker
@@ -107,6 +109,7 @@ class Runs(DeclaredResource):
         self._external = external
         self._pages = pages
         self._inputs = inputs
+        self._messages = messages
 
     @operation(
         "POST /api/v1/runs",
@@ -132,8 +135,8 @@ class Runs(DeclaredResource):
         },
         errors=(*EVENT_ERRORS, "idempotency_mismatch"),
     )
-    async def create(self, request: Request) -> Response:
-        body, caller = parsed(CreateRun, await read_body(request)), caller_of(request)
+    async def create(self, request: Request) -> ASGIApp:
+        body, caller = parsed(CreateRun, await read_message(request, self._messages)), caller_of(request)
         outside = body.execution == "external"
         chosen = chosen_id(key_of(request), body.id)
         named = chosen or self._maker.new_id()
@@ -153,7 +156,7 @@ class Runs(DeclaredResource):
             taken=await self._inputs.take(body.input, place, caller.name, key, fresh=chosen is None),
             details=body.details,
         )
-        streamed = not outside and "text/event-stream" in request.headers.get("accept", "")
+        streamed = not outside and "text/event-stream" in (header_of(request.scope, b"accept") or "")
         accepted = await self._intake.accept(event, body.agent, watch=streamed, external=outside, fresh=chosen is None)
         if not accepted.first and KEY_HEADER in request.headers:
             await refuse_other(self._store, accepted, event, body.agent, external=outside)
@@ -165,18 +168,20 @@ class Runs(DeclaredResource):
             answer |= await self._external.token_of(accepted) or {"id": named}
         return JsonAnswer(answer, status_code=202 if accepted.first else 200)
 
-    def _streamed(self, accepted: Accepted, run_id: str) -> Response:
+    def _streamed(self, accepted: Accepted, run_id: str) -> EventStream:
         if accepted.subscription is not None:
             batches = self._reader.follow(run_id, accepted.subscription, 0, gather_s=GATHER_S)
-            return _Stream(run_id, batches, held=True)
+            return _stream(run_id, batches, held=True)
         # The answer to a steering message is the stream after it; any other run is streamed from its start.
         place = None if accepted.place is None else StreamPosition(*accepted.place)
-        return _Stream(run_id, self._reader.read(run_id, place), behind=0 if place is None else place.seq)
+        return _stream(run_id, self._reader.read(run_id, place), behind=0 if place is None else place.seq)
 
     @operation(
         "GET /api/v1/runs",
         name="listRuns",
         summary="List runs, newest first.",
+        description="A page may be shorter than its limit, even empty, and still have a `next_cursor`, because the "
+        "number of runs that are searched by `source`, `actor` and `text` for one page is limited.",
         right="runs.read",
         query=(
             *PAGE,
@@ -184,34 +189,41 @@ class Runs(DeclaredResource):
             QueryField(name="agent", summary="Only runs of this agent.", example="parrot"),
             QueryField(name="conversation", summary="Only runs of this conversation.", example="support-7"),
             QueryField(name="parent", summary="Only runs that this run called.", example="run_01"),
+            QueryField(name="source", summary="Only runs whose event has this source.", example="api"),
+            QueryField(name="actor", summary="Only runs of the actor with this id.", example="ann"),
+            QueryField(
+                name="text",
+                summary="Only runs whose message has this text in its first 200 characters.",
+                most=200,
+                example="report",
+            ),
+            *CREATED,
         ),
-        answers={200: Answer(summary="A page of runs.", items=AgentRun, example=page_example(RUN_EXAMPLE))},
+        answers={200: Answer(summary="A page of runs.", items=ShownRun, example=page_example(RUN_EXAMPLE))},
     )
     async def list(self, request: Request) -> Response:
-        limit = page_limit(request)
-        status = request.query_params.get("status")
+        asked, limit = request.query_params, page_limit(request)
+        status = asked.get("status")
+        since, until = created_between(request)
         query = RunQuery(
             workspace=caller_of(request).workspace,
             limit=limit + 1,
             before=_place(self._pages.place(request, _LIST)),
             statuses=frozenset({status}) if status else None,
-            agent_id=request.query_params.get("agent"),
+            agent_id=asked.get("agent"),
             conversation=_conversation(request),
+            parent=asked.get("parent"),
+            since_ms=since,
+            until_ms=until,
         )
-        parent = request.query_params.get("parent")
-        if parent is None:
-            rows = await asyncio.to_thread(self._store.runs, query)
-        else:
-            rows = _page(await asyncio.to_thread(self._store.children, parent), query)
-        hidden = await self._rows.hidden(request, rows)
-        return self._pages.of_rows(
-            request,
-            _LIST,
-            rows,
-            lambda row: run_of(row).to_wire(),
-            lambda row: [row.created_ms, row.run_id],
-            lambda row: row.run_id not in hidden,
-        )
+        wanted = InputFilter(source=asked.get("source"), actor_id=asked.get("actor"), text=asked.get("text"))
+        page = await asyncio.to_thread(self._store.listed_runs, query, wanted, RUNS_SEARCHED)
+        shown, behind = page.rows[:limit], page.searched_to
+        if len(page.rows) > limit:
+            behind = (shown[-1].run.created_ms, shown[-1].run.run_id)
+        hidden = await self._rows.hidden(request, [row.run for row in shown])
+        items = [run_of(row).to_wire() for row in shown if row.run.run_id not in hidden]
+        return self._pages.answer(request, _LIST, items, None if behind is None else [*behind])
 
     @operation(
         f"GET {_RUN}",
@@ -220,13 +232,13 @@ class Runs(DeclaredResource):
         description="Messages that were given to the run while it was active are in `metadata.steering`. A run that "
         "failed has `error`.",
         right="runs.read",
-        answers={200: Answer(summary="The run.", schema=AgentRun, example=RUN_EXAMPLE)},
+        answers={200: Answer(summary="The run.", schema=ShownRun, example=RUN_EXAMPLE)},
         errors=("not_found",),
     )
     async def get(self, request: Request) -> Response:
         row = await self._rows.of(request)
         steering, error = await self._rows.steering_of(row), await self._rows.error_of(row)
-        return JsonAnswer(run_of(row, steering, error).to_wire())
+        return JsonAnswer(run_of(await self._rows.listed(row), steering, error).to_wire())
 
     @operation(
         f"GET {_RUN}/records",
@@ -271,35 +283,24 @@ class Runs(DeclaredResource):
         answers={200: _STREAM},
         errors=("not_found",),
     )
-    async def stream(self, request: Request) -> Response:
+    async def stream(self, request: Request) -> EventStream:
         last = request.headers.get("last-event-id") or request.query_params.get("after")
         after = parse_place(last) if last else None
         row = await self._rows.of(request)
         batches = self._rows.watched(request, row, self._reader.read(row.run_id, after))
-        return _Stream(row.run_id, batches, behind=0 if after is None else after.seq)
+        return _stream(row.run_id, batches, behind=0 if after is None else after.seq)
 
 
-class _Stream(Response):
-    """A run as server-sent events."""
-
-    def __init__(
-        self, run_id: str, batches: AsyncGenerator[list[StreamRecord]], *, behind: int = 0, held: bool = False
-    ) -> None:
-        """`behind` is the number of the last record that the reader has received."""
-        super().__init__()
-        self._events = EventStream(
-            batches,
-            [(b"bollard-run-id", run_id.encode())],
-            held=held,
-            last_word=lambda seen: gap_record(run_id, 0, (behind if seen is None else seen) + 1, None, REVOKED),
-        )
-
-    def end(self) -> None:
-        """The reader lost access."""
-        self._events.end()
-
-    async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        await self._events(scope, receive, send)
+def _stream(
+    run_id: str, batches: AsyncGenerator[list[StreamRecord]], *, behind: int = 0, held: bool = False
+) -> EventStream:
+    """A run as server-sent events. `behind` is the number of the last record that the reader has received."""
+    return EventStream(
+        batches,
+        [(b"bollard-run-id", run_id.encode())],
+        held=held,
+        last_word=lambda seen: gap_record(run_id, 0, (behind if seen is None else seen) + 1, None, REVOKED),
+    )
 
 
 def _conversation(request: Request) -> str | None:
@@ -318,17 +319,3 @@ def _conversation(request: Request) -> str | None:
 def _place(place: JsonValue) -> tuple[int, str] | None:
     """The position of the next page of runs, as sealed in the cursor."""
     return (int(str(place[0])), str(place[1])) if isinstance(place, list) else None
-
-
-def _page(children: list[RunRow], query: RunQuery) -> list[RunRow]:
-    """The child runs of one run in the order of a list: newest first, after the cursor."""
-    found = [
-        row
-        for row in sorted(children, key=lambda row: (row.created_ms, row.run_id), reverse=True)
-        if row.workspace == query.workspace
-        and (query.before is None or (row.created_ms, row.run_id) < query.before)
-        and (query.statuses is None or row.status in query.statuses)
-        and query.agent_id in (None, row.agent_id)
-        and query.conversation in (None, row.conversation)
-    ]
-    return found[: query.limit]

@@ -21,10 +21,12 @@ from bollard.host.http.resources.declaration import AnswerBody, answer, answer_b
 from bollard.host.http.revisions import edited_revision, held_to_match, revised
 from bollard.host.identity.caller import Caller, Right
 from bollard.host.log.saved_resources import Repository, ResourceKind, Saved
+from bollard.host.secrets.secret_repository import HoldsSecret, SecretRepository
 from bollard.protocol import JsonObject, JsonValue, Shape, Strict
 
 Verb = Literal["list", "get", "save", "delete"]
 T = TypeVar("T")
+S = TypeVar("S", bound=HoldsSecret)
 REVISION: Final = QueryField(name="revision", summary="The revision to delete.", kind="number", example=1)
 
 
@@ -238,6 +240,20 @@ class SavedRoutes(ResourceRoutes[T], ABC):
     def is_created(self, before: Saved[T] | None, saved: Saved[T]) -> bool:
         del before
         return saved.revision == 1
+
+
+class SecretRoutes(SavedRoutes[S]):
+    """Resources with an own secret: the answer that saves one shows a new secret, once."""
+
+    def __init__(self, repository: SecretRepository[S], pages: Pages) -> None:
+        super().__init__(repository, pages)
+        self._save = repository.save
+
+    async def save(
+        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
+    ) -> tuple[Saved[S], JsonObject]:
+        saved, secret = await self._save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
+        return saved, {} if secret is None else {"secret": secret}
 
 
 def named_by_path(body: JsonObject, field: str, name: str) -> JsonObject:

@@ -12,9 +12,7 @@ from bollard.host.http.openapi.schemas import FLAG, TEXT, choice, fields, maybe
 from bollard.host.http.operations import PAGE, Answer
 from bollard.host.http.queries import Pages, page_limit
 from bollard.host.http.resources.declaration import answer_body, operation
-from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes, shown_as
-from bollard.host.identity.caller import Caller
-from bollard.host.log.saved_resources import Saved
+from bollard.host.http.resources.saved_routes import SavedResource, SecretRoutes, shown_as
 from bollard.host.subscriptions.delivery_rows import WebhookDelivery
 from bollard.host.subscriptions.subscription import Subscription
 from bollard.host.subscriptions.subscription_repository import SUBSCRIPTION, SubscriptionRepository
@@ -54,21 +52,14 @@ _DELIVERY: Final = answer_body(
 )
 
 
-class Subscriptions(SavedRoutes[Subscription]):
+class Subscriptions(SecretRoutes[Subscription]):
     """Outgoing webhooks and their deliveries."""
 
     resource = _SUBSCRIPTION
 
     def __init__(self, repository: SubscriptionRepository, webhooks: Webhooks, pages: Pages) -> None:
         super().__init__(repository, pages)
-        self._repository: SubscriptionRepository = repository
         self._webhooks = webhooks
-
-    async def save(
-        self, caller: Caller, resource_id: str, body: JsonObject, edited: int | None
-    ) -> tuple[Saved[Subscription], JsonObject]:
-        saved, secret = await self._repository.save(body, caller.workspace, resource_id, by=caller.name, edited=edited)
-        return saved, {} if secret is None else {"secret": secret}
 
     @operation(
         "POST /api/v1/subscriptions/{subscription_id}/test",

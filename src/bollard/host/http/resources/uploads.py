@@ -1,40 +1,35 @@
 """`POST /artifacts` and `/uploads`: upload files for messages, whole or in pieces that can be resumed."""
 
-import asyncio
 import hashlib
 from typing import Annotated, Final
 
 from msgspec.structs import replace
 from pydantic import Field
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
-from bollard.host.errors import InvalidRequest, Overloaded, PayloadTooLarge
-from bollard.host.files.media_types import HEAD_BYTES, UNKNOWN_TYPE
+from bollard.host.errors import InvalidRequest
+from bollard.host.files.media_types import UNKNOWN_TYPE
 from bollard.host.files.message_file import MessageFile
-from bollard.host.files.uploads import MessageUploads, NewUpload, OpenUpload, digest_differs
+from bollard.host.files.uploads import MessageUploads, NewUpload, OpenUpload
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import caller_of
 from bollard.host.http.bodies import Id, parsed
-from bollard.host.http.events.payloads import Payload, Payloads, pieces_of
+from bollard.host.http.events.upload_bodies import UploadBodies, check_place
 from bollard.host.http.openapi.schemas import FLAG, TEXT, fields
 from bollard.host.http.operations import Answer, HeaderField, QueryField, leads_to
 from bollard.host.http.resources.declaration import DeclaredResource, answer_body, operation
 from bollard.host.http.resources.run_rows import RunRows
-from bollard.host.limits import EVENT_NAME_CHARACTERS, FILE_NAME_CHARACTERS, MESSAGE_FILE_BYTES
+from bollard.host.limits import EVENT_NAME_CHARACTERS, FILE_NAME_CHARACTERS
 from bollard.host.scope import Scope
-from bollard.host.store.blobs import BlobStore
-from bollard.host.store.keys import key_problem
 from bollard.protocol import ArtifactRef, Digest, Int, JsonObject, Strict
 
 _UPLOAD: Final = "/api/v1/uploads/{upload_id}"
-_PIECE_BYTES: Final = 512 * 1024
-"""The size of one write to the store."""
 _OFFSET: Final = "upload-offset"
-_BINARY: Final[JsonObject] = {"type": "string", "format": "binary"}
-_DIGEST_CHARACTERS: Final = 64
-_CONTENT: Final = "quarter,revenue\n1,12\n"
-_SHA256: Final = hashlib.sha256(_CONTENT.encode()).hexdigest()
+BINARY: Final[JsonObject] = {"type": "string", "format": "binary"}
+DIGEST_CHARACTERS: Final = 64
+CONTENT: Final = "quarter,revenue\n1,12\n"
+SHA256: Final = hashlib.sha256(CONTENT.encode()).hexdigest()
 _OFFSET_CHARACTERS: Final = 15
 _EXAMPLE: Final[JsonObject] = {
     "artifact_id": "art_msg_9f2c1e0b7d4a",
@@ -45,14 +40,20 @@ _EXAMPLE: Final[JsonObject] = {
     "sha256": "9f2c1e" + "0" * 58,
     "expires_at": 1794821884.0,
 }
-_ADDED: Final = Answer(
+ADDED: Final = Answer(
     summary="The file is on disk. A message of the conversation can attach it.",
     schema=ArtifactRef,
     example=_EXAMPLE,
     links=leads_to("artifact_id", getArtifact="Its metadata.", getArtifactContent="Its content."),
 )
-_OPEN: Final = answer_body(
+OPEN: Final = answer_body(
     "Upload", {"upload_id": "3f0c5e7a9b1d4f62", "offset": 0, "size_bytes": 5120, "expires_at": 1794821884.0}
+)
+
+DELETED: Final = Answer(
+    summary="The upload is deleted.",
+    schema=fields(upload_id=TEXT, deleted=FLAG),
+    example={"upload_id": OPEN.example["upload_id"], "deleted": True},
 )
 
 
@@ -77,12 +78,14 @@ def _place_field(name: str, summary: str, example: str, *, required: bool = Fals
     return QueryField(name=name, summary=summary, most=EVENT_NAME_CHARACTERS, example=example, required=required)
 
 
-_QUERY: Final = (
+PLACE: Final = (
     _place_field("conversation", "The conversation whose messages may attach the file.", "support-7", required=True),
     _place_field("thread", "Its thread.", "t-1"),
     _place_field("bot", "Its bot.", "helper-bot"),
     QueryField(name="name", summary="The name of the file.", most=FILE_NAME_CHARACTERS, example="chart.txt"),
-    QueryField(name="sha256", summary="The SHA-256 of the content, in hex.", most=_DIGEST_CHARACTERS, example=_SHA256),
+)
+DIGEST: Final = QueryField(
+    name="sha256", summary="The SHA-256 of the content, in hex.", most=DIGEST_CHARACTERS, example=SHA256
 )
 
 
@@ -91,9 +94,9 @@ class Uploads(DeclaredResource):
 
     tag = "artifacts"
 
-    def __init__(self, uploads: MessageUploads, blobs: BlobStore, rows: RunRows) -> None:
+    def __init__(self, uploads: MessageUploads, bodies: UploadBodies, rows: RunRows) -> None:
         self._uploads = uploads
-        self._payloads = Payloads(blobs, MESSAGE_FILE_BYTES)
+        self._bodies = bodies
         self._rows = rows
 
     @operation(
@@ -104,12 +107,12 @@ class Uploads(DeclaredResource):
         "conversation, thread and bot attaches it by its id. The host deletes it after a day if no message does. The "
         "same file sent again is the same artifact. Use `/uploads` to send it in pieces.",
         right="runs.create",
-        query=_QUERY,
-        body=_BINARY,
-        body_example=_CONTENT,
+        query=(*PLACE, DIGEST),
+        body=BINARY,
+        body_example=CONTENT,
         body_media=(UNKNOWN_TYPE,),
         repeat="head",
-        answers={201: _ADDED},
+        answers={201: ADDED},
         errors=("conflict", "payload_too_large", "storage_full"),
     )
     async def add(self, request: Request) -> Response:
@@ -128,45 +131,10 @@ class Uploads(DeclaredResource):
             sha256=query.get("sha256"),
         )
         await self._check(request, new)
-        try:
-            async with self._payloads.received(request) as payload:
-                return _added(await self._kept(new, payload))
-        except PayloadTooLarge:
-            raise PayloadTooLarge(
-                f"a file of a message has at most {MESSAGE_FILE_BYTES} bytes",
-                reason="message_file_too_large",
-                hint="send a smaller file",
-                field="body",
-                limit=MESSAGE_FILE_BYTES,
-            ) from None
-        except Overloaded:
-            raise Overloaded(
-                "too many large files arrive at once", reason="too_many_files", hint="try again in a moment"
-            ) from None
-
-    async def _kept(self, new: NewUpload, payload: Payload) -> MessageFile:
-        if not payload.size:
-            raise InvalidRequest("the file is empty", reason="message_file_empty", hint="send its bytes", field="body")
-        sha256, head = await asyncio.to_thread(self._digest, payload)
-        if new.sha256 not in (None, sha256):
-            raise digest_differs(new.sha256 or "")
-        await asyncio.to_thread(self._uploads.check_content, new, head, lambda: self._payloads.pieces(payload))
-        await self._payloads.store(payload)
-        return await self._uploads.add(new, sha256, payload.size)
-
-    def _digest(self, payload: Payload) -> tuple[str, bytes]:
-        digest, head = hashlib.sha256(), b""
-        for piece in self._payloads.pieces(payload):
-            digest.update(piece)
-            head = head or piece[:HEAD_BYTES]
-        return digest.hexdigest(), head
+        return added(await self._bodies.whole(request, new))
 
     async def _check(self, request: Request, new: NewUpload) -> None:
-        for name in ("conversation", "thread", "bot"):
-            if (problem := key_problem(getattr(new.place, name) or "")) is not None:
-                raise InvalidRequest(
-                    f"{name} {problem}", reason="event_id", hint="choose another value", field=name, problem=problem
-                )
+        check_place(new.place)
         await self._rows.check_entering(caller_of(request), new.place)
         self._uploads.check(new)
 
@@ -179,7 +147,7 @@ class Uploads(DeclaredResource):
         right="runs.create",
         body=BeginUpload,
         body_example={"conversation": "support-7", "name": "chart.txt", "mime_type": "text/plain", "size_bytes": 12},
-        answers={201: _OPEN.answer("The upload.", links=leads_to("upload_id", getUpload="Its offset."))},
+        answers={201: OPEN.answer("The upload.", links=leads_to("upload_id", getUpload="Its offset."))},
         errors=("conflict", "payload_too_large", "storage_full"),
     )
     async def begin(self, request: Request) -> Response:
@@ -189,18 +157,18 @@ class Uploads(DeclaredResource):
             place=place, by=caller.name, name=body.name, mime_type=body.mime_type, size_bytes=body.size_bytes
         )
         await self._check(request, new)
-        return _shown(await self._uploads.begin(new), status_code=201)
+        return shown(await self._uploads.begin(new), status_code=201)
 
     @operation(
         f"GET {_UPLOAD}",
         name="getUpload",
         summary="Show the offset of an upload: the number of bytes on disk.",
         right="runs.create",
-        answers={200: _OPEN.answer("The upload.")},
+        answers={200: OPEN.answer("The upload.")},
         errors=("not_found",),
     )
     async def get(self, request: Request) -> Response:
-        return _shown(await self._found(request))
+        return shown(await self._found(request))
 
     @operation(
         f"PATCH {_UPLOAD}",
@@ -213,10 +181,10 @@ class Uploads(DeclaredResource):
         headers=(
             HeaderField(name="Upload-Offset", summary="The position of the first byte.", example="0", required=True),
         ),
-        body=_BINARY,
+        body=BINARY,
         body_example="quarter,revenue\n",
         body_media=(UNKNOWN_TYPE,),
-        answers={200: _OPEN.answer("The upload with its new offset.")},
+        answers={200: OPEN.answer("The upload with its new offset.")},
         errors=("not_found", "conflict", "payload_too_large", "storage_full"),
     )
     async def append(self, request: Request) -> Response:
@@ -229,22 +197,8 @@ class Uploads(DeclaredResource):
                 field="upload-offset",
             )
         upload = await self._found(request)
-        offset = await self._receive(request, upload, int(text))
-        return _shown(replace(upload, offset=offset))
-
-    async def _receive(self, request: Request, upload: OpenUpload, offset: int) -> int:
-        held, here = bytearray(), offset
-        try:
-            async for piece in pieces_of(request):
-                held += piece
-                if len(held) >= _PIECE_BYTES:
-                    await self._uploads.append(upload, here, bytes(held))
-                    here += len(held)
-                    held.clear()
-        except ClientDisconnect:
-            await self._uploads.append(upload, here, bytes(held))
-            raise
-        return await self._uploads.append(upload, here, bytes(held))
+        offset = await self._bodies.piece(request, upload, int(text))
+        return shown(replace(upload, offset=offset))
 
     @operation(
         f"POST {_UPLOAD}/finish",
@@ -252,26 +206,20 @@ class Uploads(DeclaredResource):
         summary="Finish an upload: its content becomes an artifact.",
         right="runs.create",
         body=FinishUpload,
-        body_example={"sha256": _SHA256},
-        answers={201: _ADDED},
+        body_example={"sha256": SHA256},
+        answers={201: ADDED},
         errors=("not_found", "conflict", "storage_full"),
     )
     async def finish(self, request: Request) -> Response:
         body = parsed(FinishUpload, await read_body(request))
-        return _added(await self._uploads.finish(await self._found(request), body.sha256))
+        return added(await self._uploads.finish(await self._found(request), body.sha256))
 
     @operation(
         f"DELETE {_UPLOAD}",
         name="deleteUpload",
         summary="Cancel an upload.",
         right="runs.create",
-        answers={
-            200: Answer(
-                summary="The upload is deleted.",
-                schema=fields(upload_id=TEXT, deleted=FLAG),
-                example={"upload_id": _OPEN.example["upload_id"], "deleted": True},
-            )
-        },
+        answers={200: DELETED},
         errors=("not_found",),
     )
     async def delete(self, request: Request) -> Response:
@@ -281,13 +229,13 @@ class Uploads(DeclaredResource):
 
     async def _found(self, request: Request) -> OpenUpload:
         caller, upload_id = caller_of(request), request.path_params["upload_id"]
-        return await self._uploads.find(caller.workspace, caller.name, upload_id[:_DIGEST_CHARACTERS])
+        return await self._uploads.find(caller.workspace, caller.name, upload_id[:DIGEST_CHARACTERS])
 
 
-def _added(file: MessageFile) -> Response:
+def added(file: MessageFile) -> Response:
     return JsonAnswer(file.reference(), status_code=201)
 
 
-def _shown(upload: OpenUpload, status_code: int = 200) -> Response:
-    body = _OPEN.of(upload, size_bytes=upload.new.size_bytes)
+def shown(upload: OpenUpload, *, status_code: int = 200) -> Response:
+    body = OPEN.of(upload, size_bytes=upload.new.size_bytes)
     return JsonAnswer(body, status_code=status_code, headers={_OFFSET: str(upload.offset)})

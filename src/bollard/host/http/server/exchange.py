@@ -243,12 +243,13 @@ class Exchange:
                 self._connection.transport.abort()
 
     async def receive(self) -> Message:
-        """Read the next part of the body. Only one reader may wait at a time."""
+        """Read the next part of the body. Only one reader may wait at a time. What has arrived of a body that is cut
+        off is read first: an upload continues after it."""
         if self._continues and not self.started:
             self._continues = False
             if not self.gone:
                 self._connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        while not self.gone and not self.complete:
+        while not self.complete and (not self.gone or (self._body and not self._ended)):
             if self._body or (self._ended and not self._end_delivered):
                 body, self._body = self._body, b""
                 self._end_delivered = self._ended

@@ -89,7 +89,7 @@ class SocketTransport:
         try:
             await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
             if self._closing is None:
-                self.close(_result(reading) or _result(writing) or "the peer closed")
+                self.close(_result(reading) or _result(writing) or "the peer closed the connection")
             if not writing.done():
                 await asyncio.wait({writing}, timeout=CLOSE_FLUSH_S)
         finally:
@@ -119,7 +119,7 @@ class SocketTransport:
                 try:
                     await self._socket.send_text(frame.decode())
                 except (WebSocketDisconnect, RuntimeError, OSError):
-                    return "the peer closed"
+                    return "the peer closed the connection"
                 self._queued_bytes -= len(frame)
                 if self._outbox.congested and self._queued_bytes <= WRITE_HIGH_WATER_BYTES:
                     self._outbox.resume()
@@ -147,7 +147,7 @@ class SocketTransport:
     def _report_lost(self) -> None:
         if self._receiver is not None and not self._lost_reported:
             self._lost_reported = True
-            self._receiver.connection_lost(self._closing or "the peer closed")
+            self._receiver.connection_lost(self._closing or "the peer closed the connection")
 
 
 def _frame(text: str | None) -> bytes | FrameError:

@@ -64,7 +64,7 @@ class EventStream:
         self._pump = pump = asyncio.current_task()
         if not self._joins_head:
             await self._send_head(send)
-        disconnect = asyncio.ensure_future(hung_up(receive))
+        disconnect = asyncio.create_task(hung_up(receive))
         if pump is not None:
             disconnect.add_done_callback(lambda done: None if done.cancelled() else pump.cancel())
         try:
