@@ -4,7 +4,7 @@ SHELL := /bin/bash
 VENV := .venv
 STAMP := $(VENV)/.ready
 
-.PHONY: setup run test test-rest test-all check bench chaos explore fuzz clean help
+.PHONY: setup run console test test-rest test-all check bench chaos explore fuzz clean help
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/ \t/'
@@ -13,13 +13,16 @@ setup: $(STAMP)  ## install everything into .venv
 $(STAMP): pyproject.toml uv.lock scripts/setup
 	@scripts/setup && touch $(STAMP)
 
-run: setup       ## start the host: http://127.0.0.1:8420, data in ./data
+run: setup       ## start the host: http://127.0.0.1:8420, data in ./data; the first time it builds the console
 	@scripts/run
 
-test: setup      ## lint, types, imports, and the quick tier of the tests (minutes)
+console: setup   ## build the console, if its sources have changed
+	@.venv/bin/python scripts/console
+
+test: setup      ## lint, types, imports, the quick tier of the tests, the console and its browser smokes (minutes)
 	@scripts/test
 
-test-rest: setup ## the tests that the quick tier leaves out: full matrices, fault injection, every page
+test-rest: setup ## the tests that the quick tier leaves out: full matrices, fault injection, every page, every browser test
 	@scripts/test --rest
 
 test-all: test test-rest ## every check and every test
@@ -28,10 +31,10 @@ check: setup     ## the quick half of the tests: lint, types, imports
 	@scripts/check
 
 bench: setup     ## the performance figures of every suite (SUITE=host for one)
-	@missed=0; for suite in $(or $(SUITE),wire host surface capabilities agent); do scripts/bench $$suite || missed=1; done; exit $$missed
+	@missed=0; for suite in $(or $(SUITE),wire host surface capabilities agent messages console); do scripts/bench $$suite || missed=1; done; exit $$missed
 
-chaos: setup     ## longer fault injection (by hand; SEED=1 ROUNDS=20)
-	@scripts/chaos --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),20)
+chaos: setup     ## longer fault injection, about 25 minutes on 2 cores (by hand; SEED=1 ROUNDS=5)
+	@scripts/chaos --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),5)
 
 explore: setup   ## more generated requests against a host (by hand; SEED=1 EXAMPLES=100)
 	@scripts/explore --seed $(or $(SEED),1) --examples $(or $(EXAMPLES),100)

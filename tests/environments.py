@@ -41,13 +41,14 @@ class Environment:
         create = [self._uv, "venv", "--quiet", "--no-project", "--python", sys.executable] if self._uv else None
         run(*(create or [sys.executable, "-m", "venv"]), self.site, cwd=folder)
 
-    def build_wheel(self) -> Path:
-        dist = self._folder / "dist"
+    def build_wheel(self, sources: Path | None = None) -> Path:
+        """Build the wheel of the repository, or of a folder with a part of it."""
+        dist, sources = self._folder / "dist", sources or self._repository
         if self._uv:
-            self._cached("build", "--quiet", "--wheel", "--out-dir", dist, self._repository)
+            self._cached("build", "--quiet", "--wheel", "--out-dir", dist, sources)
         else:
             build = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", dist)
-            run(*build, self._repository, cwd=self._folder)
+            run(*build, sources, cwd=self._folder)
         (wheel,) = dist.glob("bollard-*.whl")
         return wheel
 

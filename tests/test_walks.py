@@ -18,7 +18,10 @@ def test_every_walk_of_a_new_user_reaches_its_end() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == [
         "first-visitor",
+        "approver",
         "runner-developer",
+        "worker-author",
+        "troubled",
         "operator",
         "integrator",
         "chinese-speaker",
@@ -28,4 +31,4 @@ def test_every_walk_of_a_new_user_reaches_its_end() -> None:
 def test_an_unknown_walk_is_refused_with_the_names_of_all() -> None:
     done = subprocess.run([sys.executable, WALKS, "nowhere"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "first-visitor, runner-developer" in done.stderr
+    assert "first-visitor, approver" in done.stderr

@@ -22,7 +22,7 @@ HELP: Final = {
 }
 TALK: Final = {
     "en": "Hello! 你好！ You said: {said}. I am a demo without a model; say “help” to see what I can do.",
-    "zh": "你好！Hello! 你说的是：{said}。我是不用模型的演示；说“帮助”看看我会什么。",
+    "zh": "你好！Hello! 你说的是：{said}。我是演示智能体，不使用模型；说“帮助”可以看到我会什么。",
 }
 SLOW: Final = {
     "en": "I take my time, so that you can stop me in the middle of a sentence, or read me from two places at once, "

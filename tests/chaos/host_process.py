@@ -42,11 +42,13 @@ class HostProcess:
         environment: dict[str, str] | None = None,
         inside: list[str] | None = None,
         seen_at: Path | None = None,
+        confined: bool = False,
     ) -> None:
+        """Workers are not `confined` by default: many leave lines in files of the tests."""
         self.data = seen_at or data  # where it is from here, for a host that runs `inside` namespaces of its own
         self._own_data = data
         self._logs = data.parent / f"{data.name}.logs"
-        self._environment = environment or {}
+        self._environment = {"BOLLARD_WORKER_SANDBOX": "best" if confined else "none", **(environment or {})}
         self._inside = inside or []
         self.port = free_port()
         self.client = self.client_at(self.port)

@@ -3,13 +3,16 @@ listens."""
 
 import asyncio
 import json
+import os
 import socket
 import sys
 from pathlib import Path
+from typing import cast
 
 import uvicorn
 from msgspec.structs import replace
 
+from bollard.confine.order import WorkerDemand
 from bollard.host.app import Host
 from bollard.host.http.server.server import HttpServer
 from bollard.host.limits import HOUSEKEEPING_S
@@ -65,6 +68,7 @@ def main() -> None:
         grace_s=0.5,
         journal=options["journal"],
         egress_allow=("127.0.0.1",),
+        worker_sandbox=cast("WorkerDemand", os.environ["BOLLARD_WORKER_SANDBOX"]),
         retention=tuple((kind, seconds / _DAY_S) for kind, seconds in options["retention_s"].items()),
     )
     host = ChaosHost(settings, options["commands"], options["deadline_s"], options["housekeeping_s"])

@@ -58,6 +58,14 @@ class Attack:
         self.channel.send(self.delta(1, "a"), self.delta(1, "b"), self.delta(2, "c"), self.delta(1, "d"))
         self.end(3)
 
+    def jump(self) -> None:
+        self.channel.send(self.delta(1, "a"), self.delta(2**40, "far away"))
+        self.end(2)
+
+    def double_flood(self) -> None:
+        self.channel.send(self.delta(1, "a"), *(self.delta(1, f"b{number}") for number in range(5000)))
+        self.end(2)
+
     def reordered(self) -> None:
         self.channel.send(self.delta(1, "a"), self.delta(4, "d"), self.delta(3, "c"), self.delta(2, "b"))
         self.end(5)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.medley_crowd import CHAT, Crowd
-from tests.chaos.receiver import Receiver
+from tests.chaos.receiver import Receiver, failure_sentence
 from tests.simulation.ledger import all_records, ledger_of
 
+from bollard.host.approvals.decisions import OUTLIVED
 from bollard.host.log.records import data_of
+from bollard.host.store.action_rows import ApprovalRow
 from bollard.host.store.store import Store
 
 Lines = list[dict[str, Any]]
@@ -55,12 +57,19 @@ def parcels(store: Store, lines: Lines, crowd: Crowd) -> Iterator[str]:
     for row in store.approvals("default", None, None, 10_000):
         parcel, decision = json.loads(row.body)["arguments"]["parcel"], crowd.decided.get(row.approval_id)
         call = store.tool_call(row.run_id, row.call_id)
-        if row.status == "requested" or (decision is not None and row.status not in _STANDS[decision]):
-            yield f"{row.approval_id} was decided as {decision} and is {row.status}"
+        stands = decision is None or row.status in _STANDS[decision] or _is_withdrawn(store, row)
+        if row.status == "requested" or not stands:
+            yield f"{row.approval_id} was decided as {decision} and is {row.status}: {store.run(row.run_id)}"
         if delivered[parcel] and (row.status != "used" or call.status == "rejected"):
             yield f"{parcel} was delivered, its approval is {row.status}, its call {call}"
         if not delivered[parcel] and call is not None and call.status == "completed":
             yield f"{parcel} was not delivered, and its call is completed"
+
+
+def _is_withdrawn(store: Store, row: ApprovalRow) -> bool:
+    """Whether the run was stopped between the grant and the call. A grant of a lost run stands."""
+    run = store.run(row.run_id)
+    return row.status == "expired" and run is not None and run.reason not in OUTLIVED
 
 
 def promises(store: Store, crowd: Crowd) -> Iterator[str]:
@@ -98,11 +107,11 @@ def letters(store: Store, crowd: Crowd, receiver: Receiver) -> Iterator[str]:
 
 
 def _due(store: Store) -> Iterator[tuple[str, str]]:
-    """Every message for the channel by its delivery, and failed runs, which send no further message."""
+    """Every message for the channel by its delivery, and a sentence for each failed run."""
     for record in all_records(store):
         if record.type in ("message.completed", "run.ended") and store.run(record.run_id).agent_id == CHAT:
             data = data_of(record)
             if record.type == "message.completed":
                 yield f"{record.run_id}.{record.seq}", data["message"]["content"]
             elif data["status"] == "failed":
-                yield f"{record.run_id}.{record.seq}", ""
+                yield f"{record.run_id}.{record.seq}", failure_sentence(record.run_id, data.get("code"))

@@ -6,7 +6,9 @@ from collections import Counter
 
 from tests.chaos.http_client import BROKEN
 
-__all__ = ["Receiver"]
+from bollard.host.texts import read_texts
+
+__all__ = ["Receiver", "failure_sentence"]
 
 
 class Receiver:
@@ -26,3 +28,9 @@ class Receiver:
             self.texts[headers["webhook-id"]] = body.get("text")
             writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"message":"m"}')
             await writer.drain()
+
+
+def failure_sentence(run_id: str, code: str | None) -> str:
+    """The message to the person whose run failed."""
+    sentences = read_texts("chat")["en_US"]
+    return sentences.get(f"failed.{code}", sentences["failed"]).format(run=run_id)

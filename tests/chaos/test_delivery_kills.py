@@ -9,6 +9,7 @@ import signal
 import time
 
 import pytest
+from tests.chaos.receiver import failure_sentence
 
 from bollard.host.channels.signing import secret_bytes, sign
 from bollard.host.log.rebuild import rebuild
@@ -91,7 +92,11 @@ def said(host):
             if record.type == "message.completed"
         }
         ends = ((record, json.loads(record.data)) for record in records if record.type == "run.ended")
-        messages |= {f"{record.run_id}.{record.seq}": "" for record, data in ends if data["status"] == "failed"}
+        messages |= {
+            f"{record.run_id}.{record.seq}": failure_sentence(record.run_id, data.get("code"))
+            for record, data in ends
+            if data["status"] == "failed"
+        }
         before = store.dump_projections()["outbox"]
         rebuild(store)
         assert store.dump_projections()["outbox"] == before

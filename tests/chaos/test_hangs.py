@@ -68,7 +68,7 @@ async def test_a_hanging_run_ends_at_its_deadline_and_other_plugins_are_unaffect
             assert seconds >= DEADLINE_S + grace_s, fault
         for fault in (*DEAF, *STUCK):
             await _gone(workers[fault])
-        assert all(workers[fault].is_running() for fault in HEEDS), "whoever heeds its cancellation is left alone"
+        assert all(workers[fault].is_running() for fault in HEEDS), "a worker that heeds its cancellation goes on"
         for fault in HANGS:
             fresh = await host.client.run(agents[fault], {"fault": "none"})
             assert fresh[-1]["data"]["status"] == "completed", f"{fault}: a worker takes the next run"

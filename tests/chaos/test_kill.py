@@ -22,7 +22,7 @@ KILL_POINTS = [
 @pytest.mark.requirement("P05-27", "P05-29")
 @pytest.mark.smoke
 async def test_a_host_killed_at_any_instant_loses_no_acknowledged_record(make_host, make_chaos, scripted, rounds):
-    chaos = make_chaos(make_host(scripted))
+    chaos = make_chaos(make_host(scripted, confined=True))
     for _ in range(rounds):
         await chaos.host.start()
         await chaos.host.ready("scripted")
@@ -52,7 +52,7 @@ async def _kill_later(host, seconds):
 
 @pytest.mark.requirement("P05-27", "P05-29")
 async def test_a_host_killed_between_two_steps_loses_no_acknowledged_record(make_host, make_chaos, scripted):
-    chaos = make_chaos(make_host(scripted))
+    chaos = make_chaos(make_host(scripted, confined=True))
     for point in KILL_POINTS:
         await chaos.host.start(point)
         with contextlib.suppress(OSError, EOFError):  # it may die before it is ready: recovery commits too
@@ -68,7 +68,7 @@ async def test_a_host_killed_between_two_steps_loses_no_acknowledged_record(make
 
 
 async def test_a_host_that_dies_during_recovery_is_recovered_by_the_next(make_host, make_chaos, scripted):
-    chaos = make_chaos(make_host(scripted))
+    chaos = make_chaos(make_host(scripted, confined=True))
     await chaos.host.start()
     await chaos.host.ready("scripted")
     views = []

@@ -39,6 +39,7 @@ PARAMS = {
     "agents.call": {"agent_id": "scripted", "input": {"text": "x"}},
     "platform.request": {"action": "send"},
     "host.info": {},
+    "host.prompt": {},
 }
 KINDS = ("another plugin's run", "a finished run", "a run that never was", "a run's id, almost")
 FORGIVEN = 2

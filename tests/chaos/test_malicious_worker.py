@@ -24,6 +24,17 @@ def _text(records):
     return "".join(data["chunk"]["content"] for data in _of(records, "message.delta"))
 
 
+async def _violations(host, count):
+    """The recorded violations of the malicious plugin by kind and run, once there are `count`."""
+    async with host.awaiting("the records of violations"):
+        while True:
+            page = await host.client.get("/api/v1/audit?type=worker.violation")
+            if len(page["items"]) >= count:
+                break
+    assert {item["subject"] for item in page["items"]} == {"local/evil"}
+    return sorted((item["outcome"], item["run_id"]) for item in page["items"])
+
+
 async def _attack(host, name, **data):
     """One attack, with a good run beside it: the ledger of the attack."""
     records, good = await asyncio.gather(
@@ -103,6 +114,22 @@ async def test_results_and_calls_for_the_run_of_another_plugin_change_nothing(ho
         records = [json.loads(record.json) async for record in answer.events()]
     assert "poison" not in _text(records)
     assert records[-1]["data"] == {"status": "completed"}
+    assert await _violations(host, 2) == [("foreign_call", victim), ("foreign_result", victim)]
+
+
+@pytest.mark.requirement("P05-40", "P05-41", "P05-43")
+async def test_a_jump_and_a_duplicate_with_other_content_are_recorded_and_repeats_are_counted(host):
+    jump = await _attack(host, "jump")
+    assert jump[-1]["data"] == {"status": "completed"}
+    assert (_text(jump), _of(jump, "result.gap")) == ("a", [])
+    assert [data["reason"] for data in _of(jump, "result.rejected")] == ["sequence"]
+    doubled = await _attack(host, "double_flood")
+    assert (_text(doubled), doubled[-1]["data"]) == ("a", {"status": "completed"})
+    assert len(doubled) < 10
+    assert [kind for kind, _ in await _violations(host, 2)] == ["duplicate", "sequence"]
+    async with host.client.request("GET", "/metrics") as answer:
+        metrics = b"".join([part async for part in answer.body()])
+    assert b'bollard_worker_violations_total{plugin="local/evil",kind="duplicate"} 5000' in metrics
 
 
 @pytest.mark.requirement("P08-14", "P11-55")

@@ -263,14 +263,17 @@ async def test_a_silent_runtime_is_pinged_and_its_runs_end(host, there):
 
 
 async def test_a_runtime_reconnects_after_its_host_was_killed(host, there):
-    pid, child = there.process.pid, int((await run(host, "spawn"))[1][0])
-    assert psutil.pid_exists(child)
+    pid = there.process.pid
+    await run(host, "spawn")
+    # By its name: its number is that of a process namespace of its own.
+    family = psutil.Process(pid).children(recursive=True)
+    (child,) = [each for each in family if each.cmdline() == ["sleep", "600"]]
     await host.kill()
     await host.start()
     await seen(host, "box", "ready")
     assert (await run(host))[1] == ["you said hello"]
     assert (there.process.pid, there.process.returncode) == (pid, None)
-    assert not psutil.pid_exists(child), "what its plugin started went with the process that it was"
+    assert not child.is_running(), "what its plugin started went with the process that it was"
 
 
 async def test_a_runtime_that_dies_with_its_plugin_crashes_only_that_run(host, there):

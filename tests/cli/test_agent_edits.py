@@ -138,6 +138,7 @@ def test_save_show_and_set_print_a_warning_and_its_command_resolves_it(ask, slow
         "  hint: save it first, or choose one of `bollard agents`",
     ]
     chinese = ask("agents", "show", slowly, "--text", BOLLARD_LANG="zh_Hans").out
+    assert "它的运行可以做什么：" in chinese
     assert "警告：policy.access.resources.agents.add 指定的智能体 nobody-there 不存在" in chinese
     document = ask("agents", "show", slowly).json
     assert [each["reason"] for each in document["warnings"]] == ["missing_agents"]

@@ -25,6 +25,20 @@ ENGLISH, CHINESE = read_texts("en_US"), read_texts("zh_Hans")
 REASONS = read_texts("zh_Hans/reasons")
 SOURCES = sorted(FOLDER.rglob("*.py"))
 DYNAMIC = (
+    "plugins.status.",
+    "plugins.origin.",
+    "plugins.network.",
+    "plugins.read",
+    "plugins.write",
+    "plugins.memory_mib",
+    "plugins.cpu",
+    "catalogue.kind.",
+    "catalogue.saved.",
+    "plugins.bit.",
+    "agents.mode.",
+    "plugins.level.",
+    "plugins.limit.",
+    "agents.steer_from.",
     "approvals.confirm.",
     "approvals.decided.",
     "approvals.note.",

@@ -38,7 +38,7 @@ def test_verbose_prints_the_rest_to_stderr(bollard, host) -> None:
 
     assert (done.code, done.out) == (0, "1 2 3 \n")
     assert f"Demo demo at {host.url}, conversation cli-" in done.err
-    assert "Default agent, as no model is configured; add one: `bollard models add`" in done.err
+    assert "Default agent: the workspace default has no model; add one: `bollard models add --preset NAME`" in done.err
     assert "state conversation.count = 3" in done.err
     assert "completed · " in done.err
 
@@ -75,10 +75,8 @@ def test_an_absent_agent_is_refused_with_the_existing_ones(bollard, host) -> Non
     done = bollard("chat", "--agent", "nobody", "--message", "hi", **host.variables)
 
     assert (done.code, done.out) == (2, "")
-    assert (
-        done.err
-        == "bollard: the host has no agent 'nobody'; it has: assistant, demo, echo\nhint: choose with --agent\n"
-    )
+    known = "bollard: the host has no agent 'nobody'; it has: assistant, demo, echo\n"
+    assert done.err == f"{known}hint: choose with --agent, in a chat with /agents\n"
 
 
 def test_an_agent_without_its_runner_is_not_reported_as_unknown(bollard, new_host, write) -> None:
@@ -120,7 +118,7 @@ def test_a_refusal_of_the_host_is_shown_in_chinese(bollard, host) -> None:
 def test_a_conversation_on_a_terminal(screen, host) -> None:
     shell = screen("chat", **host.variables)
     shell.expect(r"Demo demo at http://127\.0\.0\.1:\d+, conversation cli-\w+")
-    shell.expect("Default agent, as no model is configured")
+    shell.expect("Default agent: the workspace default has no model")
     shell.expect(r"Ctrl-C stops the answer, Ctrl-D leaves\. Commands: /help")
     shell.expect("^›")
     shell.send("hello\n")

@@ -6,9 +6,11 @@ from typing import Any
 
 from tests.tables import for_each
 
+from bollard.cli.language import LANGUAGES, Text
 from bollard.cli.runs.agent_choice import AgentChoice, choose_agent, real_model
-from bollard.cli.runs.chat_commands import read_command
+from bollard.cli.runs.chat_commands import COMMANDS, read_command
 from bollard.cli.runs.inline_requests import choice_of
+from bollard.cli.terminal.columns import width_of
 from bollard.cli.terminal.history_file import HISTORY_ENTRIES, HistoryFile, history_path
 from bollard.cli.terminal.screen import typed_lines
 from bollard.cli.terminal.styles import Styles, is_dumb, styles_for
@@ -74,6 +76,12 @@ def test_a_choice_is_given_by_name_or_number() -> None:
     assert choice_of("3", ["red", "blue"]) == "3"
     assert choice_of("blue", ["red", "blue"]) == "blue"
     assert choice_of("1", []) == "1"
+
+
+@for_each("language", list(LANGUAGES))
+def test_each_line_of_the_help_fits_sixty_columns(language: str) -> None:
+    text = Text(language)
+    assert [name for name in COMMANDS if width_of(f"  {text(f'chat.command.{name}')}") > 60] == []
 
 
 def test_a_typed_message_is_shown_with_indented_lines() -> None:

@@ -72,7 +72,7 @@ def test_a_sign_shows_the_working_run_until_its_first_words(screen, steady_host,
         from bollard.sdk import RunContext, runner
         @runner()
         async def silent(ctx: RunContext):
-            await asyncio.sleep(2)
+            await asyncio.sleep(5)
             yield ctx.delta("at last")
         """,
     )
@@ -99,7 +99,8 @@ def test_an_approval_is_decided_by_one_key(screen, bollard, host, clerk) -> None
     shell.send("x")  # no answer
     shell.send("\x1b[200~y\x1b[201~")  # nor is pasted text
     shell.send("d")
-    shell.expect(rf"approval {approval} · agent careful · run run_\w+")
+    shell.expect(rf"^  approval {approval}\n  agent careful\n  run run_\w+\n  expires at .*\n  digest [0-9a-f]+$")
+    assert "… " not in shell.text, "the run waits for the person, not the person for the run"
     shell.send("y")
     shell.expect(r"^  allowed once: calculate$")
     shell.expect(r'^  tool calculate \{"expression": "6 \* 7"\} → 42$')
@@ -356,7 +357,7 @@ def test_a_message_may_have_several_lines_and_enters_the_history(screen, host, t
 
 def test_a_chinese_chat_fits_sixty_columns(screen, host) -> None:
     shell = screen("chat", columns=60, COLUMNS="60", BOLLARD_LANG="zh_Hans", **host.variables)
-    shell.expect("默认智能体：尚未配置模型")
+    shell.expect("默认智能体：工作区 default 还没有模型")
     shell.send("慢\n")
     shell.expect("我慢慢说")
     shell.send("数数 2，要快一点")
@@ -405,6 +406,8 @@ def test_a_dumb_terminal_gets_lines_without_escape_sequences(terminal, host, cle
     shell.send("y\n")
     shell.expect("calculate answered: 42")
     shell.expect("\n› ")
+    assert shell.shown.count("Allow this call?") == 2
+    assert "details: y\n  allowed once: calculate\n" in shell.shown
     shell.send("/stop\n")
     shell.expect("No answer is in progress.\n\n› ")
     shell.send(CTRL_D)

@@ -100,6 +100,14 @@ def test_a_file_that_is_no_proof_and_a_host_that_is_away_are_told_in_chinese(bol
     refused(bollard, "agents", "--url", f"http://127.0.0.1:{free_port()}", "--text")
 
 
+def test_a_wrong_proxy_is_told_in_chinese(bollard: Any) -> None:
+    for proxy, told in (
+        ("https://proxy.example", "proxy：是 https 地址"),
+        ("proxy.example:1", "proxy：不是代理的地址"),
+    ):
+        assert told in refused(bollard, "up", "--text", "--port", "0", BOLLARD_PROXY=proxy)
+
+
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
     host = RunningHost(tmp_path_factory.mktemp("chinese"))
@@ -119,6 +127,40 @@ def test_the_refusals_of_a_host_are_told_in_chinese(failing: RunningHost, bollar
     refused(bollard, "mcp", "add", "x", "--server-url", "http://169.254.1.1/", "--text", **failing.variables)
     for document in ({}, {"agent_id": "a"}, {"agent_id": "a", "runner_id": "x", "odd": 1}):
         refused(bollard, "agents", "save", "-", "--text", **failing.variables, stdin=json.dumps(document))
+
+
+PROGRAM = """apiVersion: bollard/v1
+kind: Plugin
+metadata: {author: acme, name: started, version: 1.0.0, label: {en_US: Started}}
+spec:
+  command: [%s]
+  runners: [{name: default, label: {en_US: Started}}]
+"""
+
+
+@pytest.mark.full
+def test_a_plugin_that_a_host_does_not_install_is_told_in_chinese(failing: RunningHost, bollard: Any) -> None:
+    folder = failing.folder / "started"
+    folder.mkdir()
+    install = ("plugin", "install", str(folder), "--yes", "--text")
+    for command, told in (
+        ("no-such-program", "no-such-program 不在 PATH 中"),
+        ("./worker", "./worker 不是插件文件夹中的可执行文件"),
+    ):
+        (folder / "manifest.yaml").write_text(PROGRAM % command, encoding="utf-8")
+        assert f"插件 acme/started 无法使用：无法启动：{told}" in refused(bollard, *install, **failing.variables)
+    for first, told in (
+        ("#!/nowhere/node\n", "第一行指定的解释器不存在"),
+        ("echo hello\n", "的第一行没有指定解释器，例如 #!/bin/sh"),
+    ):
+        (folder / "worker").write_text(first, encoding="utf-8")
+        (folder / "worker").chmod(0o755)
+        assert told in refused(bollard, *install, **failing.variables)
+    for manifest in BROKEN_MANIFESTS.values():
+        (folder / "manifest.yaml").write_text(manifest, encoding="utf-8")
+        refused(bollard, *install, **failing.variables)
+    (folder / "manifest.yaml").write_text(BROKEN_MANIFESTS["twice"], encoding="utf-8")
+    assert "插件无效：manifest.yaml 第 3 行：键 a 重复" in refused(bollard, *install, **failing.variables)
 
 
 @pytest.mark.full

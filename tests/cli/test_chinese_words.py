@@ -6,10 +6,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs/zh-CN/README.md"
-FOLDERS = ("src/bollard/cli/text/zh_Hans", "src/bollard/cli/templates", "src/bollard/host", "src/bollard/sdk")
+FOLDERS = (
+    "src/bollard/cli/text/zh_Hans",
+    "src/bollard/cli/templates",
+    "src/bollard/host",
+    "src/bollard/sdk",
+    "console/src",
+    "catalogue",
+)
 PLUGINS = ("plugins", "examples")
 PAGES = ("README.zh-CN.md", "docs/zh-CN")
-KINDS = {".json", ".md", ".mjs", ".py", ".toml", ".txt", ".yaml"}
+KINDS = {".json", ".md", ".mjs", ".py", ".toml", ".ts", ".tsx", ".txt", ".yaml"}
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -25,7 +32,13 @@ def _texts() -> Iterator[tuple[Path, int, str]]:
     for name in (*FOLDERS, *PLUGINS, *PAGES):
         place = ROOT / name
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            if path.suffix not in KINDS or path.name.startswith("test_") or "tests" in path.parts[len(ROOT.parts) :]:
+            if (
+                path.suffix not in KINDS
+                or "generated" in path.parts
+                or ".test." in path.name
+                or path.name.startswith("test_")
+                or "tests" in path.parts[len(ROOT.parts) :]
+            ):
                 continue
             for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
                 if CHINESE.search(line) and not (path == GLOSSARY and line.startswith("|")):
@@ -47,7 +60,9 @@ def test_no_chinese_text_uses_a_synonym() -> None:
     wanted = {word: chinese for _, chinese, words in _glossary() for word in words}
     lines = list(_texts())
     assert len(lines) > 2000
-    assert {path.parts[0] for path, _, _ in lines} == {"README.zh-CN.md", "docs", "examples", "plugins", "src"}
+    assert {path.parts[0] for path, _, _ in lines} == {
+        *("README.zh-CN.md", "catalogue", "console", "docs", "examples", "plugins", "src")
+    }
     found = [
         f"{path}:{number}: {word}, use {chinese}"
         for path, number, line in lines
@@ -55,6 +70,11 @@ def test_no_chinese_text_uses_a_synonym() -> None:
         if word in line
     ]
     assert not found, "\n".join(found)
+
+
+def test_chinese_texts_quote_values_in_chinese() -> None:
+    found = [f"{path}:{number}" for path, number, line in _texts() if "zh_Hans" in path.parts and "!r}" in line]
+    assert found == [], found
 
 
 def test_chinese_sentences_use_full_width_punctuation() -> None:

@@ -126,6 +126,13 @@ def test_a_port_of_another_server_is_reported_as_such(bollard, serve: Serve) -> 
     assert told(bollard, silent)[0] == f"bollard: {silent} closed the connection without an answer"
 
 
+def test_a_path_on_a_host_is_reported_with_the_address_of_the_host(bollard, host) -> None:
+    for path in ("/api/v1", "/console"):
+        done = bollard("agents", "--url", f"{host.url}{path}", "--text", **host.variables)
+        problem = f"bollard: {host.url}{path} is a path on a host, not the address of a host"
+        assert (done.code, done.err.splitlines()) == (4, [problem, f"hint: use --url {host.url}"])
+
+
 def test_a_stream_of_another_server_ends_at_once_in_chinese_too(bollard, serve: Serve) -> None:
     address = f"http://{_HERE}:{serve(_Page)}"
     run = bollard("runs", "watch", "run_1", "--url", address, "--token", "t", BOLLARD_LANG="zh_Hans")

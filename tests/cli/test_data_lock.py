@@ -20,7 +20,7 @@ def test_a_directory_open_to_others_is_made_private(tmp_path: Path) -> None:
         assert tmp_path.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_an_open_directory_of_another_user_is_refused() -> None:
     data = Path(tempfile.mkdtemp())
     data.chmod(0o777)

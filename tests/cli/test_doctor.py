@@ -28,6 +28,7 @@ from bollard.cli.operate.doctor_checks import (
     SandboxFacts,
     SettingsFacts,
     StoreFacts,
+    WorkerFacts,
     examine,
 )
 
@@ -37,6 +38,10 @@ NOTES = {
     "not_running",
     "sandbox",
     "sandbox_missing",
+    "workers",
+    "workers_namespaces",
+    "workers_landlock",
+    "workers_bare",
     "schema_older",
     "data_absent",
     "no_token",
@@ -83,6 +88,7 @@ def well() -> Facts:
         port=PortFacts(taken=False, by=None, is_host=False),
         store=StoreFacts(name="data/bollard.db", revision="0002", known=("0001", "0002"), newest_ms=1000),
         sandbox=SandboxFacts(level="bubblewrap", landlock=7, user_namespaces=True, bubblewrap=True),
+        workers=WorkerFacts(demand="best", level="full", landlock=7, controllers=("pids", "memory", "cpu")),
         now_ms=2000,
         files=20_000,
     )
@@ -122,10 +128,10 @@ def found(facts: Facts) -> dict[str, str]:
     return {finding.check: finding.severity for finding in examine(facts)}
 
 
-def test_a_healthy_host_gets_only_the_note_about_its_sandbox(well):
-    assert found(well) == {"not_running": "note", "sandbox": "note"}
+def test_a_healthy_host_gets_only_the_notes_about_its_sandboxes(well):
+    assert found(well) == {"not_running": "note", "sandbox": "note", "workers": "note"}
     running = HostFacts(address="http://x", ready=True, version="1", agents=())
-    assert found(replace(well, host=running)) == {"sandbox": "note"}
+    assert found(replace(well, host=running)) == {"sandbox": "note", "workers": "note"}
 
 
 @pytest.mark.parametrize(
@@ -153,6 +159,11 @@ def test_a_healthy_host_gets_only_the_note_about_its_sandbox(well):
         ("store", {"fault": "edited"}, "chain_broken", "error"),
         ("store", {"newest_ms": 200_000}, "record_future", "error"),
         ("sandbox", {"level": None, "problem": "no Landlock"}, "sandbox_missing", "note"),
+        ("workers", {"demand": "none", "level": "none"}, "workers_unconfined", "warning"),
+        ("workers", {"level": "namespaces", "problem": "no groups"}, "workers_namespaces", "warning"),
+        ("workers", {"level": "landlock", "problem": "no view"}, "workers_landlock", "warning"),
+        ("workers", {"level": "none", "problem": "no seccomp"}, "workers_bare", "warning"),
+        ("workers", {"demand": "strict", "level": "landlock", "problem": "no view"}, "workers_refused", "error"),
     ],
 )
 def test_each_condition_has_its_finding(well, part, change, check, severity):
@@ -164,17 +175,29 @@ def test_each_condition_has_its_finding(well, part, change, check, severity):
     ("change", "check"),
     [
         ({"ready": False, "reasons": ("draining",)}, "not_ready"),
-        ({"plugins": (PluginFacts(name="a/p", status="quarantined", problem="it crashed"),)}, "plugin_quarantined"),
-        ({"plugins": (PluginFacts(name="p", status="quarantined", problem="it crashed"),)}, "plugin_unstarted"),
+        (
+            {"plugins": (PluginFacts(name="a/p", status="quarantined", problem={"problem": "it crashed"}),)},
+            "plugin_quarantined",
+        ),
+        (
+            {"plugins": (PluginFacts(name="p", status="quarantined", problem={"problem": "it crashed"}),)},
+            "plugin_unstarted",
+        ),
         ({"agents": None}, "no_token"),
         ({"agents": (lacking("missing_models"),)}, "no_model"),
         ({"agents": (lacking("missing_tools"),)}, "agent_lacks"),
+        ({"agents": (lacking("default_missing"),)}, "agent_lacks"),
         ({"only_demo": True}, "only_demo"),
     ],
 )
 def test_each_condition_of_a_running_host_has_its_finding(well, change, check):
     running = HostFacts(address="http://x", ready=True, version="1", agents=())
     assert check in found(replace(well, host=replace(running, **change)))
+
+
+def test_a_workspace_without_a_default_model_is_reported_once(well):
+    running = HostFacts(address="http://x", ready=True, version="1", agents=(lacking("default_missing"),))
+    assert "only_demo" not in found(replace(well, host=replace(running, only_demo=True)))
 
 
 def test_another_host_at_the_port_or_the_data_is_reported(well):
@@ -387,5 +410,5 @@ def test_a_plugin_in_quarantine_and_an_agent_without_its_model_are_found_with_th
     assert found["plugin_unstarted"]["fields"]["plugin"] == "crashes"
     assert found["plugin_unstarted"]["fields"]["problem"]
     assert found["no_model"]["fields"] == {"agent": "chooser", "models": "gpt-none"}
-    assert found["no_model"]["fix"].startswith("add it with `bollard models add gpt-none`")
+    assert found["no_model"]["fix"].startswith("add it with `bollard models add gpt-none --preset NAME`")
     host.signal(signal.SIGTERM)

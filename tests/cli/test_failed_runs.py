@@ -84,8 +84,25 @@ def test_a_plugin_in_quarantine_is_named_with_the_command_that_ends_it(failing: 
         if "quarantined" in error:
             break
     error, hint = told(bollard, failing, "exits")
-    assert error.startswith("failed · host.overloaded · plugin local/exits is quarantined: 5 crashes within 60 s")
+    assert error.startswith(
+        "failed · host.overloaded · plugin local/exits is quarantined; `bollard plugin restart local/exits` ends the "
+        "quarantine: 5 crashes within 60 s, last: the peer closed the connection"
+    )
     assert "`bollard plugin restart local/exits`" in hint
+    (run, *_) = bollard("runs", **failing.variables).json["items"]
+    ended = bollard("runs", "show", run["run_id"], **failing.variables).json["error"]
+    assert "`bollard plugin restart local/exits` ends the quarantine" in ended["message"]
+    assert (
+        ended["details"]["cause"]["details"] | {"reason": "quarantined", "plugin": "local/exits"}
+        == (ended["details"]["cause"]["details"])
+    )
+    chinese, _ = told(bollard, failing, "exits", BOLLARD_LANG="zh_Hans")
+    assert "插件 local/exits 已被隔离（60 秒内崩溃 5 次，最近一次：工作进程意外断开）" in chinese
+    doctor = ("doctor", "--text", "--data", str(failing.data), "--port", str(failing.port))
+    said = bollard(*doctor, **failing.variables, BOLLARD_LANG="zh_Hans").out.replace("\n", "")
+    assert "插件 local/exits 已被隔离：60 秒内崩溃 5 次" in said
+    shown = bollard("plugin", "show", "local/exits", "--text", **failing.variables, BOLLARD_LANG="zh_Hans").out
+    assert "问题：60 秒内崩溃 5 次" in shown
     assert bollard("plugin", "restart", "local/exits", **failing.variables).code == 0
 
 
@@ -110,10 +127,31 @@ def test_a_second_workspace_without_the_default_model_learns_its_name(failing: R
     warnings: list[Any] = []
     while not warnings or warnings[0]["reason"] == "runner_absent":  # its workers are starting
         warnings = bollard("agents", "show", "assistant", **second).json.get("warnings", [])
+    command = "BOLLARD_WORKSPACE=second bollard models add smart --preset NAME"
     assert [each["reason"] for each in warnings] == ["default_missing"]
-    assert "`bollard models add smart`" in warnings[0]["hint"]
+    assert f"run `{command}`" in warnings[0]["hint"]
     shown = bollard("agents", "show", "assistant", "--text", **second, BOLLARD_LANG="zh_Hans").out
-    assert "该工作区没有设置 default_model 指定的模型 smart" in shown
+    assert "config.model 指定了模型 default，但工作区 second 没有默认模型" in shown
+    assert f"请执行 `{command}`" in shown
+    draft = bollard("agents", "new", "mine", "--runner", "local-agent", **second).out
+    saved = bollard("agents", "save", "-", "--text", stdin=draft, **second).out
+    assert "the workspace second has no default model" in saved
+    assert command in saved
+    examined = bollard("doctor", "--data", str(failing.data), "--port", str(failing.port), **second).json["findings"]
+    assert [each["fix"] for each in examined if each["fields"].get("agent") == "assistant"] == [warnings[0]["hint"]]
+
+    done = bollard("chat", "--text", "--agent", "assistant", "--message", "hello", **second)
+    assert (done.code, done.out) == (1, "")
+    error = f"the workspace second has no default model. Run `{command}`; the agent demo answers without a model"
+    assert done.err.strip().startswith(f"failed · runner.error · {error} · ")
+    chinese = bollard("chat", "--text", "--agent", "assistant", "--message", "hello", **second, BOLLARD_LANG="zh_Hans")
+    assert f"工作区 second 没有默认模型。请执行 `{command}`；智能体 demo 不需要模型也能回答" in chinese.err
+    demo = bollard("chat", "--text", "--verbose", "--message", "hello", **second)
+    assert demo.code == 0
+    assert "Default agent: the workspace second has no model; add one: `bollard models add" in demo.err
+
+    assert bollard("models", "add", "smart", "--style", "demo", **second).code == 0
+    assert bollard("chat", "--agent", "assistant", "--message", "hello", **second).out == "You said: hello\n"
 
 
 def test_a_silent_model_is_reported_with_its_address(failing: RunningHost, bollard) -> None:
@@ -132,5 +170,43 @@ def test_a_silent_model_is_reported_with_its_address(failing: RunningHost, bolla
         f"gone did not answer (unreachable): model gone at {address}: no connection: Connection refused",
     )
     chinese = told(bollard, failing, "assistant", "你好", BOLLARD_LANG="zh_Hans")
-    assert f"没有模型能够回答：gone ({address}): unreachable" in chinese[0]
+    assert f"没有模型能够回答：gone ({address})：无法连接" in chinese[0]
     assert chinese[1] == "提示：模型 gone 没有回答。请测试它：`bollard models test gone`。"
+
+
+def test_an_installation_explains_why_the_plugin_cannot_be_loaded(failing: RunningHost, bollard, tmp_path) -> None:
+    (tmp_path / "broken.py").write_text(f"import nothing_of_this_name\n{RAISES}", encoding="utf-8")
+    refused = bollard("plugin", "install", "broken.py", "--yes", **failing.variables)
+    assert refused.code != 0
+    problem = "PL11 broken.py: module: cannot be imported: ModuleNotFoundError: No module named 'nothing_of_this_name'"
+    assert f"the plugin local/broken cannot be used: it could not start: {problem}" in refused.err
+    chinese = bollard("plugin", "install", "broken.py", "--yes", **failing.variables, BOLLARD_LANG="zh_Hans").err
+    assert "插件 local/broken 无法使用：无法启动：PL11 broken.py: module" in chinese
+    assert "无法导入 broken.py：“ModuleNotFoundError: No module named 'nothing_of_this_name'”（原文）" in chinese
+
+
+def test_an_installation_explains_why_no_entry_of_a_folder_can_be_used(failing: RunningHost, bollard, tmp_path) -> None:
+    assert bollard("plugin", "new", "greeter").code == 0
+    code = tmp_path / "greeter" / "runner.py"
+    code.write_text(f"import nothing_of_this_name\n{code.read_text(encoding='utf-8')}", encoding="utf-8")
+    refused = bollard("plugin", "install", "greeter", "--yes", **failing.variables)
+    assert "the plugin local/greeter cannot be used: default: runner cannot be imported: ModuleNotFound" in refused.err
+    chinese = bollard("plugin", "install", "greeter", "--yes", **failing.variables, BOLLARD_LANG="zh_Hans").err
+    assert "插件 local/greeter 无法使用：PL11 default: entry" in chinese
+    assert "无法导入 runner：“ModuleNotFoundError: No module named 'nothing_of_this_name'”（原文）" in chinese
+
+
+def test_a_refused_call_of_a_runner_has_a_hint_in_the_error_and_in_the_log(
+    failing: RunningHost, bollard, tmp_path
+) -> None:
+    call = 'await ctx.api.models.invoke("default", [{"role": "user"}])'
+    code = RAISES.replace('raise ValueError("the weather is bad")', call)
+    (tmp_path / "asks.py").write_text(code, encoding="utf-8")
+    assert bollard("plugin", "install", "asks.py", "--yes", **failing.variables).code == 0
+    error, _ = told(bollard, failing, "asks")
+    hint = (
+        "unauthorized: models is not granted to this run. Hint: request models in the permissions of the runner, and "
+        "permit it in policy.access.permissions of the agent; `bollard runs explain RUN` says why"
+    )
+    assert hint in error
+    assert hint in bollard("plugin", "logs", "local/asks", "--text", **failing.variables).out

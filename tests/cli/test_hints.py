@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ _WORD = re.compile(r"[a-z][a-z-]*")
 _OPTION = re.compile(r"--[a-z][a-z-]+")
 FILES = sorted(
     path
-    for pattern in ("src/**/*.py", "src/**/*.md", "docs/**/*.md", "plugins/**/*.py", "README.md", "ARCHITECTURE.md")
+    for pattern in (
+        *("src/**/*.py", "src/**/*.md", "src/bollard/**/text/**/*.json", "src/bollard/host/models/presets.toml"),
+        *("docs/**/*.md", "plugins/**/*.py", "README.md", "README.zh-CN.md", "ARCHITECTURE.md"),
+    )
     for path in ROOT.glob(pattern)
 )
 
@@ -37,8 +41,8 @@ EVERYWHERE = options_of(get_command(app)) | {"--help"}
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """The text of a page, or all texts of a module, with a placeholder for each field."""
-    if path.suffix == ".md":
+    """The text of a page or of a file of texts, or all texts of a module, with a placeholder for each field."""
+    if path.suffix != ".py":
         yield path.read_text(encoding="utf-8")
         return
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -52,7 +56,7 @@ def texts_of(path: Path) -> Iterator[str]:
 
 def problem_of(named: str) -> str | None:
     """The problem of the words after `bollard`."""
-    words = named.split(" -- ")[0].split()
+    words = re.split(" (?:--|[>|]) ", named)[0].split()
     if not words or _WORD.fullmatch(words[0]) is None:
         return None  # an option of every command, or something that stands for a command
     if words[0] not in TREE:
@@ -63,8 +67,17 @@ def problem_of(named: str) -> str | None:
             if word not in inside:
                 return f"there is no command {words[0]} {word}"
         command = inside[words[1].split("|")[0]]
+        words, inside = [" ".join(words[:2]), *words[2:]], {}
     unknown = sorted(set(_OPTION.findall(" ".join(words))) - options_of(command) - EVERYWHERE)
-    return f"{words[0]} has no {', '.join(unknown)}" if unknown else None
+    if unknown:
+        return f"{words[0]} has no {', '.join(unknown)}"
+    extra = words[1:] if not inside and takes_no_arguments(command) else []
+    loose = [word for before, word in pairwise(["", *extra]) if not word.startswith("-") and not before.startswith("-")]
+    return f"{words[0]} takes no {loose[0]}" if loose else None
+
+
+def takes_no_arguments(command: Any) -> bool:
+    return all(each.param_type_name != "argument" for each in command.params)
 
 
 @for_each(
@@ -76,6 +89,8 @@ def problem_of(named: str) -> str | None:
         ("plug list", "there is no command plug"),
         ("plugin uninstall", "there is no command plugin uninstall"),
         ("up --prot 0", "up has no --prot"),
+        ("chat --agent AGENT --file PATH", None),
+        ("chat AGENT --file PATH", "chat takes no AGENT"),
     ],
 )
 def test_an_unknown_command_in_a_text_is_found(named: str, problem: str | None) -> None:

@@ -89,7 +89,8 @@ def test_a_plugin_is_installed_with_consent_and_removed(ask: Any, talker: Any) -
     )
     made = ask("plugin", "install", str(folder), "--yes", "--text")
     assert made.out.startswith(
-        "acme/talker 1.0.0 requests:\n  runner default, permissions: history.page\ninstalled acme/talker"
+        "acme/talker 1.0.0 requests:\n  runner default, permissions: history.page\n  asks for no network\n"
+        "installed acme/talker"
     )
     assert said(ask, "hi") == "one hi"
     shown = ask("plugin", "show", "acme/talker").json
@@ -327,4 +328,4 @@ def test_the_claims_of_a_tool_are_shown_in_the_chosen_language() -> None:
     asks = {"runners": {}, "env": [], "tools": {"count": "low, never sends_out", "other": "unknown"}}
     english, chinese = ([*asked_lines(asks, load_text(language))] for language in ("en_US", "zh_Hans"))
     assert english == ["tool count, risk low, never sends_out", "tool other, risk unknown"]
-    assert chinese == ["工具 count，风险 low, 从不 sends_out", "工具 other，风险 unknown"]
+    assert chinese == ["工具 count，风险 低, 不会向外发送数据", "工具 other，风险 未知"]

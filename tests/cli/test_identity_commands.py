@@ -189,7 +189,8 @@ def test_an_invalid_duration_is_refused(given: str) -> None:
 
 
 def test_a_workspace_is_created_used_and_deleted(ask) -> None:
-    assert ask("workspaces", "add", "far", "--name", "Far", "--text").out == "created workspace far\n"
+    added = ask("workspaces", "add", "far", "--name", "Far", "--text").out
+    assert added == "created workspace far; commands go there with BOLLARD_WORKSPACE=far\n"
     assert ask("workspaces", "add", "far").code == 4
     assert [item["workspace_id"] for item in ask("workspaces").json["items"]][:2] == ["default", "far"]
     far = {"BOLLARD_WORKSPACE": "far"}

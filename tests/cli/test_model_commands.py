@@ -96,7 +96,7 @@ def test_a_silent_model_is_reported_with_reason_and_hint(ask: Any) -> None:
     assert ask("models", "add", "dead", *where).code == 0
     tried = ask("models", "test", "dead", "--text", BOLLARD_LANG="zh_Hans")
     assert tried.code == 1
-    assert "没有回答（unreachable）：无法连接模型提供方 (model dead at http://127.0.0.1:1: no connection" in tried.out
+    assert "dead 没有回答（unreachable）：无法连接模型提供方：连接被拒绝\n" in tried.out
     assert "地址：http://127.0.0.1:1/v1\n" in tried.out
     assert "提示：请检查 base_url，以及主机到提供方的网络" in tried.out
     assert ask("models", "remove", "dead").code == 0
@@ -140,6 +140,7 @@ def test_a_preset_with_a_failed_test_saves_nothing_without_keep(ask: Any, provid
     kept = ask(*here, "--keep", "--text", stdin="sk-wrong-0123456789\n", BOLLARD_LANG="zh_Hans")
     assert kept.code == 1
     assert f"地址：{provider_url}，HTTP 状态 401" in kept.out
+    assert "模型提供方拒绝了密钥，或密钥不可用：提供方应答 HTTP 401，“no such key”（原文）\n" in kept.out
     assert "请先把 ModelScope 账号绑定到阿里云账号" in kept.out
     assert "已保存模型 modelscope" in kept.out
     before = ask("models", "show", "modelscope").json
@@ -150,15 +151,21 @@ def test_a_preset_with_a_failed_test_saves_nothing_without_keep(ask: Any, provid
     assert ask("secrets", "remove", "MODELSCOPE_API_KEY").code == 0
 
 
+def _zhipu(ask: Any) -> list[str]:
+    """The secrets of these tests; the host has those of other tests too."""
+    names = [item["secret_name"] for item in ask("secrets").json["items"]]
+    return [name for name in names if name.startswith("ZHIPUAI")]
+
+
 def test_a_key_with_a_failed_test_does_not_replace_the_key_of_other_models(ask: Any, provider_url: str) -> None:
     here = ("models", "add", "first", "--preset", "zhipu", "--model", "tiny", "--base-url", provider_url, "--key-stdin")
     assert ask(*here, stdin="sk-fine-0123456789\n").code == 0
     other = (*here[:2], "other", *here[3:])
     assert ask(*other, stdin="sk-wrong-0123456789\n").code == 1
-    assert [item["secret_name"] for item in ask("secrets").json["items"]] == ["ZHIPUAI_API_KEY"]
+    assert _zhipu(ask) == ["ZHIPUAI_API_KEY"]
     assert ask("models", "test", "first").code == 0  # with the former key
     assert ask(*other, stdin="sk-fine-9876543210\n").json["model"]["secret"] == "ZHIPUAI_API_KEY"
-    assert [item["secret_name"] for item in ask("secrets").json["items"]] == ["ZHIPUAI_API_KEY"]
+    assert _zhipu(ask) == ["ZHIPUAI_API_KEY"]
     assert ask(*other, "--keep", stdin="sk-wrong-0123456789\n").json["kept"] is True
     assert ask("models", "test", "first").code == 1
     for name in ("first", "other"):
@@ -176,7 +183,7 @@ def test_the_secret_of_a_test_that_was_killed_goes_with_the_next_one(ask: Any, p
     assert ask("models", "add", "busy", *there, "ZHIPUAI_API_KEY_TRIAL_FFFFFFFF").code == 0
     assert ask(*here, stdin="sk-wrong-0123456789\n").code == 1
     left = ["ZHIPUAI_API_KEY", "ZHIPUAI_API_KEY_TRIAL_FFFFFFFF", "ZHIPUAI_API_KEY_TRIAL_MINE"]
-    assert [item["secret_name"] for item in ask("secrets").json["items"]] == left
+    assert _zhipu(ask) == left
     assert ask("models", "show", "first").json["secret"] == "ZHIPUAI_API_KEY"
     for name in ("first", "busy"):
         assert ask("models", "remove", name).code == 0
@@ -206,14 +213,27 @@ def test_a_preset_prompts_for_the_key_without_echo(terminal: Any, steady_host: A
     assert "sk-wrong" not in screen.shown
 
 
+def test_a_preset_with_an_address_for_each_customer_asks_for_its_name(terminal: Any, steady_host: Any) -> None:
+    screen = terminal("models", "add", "--preset", "azure", "--model", "tiny", **steady_host.variables)
+    screen.expect("Name of your resource at Azure OpenAI: ")
+    screen.send("nowhere.invalid/#\n")
+    screen.expect("tiny at https://nowhere.invalid/#.openai.azure.com/openai/v1")
+    screen.expect("API key of Azure OpenAI: ")
+    screen.send("sk-wrong-0123456789\n")
+    screen.expect("model.base_url")
+    assert screen.end() == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("--preset", "deepsek"), "deepseek"),
         (("--preset", "ollama"), "--model NAME"),
         (("--preset", "qwen"), "--key-stdin"),
+        (("--preset", "azure", "--model", "m"), "--base-url https://YOUR-RESOURCE.openai.azure.com/openai/v1"),
         ((), "bollard models add --preset openai"),
         (("x", "--keep"), "--preset"),
+        (("gpt",), "--base-url and --model"),
     ],
 )
 def test_an_incomplete_preset_names_the_missing_option(ask: Any, arguments: tuple[str, ...], told: str) -> None:
@@ -269,7 +289,7 @@ def test_an_invalid_model_is_refused_in_the_chosen_language(change: dict[str, An
 
 @for_each("reason", get_args(Reason))
 def test_the_hint_for_a_provider_failure_is_in_the_chosen_language(reason: Reason) -> None:
-    error = failed(reason, "no")
+    error = failed(reason, "the provider answered HTTP 503", "model.refused", status=503)
     message, hint = load_text("zh_Hans").host_error(error.code, error.details, error.message, error.hint)
     assert (error.message in message, error.hint in hint) == (False, False)
 
@@ -309,5 +329,5 @@ def test_a_host_with_a_proxy_reaches_its_models_through_it(bollard: Any, new_hos
 def test_a_host_with_an_invalid_proxy_does_not_start_and_names_the_setting(bollard: Any) -> None:
     refused = bollard("up", "--text", BOLLARD_PROXY="http://ann:proxy-canary@proxy.example", BOLLARD_LANG="zh_Hans")
     assert refused.code != 0
-    assert "proxy 或 proxy_login 无效" in refused.err
+    assert "设置无效：proxy：" in refused.err
     assert "proxy-canary" not in refused.out + refused.err

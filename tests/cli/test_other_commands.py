@@ -114,6 +114,7 @@ def test_the_tool_selection_runs_a_part_of_the_cases() -> None:
 
 def test_make_run_starts_the_product(tmp_path) -> None:
     folder = {"XDG_CONFIG_HOME": str(tmp_path), "LANG": "C.UTF-8", "PATH": os.environ["PATH"]}
+    folder["BOLLARD_CONSOLE_BUILD"] = "off"
     command = [ROOT / "scripts/run", "--data", str(tmp_path / "data"), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=folder, text=True) as process:
         assert process.stdout is not None

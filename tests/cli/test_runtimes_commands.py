@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import BOLLARD, environment
 
+from bollard.confine.probe import machine_findings
+from bollard.confine.worker_level import choose_level
+
 pytestmark = pytest.mark.full
 
 
@@ -20,6 +23,29 @@ PLUGIN = """
     @runner(name="default", label="Afar", permissions={"history": ["page"]})
     async def afar(ctx: RunContext):
         yield ctx.completed(f"afar: {ctx.input.text}")
+"""
+
+
+CURIOUS = """
+    import socket
+
+    from bollard.sdk import RunContext, runner
+
+
+    def tried(attempt) -> str:
+        try:
+            attempt()
+        except OSError:
+            return "refused"
+        return "reached"
+
+
+    @runner(name="default", label="Curious")
+    async def curious(ctx: RunContext):
+        files = tried(lambda: open("KEY").read())
+        network = tried(lambda: socket.create_connection(("127.0.0.1", 9), timeout=2).close())
+        listens = tried(lambda: socket.create_connection(("192.0.2.1", 9), timeout=2).close())
+        yield ctx.completed(f"files: {files}, network: {network if network == listens else 'mixed'}")
 """
 
 
@@ -117,6 +143,22 @@ def until(ask, name: str, status: str) -> dict:
         assert time.monotonic() < deadline, found.out + found.err
 
 
+def test_a_plugin_cannot_read_the_key_of_its_runtime(ask, program_runtime, steady_host, tmp_path: Path) -> None:
+    if choose_level("best", machine_findings()).name == "none":
+        pytest.skip("this machine confines nothing")
+    key = tmp_path / "key.json"
+    path = tmp_path / "curious.py"
+    path.write_text(textwrap.dedent(CURIOUS).replace("KEY", str(key)), encoding="utf-8")
+    code = ask("runtimes", "enroll", "curious").json["code"]
+    program_runtime(str(path), "--connect", steady_host.url, "--key", str(key), "--enroll", code, cwd=tmp_path)
+    until(ask, "curious", "waiting")
+    assert ask("runtimes", "consent", "curious", "--yes").code == 0
+    talked = ask("chat", "--agent", "curious", "--message", "look", "--text").out
+    assert "files: refused, network: refused" in talked
+    assert key.is_file()
+    ask("runtimes", "revoke", "curious")
+
+
 @pytest.mark.smoke
 def test_a_runtime_is_enrolled_used_and_revoked(ask, runtime, tmp_path: Path) -> None:
     shown = ask("runtimes", "enroll", "afar-box", "--text").out
@@ -210,7 +252,7 @@ def test_a_program_serves_a_host_from_another_machine(
     assert "tiny: hi" in talked.out, talked.err
     logs = ask("plugin", "logs", "acme/tiny", "--text").out
     assert f"arguments {argument} in {tiny} with" in logs
-    assert "MINE" in logs
+    assert ("MINE" in logs) == (name != "folder"), "a plugin gets the variables that its manifest names"
     assert "BOLLARD_" not in logs
     crashed = ask("chat", "--agent", "tiny", "--message", "crash", "--json")
     assert "runner.crashed" in crashed.out

@@ -123,6 +123,39 @@ def test_a_workspace_moves_from_one_host_to_another(bollard, past, tmp_path):
     assert "import the archive of a workspace with `bollard import`" in kind.err
 
 
+def test_an_erased_person_stays_erased_in_a_restore_and_an_import(new_host, bollard, tmp_path):
+    host = new_host().start()
+    for name in ("dora", "carl"):
+        posted = ("--agent", "echo", "--message", f"of {name}", "--actor", f"room:{name}")
+        assert bollard("events", "post", "--type", "note.taken", *posted, **host.variables).code == 0
+    taken = bollard("backup", "all.zip", "--data", str(host.data))
+    export = bollard("export", "w.zip", "--workspace", "default", "--data", str(host.data))
+    erased = bollard("people", "erase", "room:dora", "--yes", **host.variables)
+    assert erased.code == 0, erased.err
+    host.signal(signal.SIGTERM)
+    trust = ("--erasures", str(host.data / "erasures.jsonl"), "--trust")
+    restored = bollard("restore", "all.zip", "--data", "there", *trust, taken.json["signed_by"])
+    assert (restored.code, restored.json["records_erased"] > 3) == (0, True), restored.err
+    (tmp_path / "new").mkdir()
+    assert bollard("migrate", "--data", "new").code == 0
+    came = bollard("import", "w.zip", "--data", "new", *trust, export.json["signed_by"])
+    assert (came.code, came.json["records_erased"] > 3) == (0, True), came.err
+    for data in ("there", "new"):
+        with sqlite3.connect(tmp_path / data / "bollard.db") as database:
+            said = [row[0] for row in database.execute("SELECT data FROM records WHERE data IS NOT NULL")]
+        database.close()
+        assert not [row for row in said if b"of dora" in bytes(row)]
+        assert [row for row in said if b"of carl" in bytes(row)]
+    for name, problem in (("absent.jsonl", "there is no"), ("wrong.jsonl", "line 1 of ")):
+        (tmp_path / "wrong.jsonl").write_text("{}\n")
+        refused = bollard(
+            "restore", "all.zip", "--data", "more", "--erasures", name, *trust[2:], taken.json["signed_by"]
+        )
+        assert refused.code != 0
+        assert problem in refused.err
+    assert not (tmp_path / "more").exists()
+
+
 def test_an_invalid_archive_creates_no_directory(bollard, tmp_path):
     (tmp_path / "notes.txt").write_text("not a zip")
     for name in ("absent.zip", "notes.txt"):

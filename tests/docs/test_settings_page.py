@@ -17,6 +17,10 @@ def test_the_page_of_settings_matches_the_code(root: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+CONFINE = ("confine/errors.py", "confine/limits.py", "confine/order.py", "confine/probe.py", "confine/worker_level.py")
+"""The modules of the confinement that the settings name."""
+
+
 def test_a_changed_setting_is_noticed(root: Path, tmp_path: Path) -> None:
     for name in ("scripts/describe", "src/bollard/cli/operate/up.py", "docs/reference/settings.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +32,7 @@ def test_a_changed_setting_is_noticed(root: Path, tmp_path: Path) -> None:
     (tmp_path / "src/bollard/host/settings.py").write_text(changed, encoding="utf-8")
     (tmp_path / "src/bollard/confine").mkdir()
     needed = ("host/__init__.py", "host/errors.py", "host/limits.py", "host/exposure.py")
-    for name in ("__init__.py", *needed, "confine/__init__.py", "confine/order.py", "confine/limits.py"):
+    for name in ("__init__.py", *needed, "confine/__init__.py", *CONFINE):
         (tmp_path / "src/bollard" / name).write_bytes((root / "src/bollard" / name).read_bytes())
     done = _describe(tmp_path, "--check")
     assert done.returncode == 1

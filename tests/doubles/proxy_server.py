@@ -121,7 +121,8 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while piece := source.recv(65536):
             sink.sendall(piece)
-        sink.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)  # also after a reset: the other side would wait for ever
 
 
 @contextlib.contextmanager

@@ -241,9 +241,10 @@ def test_every_problem_of_a_plugin_has_a_chinese_text() -> None:
     assert {problem for schema in schemas for problem in TYPES[schema["type"]]} - set(PROBLEMS) == set()
     used: set[str] = set()
     sources = [*(HOST.parent / "manifest").rglob("*.py"), *(HOST.parent / "runtime").rglob("*.py")]
-    for path in [*sources, HOST / "plugins" / "description.py"]:
+    for path in [*sources, *(HOST / "plugins" / name for name in ("description.py", "fleet.py", "placement.py"))]:
         used |= set(re.findall(r'"((?:plugin|yaml)\.[a-z_]+)"', path.read_text("utf-8")))
     used |= {"plugin.other_permissions", "plugin.other_capabilities"}
+    used -= {"plugin.quarantined"}  # a record
     assert used == {key for key in PROBLEMS if key.startswith(("plugin.", "yaml."))}
     source = (HOST.parent / "protocol" / "manifest.py").read_text("utf-8")
     assert set(re.findall(r'PydanticCustomError\(\s*"(\w+)"', source)) - set(PROBLEMS) == set()
@@ -286,11 +287,13 @@ def test_the_end_of_a_run_is_explained_in_chinese_and_quotes_only_runner_and_wor
 EXPLAINED = {
     "DeclarationError",
     "KeyFileError",
+    "ProxyFailed",
     "UnreadableProof",
     "_Refused",
     "_StreamFault",
     "_typed",
     "fault",
+    "failed",
     "why",
 }
 """Calls that give a sentence of ours a type."""
@@ -338,7 +341,7 @@ def test_every_sentence_with_a_type_has_a_chinese_text_and_every_text_is_used() 
 def test_a_declaration_that_cannot_work_is_explained_in_chinese(source: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "odd.py"
     file.write_text(f"from bollard.sdk import runner, tool\n\n{source}\n", encoding="utf-8")
-    found = inspect_plugin(file, (), timeout_s=60.0).problems
+    found = inspect_plugin(file, (), load_text("zh_Hans"), timeout_s=60.0).problems
     sentences = [finding_of(problem, load_text("zh_Hans")).problem for problem in found]
     assert any(said in sentence for sentence in sentences), sentences
     assert english_in(" ".join(sentences)) == []

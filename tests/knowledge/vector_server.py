@@ -48,7 +48,7 @@ def vector_server(settings: Sequence[str] = ()) -> Generator[str]:
         try:
             subprocess.run(initdb, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=PATIENCE_S, **_as(user))
         except PermissionError as error:
-            raise NoVectorServer("PostgreSQL refuses to be root, and we may not start it as anybody else") from error
+            raise NoVectorServer("PostgreSQL refuses root, and another user is not available") from error
         listening = ["listen_addresses=127.0.0.1", "unix_socket_directories=", *settings]
         options = [word for setting in listening for word in ("-c", setting)]
         with (folder / "log").open("wb") as log:

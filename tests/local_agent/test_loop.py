@@ -123,10 +123,11 @@ async def test_if_no_model_answers_the_run_fails_with_all_reasons_and_the_next_o
     assert (await world.run(Agent, "hi", config=config)).text == "back again"
 
 
-async def test_the_failure_is_reported_in_the_language_of_the_question():
-    outcome = await host(model(refusal())).run(Agent, "你好吗？")
-    assert outcome.error is not None
-    assert "没有模型能够回答" in outcome.error
+async def test_the_failure_is_reported_in_the_language_of_the_question_or_of_the_program():
+    for text, locale in (("你好吗？", "en_US"), ("hello", "zh_Hans")):
+        outcome = await host(model(refusal())).run(Agent, text, locale=locale)
+        assert outcome.error is not None
+        assert "没有模型能够回答" in outcome.error
 
 
 async def test_a_model_that_fails_in_the_middle_is_not_replaced_and_its_text_is_kept():

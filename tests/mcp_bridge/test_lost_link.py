@@ -14,10 +14,11 @@ from anyio import wait_all_tasks_blocked
 from mcp.shared.message import SessionMessage
 from tests.ports import free_port
 
+from bollard.mcp_bridge.dialer import Dialer
 from bollard.mcp_bridge.http_client import departure, http_client
 from bollard.mcp_bridge.link import Link
 from bollard.mcp_bridge.stdio import _Input
-from bollard.wire.bridge_frames import Closed, Connected, Ended, MakeCall, OpenStdio, ToHost, Undone
+from bollard.wire.bridge_frames import Closed, Connected, Ended, MakeCall, OpenStdio, Routes, ToHost, Undone
 
 HOSTILE = Path(__file__).parents[1] / "host" / "mcp" / "programs" / "hostile.py"
 
@@ -32,16 +33,15 @@ async def test_calls_that_wait_for_a_full_pipe_are_not_sent(tmp_path: Path) -> N
             connected.set()
 
     go = tmp_path / "go"
-    order = OpenStdio(
-        link=1,
-        command=sys.executable,
-        args=[str(HOSTILE), "stuffed", str(go)],
-        env={},
-        cwd=str(tmp_path),
-        protocol="legacy",
-        start_s=30.0,
+    stdin, to_server, from_server, stdout, from_stderr, stderr = (*os.pipe(), *os.pipe(), *os.pipe())
+    line = [sys.executable, str(HOSTILE), "stuffed", str(go)]
+    server = await asyncio.create_subprocess_exec(
+        *line, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
     )
-    link = Link(order, tell)
+    for theirs in (stdin, stdout, stderr):
+        os.close(theirs)
+    order = OpenStdio(link=1, group=server.pid, protocol="legacy", start_s=30.0)
+    link = Link(order, tell, Dialer(tell), (to_server, from_server, from_stderr))
     running = asyncio.create_task(link.run())
     await connected.wait()
     calls: list[asyncio.Task[object]] = []
@@ -57,6 +57,7 @@ async def test_calls_that_wait_for_a_full_pipe_are_not_sent(tmp_path: Path) -> N
     details = {"problem_type": "mcp.not_connected"}
     assert late == Undone(call=99, problem="the server is not connected", details=details, sent=False)
     assert [each for each in told if isinstance(each, Closed)], "the host hears of it before the process has ended"
+    link.exited(await server.wait())
     await running
     assert isinstance(told[-1], Ended)
 
@@ -99,9 +100,10 @@ async def test_an_http_request_counts_as_sent_once_its_head_is_started() -> None
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     there = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
     nowhere = f"http://127.0.0.1:{free_port()}/mcp"
+    dialer = Dialer(lambda dial: dialer.answered(Routes(number=dial.number, addresses=["127.0.0.1"])))
     async with server:
         for url, left in ((nowhere, False), (there, True)):
-            async with http_client(url, {}) as client:
+            async with http_client(url, {}, dialer) as client:
                 with departure() as departing, pytest.raises(httpx2.TransportError):
                     await client.post(url, json={})
                 assert departing.left is left, url

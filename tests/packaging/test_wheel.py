@@ -1,10 +1,13 @@
-"""The built wheel in an empty environment: a host starts, answers, and its hints name commands that work there."""
+"""The wheel that the container builds, in an empty environment: a host starts, answers, and its hints name commands
+that work there."""
 
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 from tests.environments import Environment, clean_variables, run
@@ -27,11 +30,29 @@ def containerfile(repository: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def installed(repository: Path, containerfile: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def sources(repository: Path, containerfile: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the container's first stage copies, and nothing else."""
+    folder = tmp_path_factory.mktemp("sources")
+    for *copied, place in (line.split() for line in re.findall(r"^COPY ([^-].*)$", containerfile, re.MULTILINE)):
+        for name in copied:
+            is_folder = (repository / name).is_dir()
+            target = folder / place if is_folder else folder / place / Path(name).name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if is_folder:
+                shutil.copytree(repository / name, target, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+            else:
+                shutil.copy(repository / name, target)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(
+    repository: Path, sources: Path, containerfile: str, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
     """The wheel with the extras of the container."""
     made = Environment(repository, tmp_path_factory.mktemp("wheel"))
     (extras,) = re.findall(r"'\.(\[[\w,]+\])'", containerfile)
-    made.install(f"bollard{extras} @ {made.build_wheel().as_uri()}")
+    made.install(f"bollard{extras} @ {made.build_wheel(sources).as_uri()}")
     return made
 
 
@@ -59,6 +80,11 @@ def test_a_host_of_the_container_starts_is_healthy_and_runs_an_agent(
             assert "1 2 3" in run(bollard, "chat", "--agent", "demo", "--message", "count 3", cwd=tmp_path, **own)
             run(bollard, "plugin", "install", "hello.py", "--yes", cwd=tmp_path, **own)
             assert "hello, Ada" in run(bollard, "chat", "--agent", "hello", "--message", "Ada", cwd=tmp_path, **own)
+            run(installed.python, "-c", "import bollard.sdk.http, bollard.sdk.websocket", cwd=tmp_path)
+            run(bollard, "catalogue", "install", "bundled/writing-aid", "--yes", cwd=tmp_path, **own)
+            page = Request(f"http://127.0.0.1:{port}/", headers={"accept": "text/html"})
+            with urlopen(page, timeout=30) as console:
+                assert b"/assets/" in console.read()
             assert json.loads(run(bollard, "doctor", cwd=tmp_path, **own))["healthy"] is True
         finally:
             host.terminate()

@@ -2,13 +2,19 @@
 
 import json
 
-from bollard.sdk import AgentAPIException, RunContext, runner
+from pydantic import BaseModel
 
-NEEDS = {"history": ["page", "search"], "events": ["get", "page"]}
+from bollard.sdk import AgentAPIException, Prompt, RunContext, runner
+
+NEEDS = {"history": ["page", "search"], "events": ["get", "page"], "tools": ["call"]}
+
+
+class Config(BaseModel):
+    prompt: Prompt = "Be brief."
 
 
 @runner(label="Mirror", permissions=NEEDS, capabilities=["steering"])
-async def mirror(ctx: RunContext):
+async def mirror(ctx: RunContext[Config]):
     outcomes = []
     for call in ctx.event.data.get("calls", []):
         family, _, name = call["action"].partition(".")
@@ -17,6 +23,8 @@ async def mirror(ctx: RunContext):
             outcomes.append(answer.to_wire())
         except AgentAPIException as error:
             outcomes.append({"error": error.code})
+    if ctx.event.data.get("fails"):
+        raise ValueError("on request")
     if ctx.event.data.get("quiet"):
         yield ctx.completed("noted")
         return

@@ -16,6 +16,7 @@ from bollard.host.settings import Settings
 from bollard.sdk.testing import MemoryHost
 
 CONVERSATION = "conversation-1"
+CALCULATE = "tool:builtin/calculate"
 OWN = {
     *("run_id", "event.event_id", "trigger.timestamp", "context.latest_cursor"),
     *("context.transcript_seq", "context.event_seq", "conversation.workspace_id"),
@@ -73,6 +74,8 @@ class RealHost:
         answer = self.client.post("/api/v1/events", body)
         assert answer.status == 202, answer.body
         records = self.client.read(answer.json["run_id"])
+        if data.get("fails"):
+            return {}
         (said,) = [each.data["data"]["message"]["content"] for each in records if each.type == "message.completed"]
         return {} if said == "noted" else json.loads(said)
 
@@ -95,7 +98,10 @@ def _started(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterato
     assert host.token is not None
     client = Client(host.port, host.token)
     client.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
-    client.save_agent("looking-glass", "mirror/default", access={"permissions": NEEDS}, state={"enabled": True})
+    access = {"permissions": NEEDS}
+    client.save_agent("looking-glass", "mirror/default", access=access, state={"enabled": True})
+    with_tool = {**access, "resources": {"tools": {"add": [CALCULATE]}}}
+    client.save_agent("calculator", "mirror/default", access=with_tool)
     yield RealHost(client)
     host.stop()
 
@@ -103,7 +109,9 @@ def _started(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterato
 def remembered(host: MemoryHost, text: str | None, data: dict[str, Any], **occasion: Any) -> dict[str, Any]:
     delivery = protocol.DeliveryContext(surface="api", supports_streaming=True)
     occasion = {"source": "webhook", "event_source": "desk", "delivery": delivery, **occasion}
-    outcome = asyncio.run(host.run(mirror, text, event_data=data, **occasion))
+    outcome = asyncio.run(host.run(mirror, text, config={"prompt": "Be brief."}, event_data=data, **occasion))
+    if data.get("fails"):
+        return {}
     assert outcome.status == "completed", outcome.error
     return {} if outcome.text == "noted" else json.loads(outcome.text)
 
@@ -183,3 +191,44 @@ def test_events_of_the_conversation_agree(real: RealHost) -> None:
     assert [flat(item).keys() for item in theirs["items"]] == [flat(item).keys() for item in ours["items"]]
     for one, other in zip(theirs["items"], ours["items"], strict=True):
         assert {name for name in one if name not in differs and one[name] != other[name]} == set()
+
+
+def test_the_configured_prompt_is_pulled_by_its_field_or_as_the_first(real: RealHost) -> None:
+    params: list[dict[str, Any]] = [{}, {"name": "prompt"}, {"name": "other"}, {"name": ""}]
+    calls = {"calls": [{"action": "host.prompt", "params": each} for each in params]}
+    theirs = real.send("hello", calls, conversation="prompts")["outcomes"]
+    ours = remembered(MemoryHost(), "hello", calls, conversation_id="prompts")["outcomes"]
+    assert theirs == ours
+    assert theirs[0] == theirs[1]
+    assert (theirs[0]["name"], theirs[0]["text"], len(theirs[0]["sha256"])) == ("prompt", "Be brief.", 64)
+    assert theirs[2:] == [{"error": "not_found"}, {"error": "invalid_argument"}]
+
+
+def calculate(expression: str) -> str:
+    return f"{expression}: as you say"
+
+
+def test_facts_of_tools_and_errors_agree(real: RealHost) -> None:
+    memory = MemoryHost(tools={"calculate": calculate})
+    called = {"action": "tools.call", "params": {"name": "calculate", "parameters": {"expression": "6 * 7"}}}
+    page = {"action": "events.page", "params": {}}
+    for text, data in (
+        ("one", {"calls": [{**called, "params": {**called["params"], "call_id": "sum"}}], "quiet": True}),
+        ("two", {"fails": True}),
+        ("three", {"calls": [page, {"action": "events.page", "params": {"limit": 2}}]}),
+    ):
+        theirs = real.send(text, data, conversation="facts", agent="calculator")
+        ours = remembered(memory, text, data, conversation_id="facts")
+    differs = {"event_id", "seq", "cursor", "created_at", "workspace_id", "metadata"}
+    for their_page, our_page in zip(theirs["outcomes"], ours["outcomes"], strict=True):
+        for one, other in zip(their_page["items"], our_page["items"], strict=True):
+            assert {name for name in one if name not in differs and one[name] != other.get(name)} == set()
+            said = [{**each["metadata"], "run_id": "own"} for each in (one, other)]
+            assert said[0] == said[1]
+    whole, part = theirs["outcomes"]
+    assert [each["event_type"] for each in whole["items"]] == [
+        *("message.received", "action.completed", "message.received", "run.failed", "message.received")
+    ]
+    assert {**whole["items"][1]["metadata"], "run_id": ""} == {"run_id": "", "tool_name": "calculate", "call_id": "sum"}
+    assert {**whole["items"][3]["metadata"], "run_id": ""} == {"run_id": "", "status": "failed", "code": "runner.error"}
+    assert (part["items"], part["has_more"]) == (whole["items"][-2:], True)

@@ -8,7 +8,7 @@ from tests.tables import for_each
 from bollard.protocol import ACTIONS, ERROR_CODES, FAILURE_CODES, METHODS, limits
 from bollard.protocol.export import LIMITS, SHAPES, render, schema_documents, unit_of
 
-TABLES = {"actions.json", "errors.json", "index.json", "limits.json", "methods.json"}
+TABLES = {"actions.json", "errors.json", "events.json", "index.json", "limits.json", "methods.json"}
 REFRESH = "refresh them: bollard protocol schema --out docs/reference/schema"
 
 

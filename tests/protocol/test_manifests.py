@@ -18,6 +18,7 @@ from bollard.protocol import (
     PluginManifest,
     PluginMetadata,
     PluginRunner,
+    PluginSandbox,
     PluginTool,
     ToolDefinition,
     limits,
@@ -192,3 +193,38 @@ def test_a_tool_without_a_declared_flow_has_all_three_bits(goldens) -> None:
     tool = PluginTool.from_wire({**goldens["PluginTool"].minimal, "flow": {}})
     assert tool.flow is not None
     assert all(tool.flow.to_wire().values())
+
+
+@for_each(
+    ("sandbox", "field"),
+    [
+        ({"network": "all"}, "network.mode"),
+        ({"network": []}, "network.names"),
+        ({"network": ["a.org"] * (limits.SANDBOX_NAMES + 1)}, "network.names"),
+        ({"network": ["Api.example.org"]}, "network.names.0"),
+        ({"network": ["https://a.org"]}, "network.names.0"),
+        ({"network": ["*"]}, "network.names.0"),
+        ({"network": ["*.org"]}, "network.names.0"),
+        ({"network": ["a.*.org"]}, "network.names.0"),
+        ({"network": ["a.org:0"]}, "network.names.0"),
+        ({"network": ["a.org:65536"]}, "network.names.0"),
+        ({"network": ["a..org"]}, "network.names.0"),
+        ({"read": ["srv"]}, "read.0"),
+        ({"read": ["/"]}, "read.0"),
+        ({"write": ["/srv/../etc"]}, "write.0"),
+        ({"write": ["/srv/"]}, "write.0"),
+        ({"write": ["/srv/a\nb"]}, "write.0"),
+        ({"read": ["/a"] * (limits.SANDBOX_PATHS + 1)}, "read"),
+        ({"memory_mib": 1}, "memory_mib"),
+        ({"memory_mib": "512"}, "memory_mib"),
+        ({"cpu": 0}, "cpu"),
+        ({"disk": 1}, "disk"),
+    ],
+)
+def test_a_need_outside_of_the_limits_is_refused(sandbox, field) -> None:
+    assert refused(PluginSandbox, sandbox)[0] == field
+
+
+def test_a_plugin_without_needs_has_no_network() -> None:
+    assert PluginSandbox().network == "none"
+    assert PluginSandbox.from_wire({"network": ["*.example.org:8443"]}).network == ("*.example.org:8443",)

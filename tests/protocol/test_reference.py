@@ -1,13 +1,24 @@
 """The reference documents every code, limit, action, method and shape of the code, and nothing else."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from tests.tables import for_each
 
-from bollard.protocol import ACTIONS, ERROR_CODES, ERROR_MEANINGS, FAILURE_CODES, FAILURE_MEANINGS, METHODS, limits
+from bollard.protocol import (
+    ACTIONS,
+    ERROR_CODES,
+    ERROR_MEANINGS,
+    EVENT_TYPES,
+    FAILURE_CODES,
+    FAILURE_MEANINGS,
+    METHODS,
+    limits,
+)
 from bollard.protocol import status_of_failure as status_of
+from bollard.protocol.context import EVENT_MEANINGS
 from bollard.protocol.export import LIMITS, SHAPES, unit_of
 
 PAGES = ["channel.md", "errors.md", "limits.md", "run-api.md", "shapes.md"]
@@ -78,7 +89,7 @@ def test_every_action_has_its_heading_shapes_and_permission(reference) -> None:
 
 def test_every_method_has_its_heading_sender_and_shapes(reference) -> None:
     chapters = sections((reference / "channel.md").read_text(encoding="utf-8"), 2)
-    assert list(chapters) == ["Sent by the host", "Sent by the worker"]
+    assert list(chapters) == ["Sent by the host", "Sent by the worker", "Violations"]
     for sender in ("host", "worker"):
         documented = sections(chapters[f"Sent by the {sender}"], 3)
         methods = {name: method for name, method in METHODS.items() if method.sent_by == sender}
@@ -115,3 +126,12 @@ def test_a_link_to_a_schema_names_its_shape(page, reference) -> None:
 def test_every_mentioned_limit_exists(page, reference) -> None:
     text = (reference / page).read_text(encoding="utf-8")
     assert set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", text)) - {"BOLLARD_CHANNEL_FD"} <= set(LIMITS)
+
+
+def test_every_event_type_has_its_row_and_its_entry_in_the_schemas(reference) -> None:
+    page = (reference / "shapes.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z_.]+)` \| (.+) \|$", page, re.MULTILINE)
+    listed = json.loads((reference / "schema/events.json").read_text(encoding="utf-8"))["events"]
+    assert tuple(EVENT_MEANINGS) == EVENT_TYPES
+    assert [row for row in rows if row[0] in EVENT_TYPES] == [*EVENT_MEANINGS.items()]
+    assert [(each["name"], each["meaning"]) for each in listed] == [*EVENT_MEANINGS.items()]

@@ -1,6 +1,7 @@
 """Every accepted value is written so that it reads the same again: one strategy, derived from the annotations."""
 
 import json
+from collections.abc import Callable
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -9,7 +10,9 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from bollard.protocol import AgentRunnerDiscovery, AgentRunnerManifest, JsonValue, Shape, limits, runner_id
 from bollard.protocol.export import SHAPES
@@ -38,6 +41,7 @@ class Bounds:
         self.shortest = 0
         self.longest: int | None = None
         self.needs_english = False
+        self.checks: list[Callable[[str], str]] = []
         for item in flattened(metadata):
             self._take(item)
 
@@ -55,9 +59,11 @@ class Bounds:
                 self.shortest = value
             case MaxLen(max_length=value):
                 self.longest = value
+            case AfterValidator(func=check):
+                self.checks.append(check)
+                self.needs_english |= check.__name__ == "_has_default_locale"
             case _:
                 self.pattern = getattr(item, "pattern", None) or self.pattern
-                self.needs_english |= getattr(getattr(item, "func", None), "__name__", "") == "_has_default_locale"
 
 
 def flattened(metadata: tuple[Any, ...]) -> list[Any]:
@@ -73,7 +79,14 @@ def text(bounds: Bounds) -> Wire:
     if bounds.pattern is None:
         return st.text(min_size=bounds.shortest, max_size=min(longest, bounds.shortest + 12))
     anchorless = bounds.pattern.removeprefix("^").removesuffix("$")
-    return st.from_regex(anchorless, fullmatch=True).filter(lambda value: bounds.shortest <= len(value) <= longest)
+
+    def is_accepted(value: str) -> bool:
+        try:
+            return bounds.shortest <= len(value) <= longest and all(check(value) == value for check in bounds.checks)
+        except PydanticCustomError:
+            return False
+
+    return st.from_regex(anchorless, fullmatch=True).filter(is_accepted)
 
 
 def numbers(kind: type, bounds: Bounds) -> Wire:

@@ -172,6 +172,12 @@ ROWS = {
         {"host_version": "1", "protocol": 1, "a_new_field": True},
         lambda got: got.protocol == 1,
     ),
+    "host.prompt": (
+        lambda api: api.host.prompt("prompt"),
+        {"name": "prompt"},
+        {"name": "prompt", "text": "Be brief.", "sha256": "0" * 64},
+        lambda got: got.text == "Be brief.",
+    ),
 }
 
 

@@ -63,7 +63,7 @@ REPAIRS: dict[str, tuple[int, Callable[[pytest.MonkeyPatch], None]]] = {
     "a message whose run has gone overtakes none that the run gave back": (192, _no_waiting_for_what_was_given_back),
     "what a run gives back goes before what was queued since": (9, _no_place_for_what_was_given_back),
     "a run that is about to begin is given no more than it may hold": (20, _no_count_before_the_beginning),
-    "a run that is stopped while it waits for its agent says that somebody asked for it": (3, _no_reason_of_a_stop),
+    "a run that is stopped while it waits for its agent gives the cancel as its reason": (3, _no_reason_of_a_stop),
 }
 """Seeds that failed without a repair, and the removal of that repair. After a change of the parts of histories, another
 seed may show it: then the first of many are tried."""

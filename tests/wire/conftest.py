@@ -26,6 +26,7 @@ from bollard.wire import (
     Strike,
     ToolRequest,
     Transport,
+    Violation,
     WorkerEnd,
     WorkerResult,
     WorkerRun,
@@ -88,7 +89,12 @@ class Observer(Notifier):
         super().__init__()
         self.logs: list[LogRecord] = []
         self.strikes: list[Strike] = []
+        self.violations: list[Violation] = []
         self.reasons: list[str] = []
+
+    def violated(self, violation: Violation) -> None:
+        self.violations.append(violation)
+        self.notify()
 
     def logged(self, record: LogRecord) -> None:
         self.logs.append(record)
@@ -433,7 +439,7 @@ def open_raw_worker(local_wires: Wires) -> Callable[..., Awaitable[RawWorker]]:
         raw = RawWorker(right)
         raw.start()
         raw.observer = Observer()
-        raw.host = HostEnd(left, raw.observer, limits=limits)
+        raw.host = HostEnd(left, raw.observer, limits=limits, violated=raw.observer.violated)
         await raw.host.initialize("1.0")
         return raw
 

@@ -107,7 +107,7 @@ async def test_a_run_has_32_calls_in_flight_and_the_next_is_rate_limited(open_ch
         await run.call("b", {})
     assert caught.value.api_error.code == "rate_limited"
     assert caught.value.api_error.retryable
-    assert (sink.crowd, len(sink.calls)) == (["b"], limits.CALLS_IN_FLIGHT), "the owner is told, and has nothing to do"
+    assert (sink.crowd, len(sink.calls)) == (["b"], limits.CALLS_IN_FLIGHT), "the owner only counts it"
     await channel.handler.until(lambda: len(channel.handler.runs) == 2)
     assert await channel.handler.runs[1].call("a", {}) == 1
     sink.calls[0].answer("first")

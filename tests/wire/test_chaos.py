@@ -138,7 +138,7 @@ async def test_the_host_takes_each_result_at_most_once_in_order_and_names_the_ga
         assert len(sink.ends) == 1
         if sink.ends[0].how == "answered":
             assert sink.ends[0].last_sequence == RESULTS
-    assert all(strike.fault == "run_id" for strike in observer.strikes)  # held back until its run had ended
+    assert all(strike.fault == "foreign_result" for strike in observer.strikes)  # held back until its run had ended
     assert not trouble
 
 

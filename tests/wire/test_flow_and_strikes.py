@@ -426,7 +426,7 @@ async def test_unknown_and_wrong_calls_are_answered_and_are_strikes(open_raw_wor
     assert (await raw.answered(4))["error"]["code"] == -32601
     raw.call(5, "api/call", run_id="gone", action="state.get")
     assert (await raw.answered(5))["error"]["data"]["code"] == "not_found"
-    assert [strike.fault for strike in raw.observer.strikes] == ["unknown_method", "run_id"]
+    assert [strike.fault for strike in raw.observer.strikes] == ["unknown_method", "foreign_call"]
 
 
 # --- strikes against the channel ---
@@ -472,7 +472,7 @@ async def test_results_of_an_answered_run_are_strikes(open_raw_worker: Any, make
         (b"[" * 65 + b"]" * 65, "depth"),
         (b"[" + b"1," * 10_000 + b"1]", "nodes"),
         (b'"' + b"x" * limits.FRAME_BYTES + b'"', "oversized"),
-        (b'{"jsonrpc":"2.0","id":12345,"result":{}}', "envelope"),
+        (b'{"jsonrpc":"2.0","id":12345,"result":{}}', "forged_answer"),
         (b'{"jsonrpc":"2.0","method":"run/result","params":{"run_id":"r","sequence":99999999999999999999}}', "number"),
     ],
 )

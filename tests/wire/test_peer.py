@@ -559,7 +559,7 @@ async def test_a_half_frame_at_the_end_of_the_stream_is_a_fault(make_listener: A
     transport.data_received(b'{"jsonrpc"')
     transport.connection_lost(None)
     assert listener.faults == ["half_frame"]
-    assert listener.reasons == ["the peer closed"]
+    assert listener.reasons == ["the peer closed the connection"]
 
 
 async def test_a_connection_lost_before_its_start_is_reported_at_the_start(wires: Any, make_listener: Any) -> None:

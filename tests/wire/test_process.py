@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 
 from bollard.protocol import CHANNEL_FD_VARIABLE
-from bollard.wire import HostEnd, WorkerProcess, fault_in, spawn_worker, worker_environment
+from bollard.wire import HostEnd, WorkerProcess, fault_in, spawn_worker, worker_argv, worker_environment
 from bollard.wire.limits import OUTPUT_LAST_LINES, OUTPUT_LINE_BYTES
 
 PATIENCE_S = 120.0
@@ -455,6 +455,17 @@ async def test_a_program_without_an_interpreter_is_reported(tmp_path: Path, firs
     program.chmod(0o755)
     with pytest.raises(OSError, match=told):
         await spawn_worker([str(program)], environment={}, output=lambda _, __: None)
+
+
+def test_a_program_in_a_relative_folder_is_found_from_that_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plugin").mkdir()
+    program = tmp_path / "plugin" / "worker"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    assert worker_argv(["./worker", "--quiet"], Path("plugin"), {}) == [str(program), "--quiet"]
 
 
 async def test_an_ended_worker_leaves_no_open_descriptor(spawn: Spawn) -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tests.tables import for_each
 
 from bollard.wire.flow_control import LogLimiter
-from bollard.wire.host_run import ResultSequence, StrikeCounter
+from bollard.wire.host_run import ResultSequence
+from bollard.wire.strikes import StrikeCounter
 
 # --- ResultSequence ---
 
@@ -40,6 +41,17 @@ def test_every_short_sequence_is_taken_at_most_once_in_order_and_not_after_the_e
                 assert sequence.ended == ended
             assert accepted == sorted(set(accepted))
             assert sorted([*gaps, *accepted]) == list(range(1, sequence.last + 1))
+
+
+@pytest.mark.requirement("P05-16", "P05-40")
+def test_a_gap_of_more_numbers_than_the_window_is_refused_and_changes_nothing() -> None:
+    sequence = ResultSequence(3)
+    assert sequence.judge(4, terminal=False) == "gap"
+    assert [sequence.judge(number, terminal=True) for number in (9, 2**53)] == ["jump", "jump"]
+    assert (sequence.last, sequence.ended) == (4, False)
+    assert sequence.judge(8, terminal=False) == "gap"
+    assert sequence.judge(9, terminal=True) == "next"
+    assert sequence.judge(2**53, terminal=False) == "late", "after the end every number is late"
 
 
 # --- StrikeCounter ---

@@ -171,7 +171,7 @@ async def test_a_client_that_disconnects_silently_is_noticed(server: Server, mak
     transport._stream.write_eof()  # half open: it would still read
     await theirs.until(lambda: theirs.reasons)
     await ours.until(lambda: ours.reasons)
-    assert theirs.reasons == ["the peer closed"]
+    assert theirs.reasons == ["the peer closed the connection"]
 
 
 async def test_a_client_that_disconnects_inside_a_message_leaves_a_fault(server: Server, dial: Any) -> None:

@@ -29,7 +29,7 @@ async def _log_in(product: Any) -> str:
     assert set_cookie is not None
     first, *flags = [part.strip() for part in set_cookie.split(";")]
     told = {flag.partition("=")[0].lower(): flag.partition("=")[2].lower() for flag in flags}
-    assert first.startswith("bollard=")
+    assert first.startswith(f"bollard-{product.port}=")
     assert ("httponly" in told, told["samesite"], told["path"]) == (True, "strict", "/")
     assert "domain" not in told
     return first

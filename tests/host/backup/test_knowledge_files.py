@@ -30,6 +30,7 @@ from bollard.host.log.writer import Writer
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
+from bollard.wire.knowledge_frames import TABLES_FOLDER
 
 PATIENCE_S = 120.0
 LEAVE = NewDocument(
@@ -78,7 +79,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualCl
     made = BackupSource(database=database, data=tmp_path / "data")
     (made.data / "keys").mkdir(parents=True)
     begin(made, clock)
-    engine = ProcessEngine(data=made.data, database=made.database)
+    engine = ProcessEngine(data=made.data / TABLES_FOLDER, database=made.database)
     for workspace in ("default", "other"):
         await engine.open_base(workspace, SavedKnowledgeBase(kb_id="handbook"))
         await engine.put(workspace, "handbook", LEAVE)

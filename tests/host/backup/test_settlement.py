@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.host.backup.conftest import believing
 from tests.simulation.ledger import all_records, run_problems
 
@@ -17,6 +18,7 @@ from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import SystemClock
 from bollard.host.errors import Conflict, StorageUnavailable
 from bollard.host.feed.followers import POSITION
+from bollard.host.files.uploads import UPLOAD
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import UNSETTLED, check_settled
 from bollard.host.log.records import NewRecord, data_of, encode_data
@@ -200,16 +202,32 @@ def test_a_host_starts_on_a_restored_store(source, tmp_path):
         assert store.meta(UNSETTLED) == ""
 
 
-def test_an_interaction_that_was_open_is_closed_and_nothing_of_it_is_sent(source, tmp_path):
+def test_an_open_interaction_expires_and_nothing_of_it_is_sent(source, tmp_path):
+    """The message about the outcome is recorded and not sent: the channel belongs to the host that still runs."""
+    route = {"id": "apr_1.mDk2", "channel": "room", "target": "table", "event_id": "evt_1"}
+    asked = {"approval_id": "apr_1", "run_id": HELD["approval_run"], "call_id": "call_9", "agent_id": "helper"}
+    write(source, "approval.requested", {**asked, "digest": "d", "expires_ms": 9 * 10**12, "interaction": route})
+    for way, reason in WAYS:
+        target = BackupSource(database="", data=tmp_path / way.__name__)
+        settled = way(source, target, tmp_path)
+        assert {"apr_1.mDk2.opened", "apr_1.mDk2.closed"} <= {*settled.deliveries}
+        with opened(target) as store:
+            assert store.approval("default", "apr_1").status == "expired"
+            shown = [store.delivery("default", f"apr_1.mDk2.{name}") for name in ("opened", "closed")]
+            assert [(each.status, each.reason) for each in shown] == [("unknown", reason)] * 2
+            assert store.outbox_open(0, 10) == []
+
+
+def test_an_undelivered_webhook_fails_an_upload_ends_and_followers_of_events_begin_anew(source, tmp_path):
     waiting = WebhookDelivery(
         subscription_id="alerts", position=1, event_id="run_1-failed", type="run.failed", created_ms=1, updated_ms=1
     )
     position = KeptRow(kind=POSITION, workspace="default", id="bindings", body=b"1", expires_ms=None, updated_ms=1)
     with opened(source) as store, store.write() as transaction:
-        transaction.keep([waiting.put("default"), PutKept(position)])
+        transaction.keep([waiting.put("default"), PutKept(position), PutKept(replace(position, kind=UPLOAD))])
     target = BackupSource(database="", data=tmp_path / "restored")
     restored(source, target, tmp_path)
     with opened(target) as store:
-        assert (store.all_kept(OPEN), store.all_kept(POSITION)) == ([], [])
+        assert [store.all_kept(kind) for kind in (OPEN, POSITION, UPLOAD)] == [[], [], []]
         (found,) = records_of(store, "webhook.failed")
         assert (found[1]["webhook_id"], found[1]["reason"]) == ("run_1-failed", "store.restored")

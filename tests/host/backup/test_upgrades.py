@@ -94,7 +94,7 @@ def test_saved_resources_from_before_the_upgrade_pass_the_startup_check(past, up
         return  # its rows have HMACs of a key that is not stored with the database
     check_saved(upgraded, load_or_make_signing_key(past.source.data / "keys" / "heads.ed25519"))
     if past.revision >= "0003":
-        assert upgraded.all_kept("secret"), "what was kept before carries an HMAC now"
+        assert upgraded.all_kept("secret"), "earlier rows have an HMAC now"
 
 
 def test_every_earlier_revision_has_stored_databases():

@@ -364,6 +364,45 @@ def test_files_of_a_workspace_are_exported_and_deleted_files_are_not(past, elsew
         there.read(gone["sha256"])
 
 
+def asked_in_a_channel(run_id):
+    """The records of a question of a run that its channel shows."""
+    route = {"id": "qst_1.mDk2", "channel": "room", "target": "table", "event_id": "evt_1"}
+    fields = {"question_id": "qst_1", "run_id": run_id, "interaction": route}
+    return (
+        ("question.asked", {**fields, "question": "Which one?"}),
+        ("delivery.sent", {"delivery_id": "qst_1.mDk2.opened", "run_id": run_id, "messages": ["m1"]}),
+        ("question.answered", {**fields, "answer": "left"}),
+    )
+
+
+def test_the_interactions_of_a_workspace_leave_with_it(make_past, elsewhere, clock, tmp_path):
+    past = make_past("sqlite")
+    with opened(past.source) as store:
+        run_id = store.runs(RunQuery(workspace="default", limit=1))[0].run_id
+    written(past.source, clock, *(("default", *record) for record in asked_in_a_channel(run_id)))
+    exported(past.source, tmp_path / "w.zip", clock)
+    imported(tmp_path / "w.zip", elsewhere, clock)
+    with opened(elsewhere) as store:
+        opening, closing_one = (store.delivery("default", f"qst_1.mDk2.{name}") for name in ("opened", "closed"))
+    assert (opening.status, opening.messages, closing_one.status) == ("sent", b'["m1"]', "unknown")
+    exported(elsewhere, tmp_path / "again.zip", clock)
+    imported(tmp_path / "again.zip", BackupSource(database="", data=tmp_path / "third"), clock)
+
+
+def test_an_archive_that_names_the_interaction_of_another_workspace_is_refused(make_past, elsewhere, clock, tmp_path):
+    past = make_past("sqlite")
+    with opened(past.source) as store:
+        run_id = store.runs(RunQuery(workspace="default", limit=1))[0].run_id
+    written(elsewhere, clock, *(("other", *record) for record in asked_in_a_channel("run_other")))
+    for number, record in enumerate(asked_in_a_channel(run_id)):
+        written(past.source, clock, ("default", *record))
+        exported(past.source, tmp_path / f"{number}.zip", clock)
+        with pytest.raises(BadArchive, match="another workspace"):
+            imported(tmp_path / f"{number}.zip", elsewhere, clock)
+    with opened(elsewhere) as store:
+        assert store.delivery("other", "qst_1.mDk2.opened").status == "sent"
+
+
 def test_the_schedules_of_a_workspace_and_their_last_ticks_leave_with_it(make_past, clock, tmp_path):
     past, target = make_past("sqlite"), BackupSource(database="", data=tmp_path / "elsewhere")
     body = {"schedule_id": "news", "cron": "0 9 * * *", "agent_id": "echo"}

@@ -2,16 +2,27 @@
 
 import asyncio
 import socket
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
 from tests.doubles.fixed_resolver import FixedResolver
 from tests.doubles.manual_clock import ManualClock
 from tests.doubles.proxy_server import proxy_server
+from tests.tables import for_each
 
 from bollard.host.channels import signed_post
-from bollard.host.channels.channel import Delivered, DeliveryUnknown, NotDelivered, Outgoing, SavedChannel
-from bollard.host.channels.registry import HttpChannel
+from bollard.host.channels.channel import (
+    Acted,
+    ActionOrder,
+    Delivered,
+    DeliveryUnknown,
+    NotDelivered,
+    Outgoing,
+    SavedChannel,
+)
+from bollard.host.channels.http_channel import HttpChannel
 from bollard.host.channels.signing import SignatureClaim, read_seal, secret_bytes
 from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient
@@ -130,9 +141,9 @@ async def test_an_edit_names_the_message_that_it_changes(program: Any, clock: Ma
 
 async def test_a_failed_run_is_reported_with_its_code(program: Any, clock: ManualClock) -> None:
     channel, _ = channel_to(program.url, clock)
-    await channel.send(outgoing(text="", failed="runner.timeout"))
+    await channel.send(outgoing(text="It took too long.", failed="runner.timeout"))
     said = program.came[0].json
-    assert (said["type"], said["code"], said["text"]) == ("run.failed", "runner.timeout", "")
+    assert (said["type"], said["code"], said["text"]) == ("run.failed", "runner.timeout", "It took too long.")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +157,14 @@ async def test_every_status_has_one_outcome(program: Any, clock: ManualClock, st
     assert isinstance(outcome, NotDelivered)
     assert (outcome.retryable, outcome.retry_after_s) == (retryable, 7.0 if retryable else None)
     assert str(status) in outcome.reason
+
+
+async def test_a_program_may_name_the_time_of_the_next_try_as_a_date(program: Any, clock: ManualClock) -> None:
+    date = format_datetime(datetime.fromtimestamp(clock.now_ms() // 1000 + 900, UTC), usegmt=True)
+    program.plan.append(f"HTTP/1.1 429 X\r\ncontent-length: 0\r\nretry-after: {date}\r\n\r\n".encode())
+    outcome = await channel_to(program.url, clock)[0].send(outgoing())
+    assert isinstance(outcome, NotDelivered)
+    assert outcome.retry_after_s == pytest.approx(900, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -209,3 +228,73 @@ async def test_a_program_that_does_not_read_delays_no_other_channel(
         channel, _ = channel_to(f"http://127.0.0.1:{deaf.getsockname()[1]}/", clock)
         async with asyncio.timeout(120):
             assert isinstance(await channel.send(outgoing(text="x" * 16 * MIB)), DeliveryUnknown)
+
+
+# --- platform actions ---
+
+
+def act(**more: Any) -> ActionOrder:
+    fields: dict[str, Any] = {"key": "run_1.call_1", "action": "message.pin", "run_id": "run_1", "call_id": "call_1"}
+    return ActionOrder(**{**fields, "arguments": {"target": "room", "message": "m1"}, **more})
+
+
+def answered(body: bytes, status: int = 200) -> bytes:
+    return b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body)
+
+
+async def test_an_action_is_one_signed_post_and_its_answer_is_the_result(program: Any, clock: ManualClock) -> None:
+    channel, key = channel_to(program.url, clock)
+    program.plan.append(answered(b'{"result": {"pinned": true}}'))
+    assert await channel.act(act()) == Acted({"pinned": True})
+    (came,) = program.came
+    assert came.headers["webhook-id"] == "run_1.call_1"
+    seal = read_seal(came.headers, clock.now_ms() / 1000)
+    assert isinstance(seal, SignatureClaim)
+    digest = seal.begin(key)
+    digest.update(came.body)
+    assert seal.fits(digest)
+    assert came.json == {
+        "type": "action.requested",
+        "channel": "chat",
+        "workspace": "default",
+        "action": "message.pin",
+        "arguments": {"target": "room", "message": "m1"},
+        "run_id": "run_1",
+        "call_id": "call_1",
+    }
+
+
+ANSWERS: dict[str, tuple[bytes, Any]] = {
+    "an empty answer": (answered(b""), Acted(None)),
+    "an answer without a result": (answered(b'{"message": "m1"}'), Acted(None)),
+    "a list as the result": (answered(b'{"result": [1, 2]}'), Acted([1, 2])),
+    "an error": (answered(b'{"error": "no such user"}'), NotDelivered("no such user", retryable=False)),
+    "no JSON": (answered(b"<html>"), DeliveryUnknown),
+    "no object": (answered(b"[]"), DeliveryUnknown),
+    "an error that is no text": (answered(b'{"error": 7}'), DeliveryUnknown),
+    "nesting without end": (answered(b'{"result": ' + b"[" * 500 + b"]" * 500 + b"}"), DeliveryUnknown),
+    "a number that is none": (answered(b'{"result": NaN}'), DeliveryUnknown),
+    "an answer beyond the limit": (answered(b'{"result": "%b"}' % (b"x" * CHANNEL_ANSWER_BYTES)), DeliveryUnknown),
+    "a refusal": (answered(b"", 404), NotDelivered),
+    "an overload": (answered(b"", 503), NotDelivered),
+    "no answer": (b"", DeliveryUnknown),
+    "half an answer": (b'HTTP/1.1 200 X\r\ncontent-length: 99\r\n\r\n{"res', DeliveryUnknown),
+}
+
+
+@for_each("name", [*ANSWERS])
+async def test_the_meaning_of_each_answer_to_an_action(program: Any, clock: ManualClock, name: str) -> None:
+    channel, _ = channel_to(program.url, clock)
+    answer, meaning = ANSWERS[name]
+    program.plan.append(answer)
+    outcome = await channel.act(act())
+    assert isinstance(outcome, meaning) if isinstance(meaning, type) else outcome == meaning, (name, outcome)
+
+
+def test_actions_need_an_address_and_a_known_name() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        SavedChannel.read({"channel_id": "chat", "actions": ["message.pin"]}).checked(None)
+    assert refused.value.reason == "channel_actions_unused"
+    with pytest.raises(InvalidRequest) as refused:
+        SavedChannel.read({"channel_id": "chat", "url": "https://chat.example/in", "actions": ["message.fly"]})
+    assert refused.value.details["field"] == "channel.actions.0"

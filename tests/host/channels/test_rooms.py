@@ -60,6 +60,22 @@ async def test_a_message_after_the_idle_time_begins_a_new_conversation(
     assert await house.says(conversation="other") == "other"
 
 
+async def test_no_room_gets_the_conversation_of_another_one(
+    sqlite_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
+) -> None:
+    rooms = Rooms(open_journal(sqlite_store), sqlite_store, clock)
+    names = ["c", "c#1", "c#2", "c#2#1", "c#x", "#7"]
+    seen: list[str | None] = []
+    for number in range(3):
+        for name in names:
+            entered, _ = await rooms.enter(CHANNEL, message(number, name))
+            assert entered.room == name
+            seen.append(entered.scope.conversation)
+            await rooms.renew(message(number, name))
+    assert seen[:6] == ["c", "c#1#1", "c#2#1", "c#2#1#1", "c#x", "#7#1"]
+    assert len(set(seen)) == len(seen)
+
+
 async def test_the_present_conversation_and_the_chosen_agent_survive_a_restart(
     sqlite_store: Store, open_journal: Callable[..., Journal], clock: ManualClock
 ) -> None:
@@ -67,7 +83,9 @@ async def test_the_present_conversation_and_the_chosen_agent_survive_a_restart(
     rooms = Rooms(journal, sqlite_store, clock)
     await rooms.renew(message(1))
     await rooms.choose(message(1), "second")
-    entered, agent = await Rooms(journal, sqlite_store, clock).enter(CHANNEL, message(2))
+    listed = CHANNEL.model_copy(update={"agents": ("second",)})
+    again = Rooms(journal, sqlite_store, clock)
+    entered, agent = await again.enter(listed, message(2))
     assert (entered.scope.conversation, entered.room, agent) == ("c#2", "c", "second")
-    again = NewEvent.from_record(entered.record("evt_1", None), "default")[1]
-    assert again == entered
+    assert (await again.enter(CHANNEL, message(3)))[1] is None, "the channel does not list it any more"
+    assert NewEvent.from_record(entered.record("evt_1", None), "default")[1] == entered

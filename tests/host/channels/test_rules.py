@@ -1,5 +1,6 @@
 """The rules of a channel, rule by rule."""
 
+import time
 from typing import Any
 
 import pytest
@@ -61,23 +62,71 @@ def test_every_rule_is_explained_in_both_languages() -> None:
     assert set(WORDS["en_US"]) == set(WORDS["zh_Hans"]) == set(RuleKey.__args__)
 
 
+HEAVY = {
+    "counted repetitions that multiply": (("(a{1,100}){1,100}b",), "channel_pattern"),
+    "a counted repetition of thousands": (("(?:a?){5000}a{5000}",), "channel_pattern"),
+    "one large pattern": (("(a{1,35}){1,35}b",), "channel_pattern_size"),
+    "many patterns together": (("(a{1,20}){1,20}b",) * 64, "channel_pattern_size"),
+    "a back-reference": ((r"(a)\1",), "channel_pattern"),
+}
+
+
+@for_each("case", HEAVY)
+def test_patterns_that_need_many_steps_are_refused(case: str) -> None:
+    patterns, reason = HEAVY[case]
+    with pytest.raises(InvalidRequest) as refused:
+        check_patterns(ChannelRules(patterns=patterns))
+    assert refused.value.details["reason"] == reason
+
+
+def test_a_catastrophic_pattern_costs_no_more_than_others() -> None:
+    """With backtracking, each of these takes longer than the universe."""
+    patterns = ("^(a+)+$", "(a|a)*b", "(a|aa)+$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", r"(\w*\s*)*$")
+    check_patterns(ChannelRules(patterns=patterns))
+    text = "a" * 262_143 + "!"
+    began = time.process_time()
+    assert [matches(each, text) for each in patterns] == [True, False, True, False, False, True]
+    assert time.process_time() - began < 5.0
+
+
+def test_a_pattern_sees_the_beginning_of_a_message() -> None:
+    assert matches("help$", "x" * 2044 + "help")
+    assert not matches("help", "x" * 2048 + "help")
+
+
+def test_a_pattern_that_was_saved_before_the_limit_matches_nothing() -> None:
+    assert not matches("(a{1,100}){1,100}b", "ab")
+
+
+def test_useful_patterns_are_within_the_limits() -> None:
+    patterns = (
+        r"\b(help|帮助|order \d+)\b",
+        r"(?i)urgent",
+        r"\d{4}-\d{2}-\d{2}",
+        "[一-龥]{2,20}",
+        r"^\s*\w+@\w+\.[a-z]{2,6}",
+    )
+    check_patterns(ChannelRules(patterns=patterns))
+    check_patterns(ChannelRules(patterns=(r"\p{L}+",)))
+
+
 def test_a_pattern_with_look_around_is_refused_by_its_field() -> None:
     with pytest.raises(InvalidRequest) as refused:
         check_patterns(ChannelRules(patterns=("fine", "(?=x)y")))
     assert refused.value.details["field"] == "channel.rules.patterns.1"
 
 
-def test_a_rate_refuses_the_message_beyond_it_and_a_preview_takes_nothing() -> None:
+async def test_a_rate_refuses_the_message_beyond_it_and_a_preview_takes_nothing() -> None:
     clock = ManualClock()
     gate = ChannelGate(clock)
     rules = ChannelRules.from_wire({"actor_rate": {"per_minute": 1}, "conversation_rate": {"per_minute": 2}})
     for _ in range(3):
-        assert gate.decide("room", rules, message(), takes=False).answered
-    assert gate.decide("room", rules, message()).answered
-    assert gate.decide("room", rules, message(), takes=False).steps[-1].key == "actor_rate"
+        assert (await gate.decide("room", rules, message(), takes=False)).answered
+    assert (await gate.decide("room", rules, message())).answered
+    assert (await gate.decide("room", rules, message(), takes=False)).steps[-1].key == "actor_rate"
     with pytest.raises(Overloaded) as refused:
-        gate.decide("room", rules, message())
+        await gate.decide("room", rules, message())
     assert refused.value.details["seconds"] == 61
     clock.advance(60)
-    assert gate.decide("room", rules, message()).answered
-    assert gate.decide("other", rules, message()).answered
+    assert (await gate.decide("room", rules, message())).answered
+    assert (await gate.decide("other", rules, message())).answered

@@ -45,6 +45,13 @@ def test_one_of_several_signatures_is_enough_during_a_secret_rotation() -> None:
     assert judged({**new, "webhook-signature": both}) is True
 
 
+@for_each("beside", ["v1,!!!", "v1,\xe9", "v1", "v1,", "nonsense", "v1,QUJD"])
+def test_an_entry_that_is_no_signature_is_skipped(beside: str) -> None:
+    headers = sign(KEY, "m", NOW, BODY)
+    for listed in (f"{beside} {headers['webhook-signature']}", f"{headers['webhook-signature']} {beside}"):
+        assert judged({**headers, "webhook-signature": listed}) is True
+
+
 @pytest.mark.parametrize("skew", [-WEBHOOK_SKEW_S - 1, WEBHOOK_SKEW_S + 1])
 def test_old_and_future_signatures_are_refused(skew: float) -> None:
     headers = sign(KEY, "m", NOW, BODY)

@@ -29,6 +29,19 @@ async def test_a_channel_that_fails_and_works_again_changes_its_status_twice(
     assert statuses(post) == [degraded, {"channel_id": "chat", "status": "connected"}]
 
 
+async def test_a_channel_that_is_deleted_during_a_send_has_no_status(memory_store: Any, posts: Any) -> None:
+    post = await posts(memory_store, answers)
+    post.channel.shut()
+    post.channel.fail(NotDelivered("the line is down", retryable=False))
+    await post.say()
+    await post.until(lambda: post.channel.tried)
+    post.book._live.clear()
+    post.delivery.forget("default", "chat")
+    post.channel.lift()
+    await post.until(lambda: post.statuses == ["failed"])
+    assert (statuses(post), post.delivery.degraded("default")) == ([], [])
+
+
 async def test_a_channel_recovers_after_a_restart_too(memory_store: Any, posts: Any) -> None:
     post = await posts(memory_store, answers)
     post.channel.fail(NotDelivered("no such room", retryable=False))

@@ -8,10 +8,12 @@ from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
 from bollard.host.channels.channel import Abilities, Delivered, DeliveryUnknown, NotDelivered
+from bollard.host.channels.content_filter import ContentFilter
 from bollard.host.delivery import outbox as delivery
-from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_WAIT_MAX_S
+from bollard.host.delivery.retry import wait_before
+from bollard.host.limits import DELIVERY_AGE_S, DELIVERY_ATTEMPTS, DELIVERY_RETRY_AFTER_S
 from bollard.host.log.rebuild import rebuild
-from bollard.host.runs.event import ReplyRoute
+from bollard.host.runs.event import EventDetails, ReplyRoute
 
 NATIVE = Abilities(dedupe="native")
 ONCE = Abilities(dedupe="none")
@@ -42,6 +44,32 @@ async def test_an_answer_to_a_channel_event_is_sent_through_that_channel(store: 
     assert (message.text, message.target, message.run_id) == ("re: hello", "room-1", run_id)
     (row,) = post.rows()
     assert (row.messages, row.channel, row.reason) == (b'["m1"]', "chat", None)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "shown"),
+    [("block", "The answer was withheld by the content filter of this channel."), ("mask", f"say: bananas {'*' * 20}")],
+)
+async def test_the_filter_of_a_channel_sees_a_long_message_before_it_is_split(
+    memory_store: Any, posts: Any, outcome: Any, shown: str
+) -> None:
+    word = "strawberrystrawberry"
+    able = Abilities(dedupe="native", max_message_size=18)
+    post = await posts(memory_store, saying({"role": "assistant", "content": f"say: bananas {word}"}), able)
+    post.channel.filter_out = ContentFilter(words=(word,), outcome=outcome)
+    await post.say()
+    await post.until(lambda: post.statuses == ["sent"])
+    assert len(post.channel.texts) > 1
+    assert "".join(post.channel.texts).replace(" ", "") == shown.replace(" ", "")
+
+
+async def test_a_word_that_a_split_makes_is_not_filtered(memory_store: Any, posts: Any) -> None:
+    able = Abilities(dedupe="native", max_message_size=16)
+    post = await posts(memory_store, saying({"role": "assistant", "content": "x" * 16 + "cat"}), able)
+    post.channel.filter_out = ContentFilter(words=("cat",), outcome="mask")
+    await post.say()
+    await post.until(lambda: post.statuses == ["sent"])
+    assert post.channel.texts == ["x" * 16, "cat"]
 
 
 async def test_an_answer_to_an_event_without_a_channel_is_not_delivered(memory_store: Any, posts: Any) -> None:
@@ -116,6 +144,20 @@ async def test_a_temporary_failure_is_retried_with_the_same_key(memory_store: An
     assert (len(post.channel.tried), post.delivery.counts.retried) == (3, 2)
 
 
+async def test_a_receiver_is_not_tried_before_the_time_that_it_names(
+    memory_store: Any, posts: Any, clock: ManualClock
+) -> None:
+    post = await posts(memory_store, answers)
+    post.channel.fail(NotDelivered("busy", retryable=True, retry_after_s=900.0))
+    await post.say()
+    await post.until(lambda: post.rows() and post.rows()[0].attempts == 1)
+    assert post.rows()[0].due_ms - clock.now_ms() == 900_000
+    waits = [wait_before(attempts, None) for attempts in range(1, DELIVERY_ATTEMPTS + 1)]
+    assert waits == [1, 2, 4, 8, 16, 32, 64, None]
+    assert wait_before(7, 5.0) == 64
+    assert wait_before(1, 1e9) == DELIVERY_RETRY_AFTER_S
+
+
 async def test_retries_are_bounded_and_then_the_delivery_fails(memory_store: Any, posts: Any, loop_time: Any) -> None:
     post = await posts(memory_store, answers)
     post.channel.fail(*[NotDelivered("busy", retryable=True)] * DELIVERY_ATTEMPTS)
@@ -184,9 +226,15 @@ async def test_a_failed_run_sends_a_notice_to_its_channel(store: Any, posts: Any
         worker.end.finish_run(run)
 
     post = await posts(store, fails)
-    await post.say()
+    run_id = await post.say()
     await post.until(lambda: post.statuses == ["sent", "sent"])
     assert (post.channel.texts, post.channel.failures) == (["I begin"], ["runner.error"])
+    chinese = await post.say(details=EventDetails(locale="zh-CN"))
+    await post.until(lambda: post.statuses == ["sent"] * 4)
+    assert [message.text for message in post.channel.messages.values() if message.failed] == [
+        f"The agent could not answer because of an error. Run: {run_id}",
+        f"智能体出错，未能回答。运行：{chinese}",
+    ]
 
 
 async def test_a_stopped_run_sends_no_notice(memory_store: Any, posts: Any) -> None:
@@ -226,7 +274,7 @@ async def test_a_clock_set_back_does_not_delay_a_retry_after_a_restart(
     await first.stage.close()
     clock.jump(-CENTURY_S)
     second = await posts(memory_store, answers, incarnation="i2")
-    await loop_time.until(lambda: second.statuses == ["sent"], DELIVERY_WAIT_MAX_S)  # no steps make a century
+    await loop_time.until(lambda: second.statuses == ["sent"], DELIVERY_RETRY_AFTER_S)  # no steps make a century
 
 
 @pytest.mark.parametrize(("abilities", "status", "tries"), [(NATIVE, "sent", 2), (ONCE, "unknown", 1)])

@@ -9,6 +9,7 @@ from tests.doubles.memory_channel import MemoryChannel
 from tests.tables import for_each
 
 from bollard.host.channels.channel import Abilities
+from bollard.host.channels.content_filter import ContentFilter
 from bollard.host.delivery.interaction_content import WORDS, Surface, closed_content, opened_content
 from bollard.host.log.entries import Entry
 from bollard.host.log.rebuild import rebuild
@@ -62,8 +63,11 @@ def record(kind: str, data: Any) -> RecordRow:
     )
 
 
-def surface(*can: str, address: str | None = None, locale: Any = "en_US") -> Surface:
-    return Surface(abilities=Abilities(**{f"supports_{each}": True for each in can}), locale=locale, address=address)
+def surface(
+    *can: str, address: str | None = None, locale: Any = "en_US", filter_out: ContentFilter | None = None
+) -> Surface:
+    abilities = Abilities(**{f"supports_{each}": True for each in can})
+    return Surface(abilities=abilities, locale=locale, filter_out=filter_out, address=address)
 
 
 def test_an_approval_without_buttons_is_text_with_a_command_and_a_link() -> None:
@@ -73,7 +77,7 @@ def test_an_approval_without_buttons_is_text_with_a_command_and_a_link() -> None
     assert lines[0] == "send waits for approval."
     assert 'arguments.to | "ann⟪U+202E⟫"' in lines, "hidden characters are named"
     assert command == "Decide with: bollard approvals show apr_1"
-    assert link == "Address: https://host.example.org/api/v1/approvals/apr_1"
+    assert link == "Address: https://host.example.org/approvals?approval=apr_1"
 
 
 def test_an_approval_with_buttons_has_lines_buttons_and_a_fallback() -> None:
@@ -119,6 +123,37 @@ def test_the_outcome_of_a_plain_question_is_not_sent() -> None:
     }
     over = record("question.expired", {"question_id": "qst_1", "reason": "run_ended", "interaction": ROUTE})
     assert closed_content(over, asked, surface("buttons")).text == "The question is over without an answer."
+
+
+def test_the_filter_of_a_channel_masks_questions_choices_and_answers() -> None:
+    asked = record("question.asked", {**QUESTION, "question": "Strawberry?", "interaction": ROUTE})
+    answered = record("question.answered", {"question_id": "qst_1", "answer": "left", "interaction": ROUTE})
+    masking = surface("buttons", filter_out=ContentFilter(words=("strawberry", "left"), outcome="mask"))
+    shown = opened_content(asked, masking)
+    assert shown.card is not None
+    assert shown.text.startswith("**********?\n1. ****\n2. right")
+    assert shown.card["lines"][0]["text"] == "**********?"
+    assert [each["label"] for each in shown.card["buttons"]] == ["****", "right"]
+    closed = closed_content(answered, asked, masking)
+    assert closed.card is not None
+    assert (closed.text, closed.card["answer"]) == ("Answered: ****", "****")
+
+
+@for_each("word", ["which", "left"])
+def test_a_question_that_the_filter_blocks_is_a_sentence_without_buttons(word: str) -> None:
+    asked = record("question.asked", {**QUESTION, "interaction": ROUTE})
+    answered = record("question.answered", {"question_id": "qst_1", "answer": "left", "interaction": ROUTE})
+    blocking = surface("buttons", filter_out=ContentFilter(words=(word,)))
+    shown = opened_content(asked, blocking)
+    assert (shown.text, shown.card) == ("The answer was withheld by the content filter of this channel.", None)
+    assert closed_content(answered, asked, blocking).text == ""
+
+
+def test_an_approval_shows_the_call_as_it_is_whatever_the_filter_says() -> None:
+    asked = record("approval.requested", APPROVAL)
+    assert opened_content(asked, surface("buttons", filter_out=ContentFilter(words=("send", "ann")))) == opened_content(
+        asked, surface("buttons")
+    )
 
 
 @pytest.mark.parametrize("key", WORDS["en_US"])

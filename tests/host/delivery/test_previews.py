@@ -1,6 +1,7 @@
 """Previews: one message at the channel, edited at its rate, complete at the end."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -9,6 +10,8 @@ from tests.doubles.memory_channel import MemoryChannel
 
 from bollard.host.agents.policies import AgentPolicy, DeliveryPolicy
 from bollard.host.channels.channel import Abilities, DeliveryUnknown, NotDelivered
+from bollard.host.channels.content_filter import ContentFilter
+from bollard.host.channels.limits import LONG_TEXT_CHARACTERS
 
 PATIENCE_S = 120.0
 STREAMS = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, edits_per_s=1.0)
@@ -61,6 +64,48 @@ async def test_a_message_is_shown_once_and_edited_at_the_channels_rate(store: An
     assert post.channel.texts == ["Once upon a time, the end."]
     assert len(post.channel.tried) < 6, "words that come together are one edit"
     assert len({each.key for each in post.channel.tried}) == len(post.channel.tried)
+
+
+async def test_the_filter_sees_the_end_of_a_word_that_does_not_fit_into_the_preview(
+    memory_store: Any, posts: Any, loop_time: Any
+) -> None:
+    writer = Writer()
+    able = Abilities(dedupe="native", supports_streaming=True, supports_edit=True, max_message_size=16)
+    post = await posts(memory_store, writer, able)
+    post.channel.filter_out = ContentFilter(words=("strawberrystrawberry",), outcome="mask")
+    await post.say()
+    await writer.says("strawberrystrawberry")
+    await moment(loop_time, post, lambda: post.channel.texts == ["*" * 16])
+    await writer.ends()
+    await moment(loop_time, post, lambda: sorted(post.statuses) == ["sent", "sent"])
+    assert post.channel.texts == ["*" * 16, "*" * 4]
+
+
+class FilteringChannel(MemoryChannel):
+    """Notes in which threads its filter is used."""
+
+    def __init__(self, abilities: Abilities) -> None:
+        self.threads: set[int] = set()
+        super().__init__(abilities)
+
+    @property
+    def filter_out(self) -> ContentFilter | None:
+        self.threads.add(threading.get_ident())
+        return ContentFilter(words=("strawberry",), outcome="mask")
+
+    @filter_out.setter
+    def filter_out(self, rule: ContentFilter | None) -> None: ...
+
+
+async def test_a_long_preview_is_filtered_beside_the_host(memory_store: Any, posts: Any, loop_time: Any) -> None:
+    writer = Writer()
+    channel = FilteringChannel(STREAMS)
+    post = await posts(memory_store, writer, channel=channel)
+    await post.say()
+    await writer.says("long " * LONG_TEXT_CHARACTERS + "strawberry")
+    await moment(loop_time, post, lambda: any(text.endswith(" **********") for text in channel.texts))
+    assert threading.get_ident() not in channel.threads
+    await writer.ends()
 
 
 async def test_a_message_that_is_complete_at_once_is_sent_once(memory_store: Any, posts: Any) -> None:

@@ -62,7 +62,7 @@ async def test_a_run_that_ends_during_the_write_of_the_claim_returns_the_message
     await room.until(lambda: room.stage.dispatcher.live[run.run_id].ending)
     room.turnstile.unlock()
     accepted = await saying
-    assert (accepted.steered, accepted.run_id) == (True, run.run_id), "what was said of it is what the log says"
+    assert (accepted.steered, accepted.run_id) == (True, run.run_id), "the answer agrees with the log"
     assert await room.answer_all(after=1) == ["while it is claimed"]
     assert [kind for kind, _ in room.steering(run.run_id)] == ["steering.queued", "steering.dropped"]
     room.check()

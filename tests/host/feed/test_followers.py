@@ -1,11 +1,14 @@
 """Followers of events: every event once or again, in order, over restarts; none for nobody."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 
+from bollard.host.feed.event_reader import EventReader
+from bollard.host.feed.event_stream import EventStreams
 from bollard.host.feed.feed_event import FeedEvent, Selection
 from bollard.host.feed.followers import POSITION, Followers
 from bollard.host.log.entries import Entry
@@ -14,6 +17,7 @@ from bollard.host.store.rows import KeptChange, PutKept
 PATIENCE_S = 60.0
 FAILURES = Selection(types=frozenset({"run.failed"}))
 EVERYTHING = Selection()
+FINISHED = Selection(types=frozenset({"run.completed"}))
 
 
 class Collector:
@@ -153,3 +157,18 @@ async def test_nothing_is_read_or_stored_for_a_consumer_that_wants_nothing(
     await begin(stage, followers)
     assert [row.workspace for row in memory_store.all_kept(POSITION)] == ["default"]
     assert collector.came == []
+
+
+async def test_a_stream_has_every_event_after_its_first_batch(store: Any, stages: Any) -> None:
+    stage = await stages(store, answers)
+
+    async def sees(event: FeedEvent) -> bool:
+        return True
+
+    async with contextlib.aclosing(
+        EventStreams(EventReader(store), stage.journal).read("default", None, FINISHED, sees)
+    ) as batches:
+        assert await anext(batches) == []
+        await stage.ended(await stage.say("at once"))
+        async with asyncio.timeout(PATIENCE_S):
+            assert [record.type for record in await anext(batches)] == ["run.completed"]

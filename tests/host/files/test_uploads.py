@@ -93,6 +93,63 @@ async def test_an_interrupted_upload_goes_on_after_a_restart_and_expires(
             await uploads.find("w", caller, upload_id)
 
 
+async def test_an_upload_is_finished_again_after_a_lost_answer_or_a_crash(
+    open_uploads: Any, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException): ...
+
+    points = list[str]()
+
+    def killed(name: str) -> None:
+        if name in points:
+            points.remove(name)
+            raise Killed
+
+    monkeypatch.setattr("bollard.host.files.uploads.kill_point", killed)
+    for number, point in enumerate(("uploads.before_blob", "uploads.after_blob", "nowhere")):
+        points.append(point)
+        uploads, _ = open_uploads(store, f"i{number}")
+        content = TEXT * (number + 1)
+        digest = hashlib.sha256(content).hexdigest()
+        begun = await uploads.begin(replace(NEW, size_bytes=len(content)))
+        await uploads.append(begun, 0, content)
+
+        async def finish(uploads: MessageUploads, upload_id: str, sha256: str) -> MessageFile:
+            return await uploads.finish(await uploads.find("w", "key:1", upload_id), sha256)
+
+        with pytest.raises(Conflict):
+            await finish(uploads, begun.upload_id, "0" * 64)
+        first = None
+        try:
+            first = await finish(uploads, begun.upload_id, digest)
+        except Killed:
+            uploads, _ = open_uploads(store, f"again{number}")
+        made = [await finish(uploads, begun.upload_id, digest) for _ in range(2)]
+        assert {each.artifact_id for each in (*made, first or made[0])} == {made[0].artifact_id}
+        assert store.artifact("w", made[0].artifact_id) is not None
+        with pytest.raises(Conflict):
+            await finish(uploads, begun.upload_id, "0" * 64)
+        with pytest.raises(NotFound):
+            await uploads.append(begun, 0, content)
+    assert points == ["nowhere"]
+    clock.advance(UPLOAD_LIFE_S)
+    with pytest.raises(NotFound):
+        await uploads.find("w", "key:1", begun.upload_id)
+
+
+async def test_the_uploads_of_erased_callers_are_forgotten(open_uploads: Any, store: Store) -> None:
+    uploads, _ = open_uploads(store)
+    left, finished, other = [await uploads.begin(replace(NEW, by=by)) for by in ("user:ann", "key:ann", "user:bob")]
+    await uploads.append(left, 0, TEXT[:3])
+    await uploads.append(finished, 0, TEXT)
+    await uploads.finish(await uploads.find("w", "key:ann", finished.upload_id), SHA256)
+    await uploads.forget("w", {"user:ann", "key:ann"})
+    for each in (left, finished):
+        with pytest.raises(NotFound):
+            await uploads.find("w", each.new.by, each.upload_id)
+    assert (await uploads.find("w", "user:bob", other.upload_id)).offset == 0
+
+
 async def test_concurrent_pieces_leave_one_content(open_uploads: Any, memory_store: Store) -> None:
     uploads, _ = open_uploads(memory_store)
     begun = await uploads.begin(NEW)
@@ -118,6 +175,7 @@ SHOWN = {
     "a program as a PDF": ("application/pdf", b"MZ\x90", False),
     "a zip as DOCX": ("application/vnd.openxmlformats-officedocument.wordprocessingml.document", b"PK\3\4", True),
     "text": ("TEXT/plain", "grüße".encode(), True),
+    "text of Windows": ("text/plain", "grüße".encode("utf-16"), True),
     "bytes as text": ("text/plain", b"a\0b", False),
     "a type that is not known": ("application/x-own", b"\0", True),
 }

@@ -16,7 +16,7 @@ from bollard.host.grants.offer import Offer, OfferedTool
 from bollard.host.log.saved_resources import SavedChanges
 from bollard.host.models.registry import ModelRegistry
 from bollard.host.models.source import ModelSource
-from bollard.host.reason import Why
+from bollard.host.reason import why
 from bollard.protocol import FormItem
 
 
@@ -37,7 +37,7 @@ def test_an_agent_with_all_its_resources_has_no_warning(granting: Any) -> None:
 @for_each(
     ("form_type", "value", "reason", "hint"),
     [
-        ("llm-model-selector", "zzz", "missing_models", "`bollard models add zzz`"),
+        ("llm-model-selector", "zzz", "missing_models", "`bollard models add zzz --preset NAME`"),
         ("llm-model-selector", "chatt", "misspelt", "did you mean chat?"),
         ("model-fallback-selector", {"primary": "chat", "fallbacks": ["zzz"]}, "missing_models", "models add zzz"),
         ("tool-multi-selector", ["tool:acme/x/zzz"], "missing_tools", "`bollard capabilities`"),
@@ -63,10 +63,11 @@ def test_a_tool_is_found_by_the_name_that_models_see(granting: Any) -> None:
 
 
 def test_a_warning_about_an_absent_tool_has_the_reason(granting: Any) -> None:
-    offer = Offer.of(absent={"mcp:files/": Why("The MCP server files is not connected.")})
+    offer = Offer.of(absent={"mcp:files/": why("The MCP server files is not connected.", "mcp.off", server="files")})
     policy = granting.policy(resources={"tools": ResourceRule(add=("mcp:files/read",))})
     (warning,) = warnings_of(granting.agent(policy=policy), offer)
-    assert (warning.reason, warning.details["why"]) == ("absent", "The MCP server files is not connected")
+    assert (warning.reason, warning.details["problem"]) == ("absent", "The MCP server files is not connected")
+    assert (warning.details["problem_type"], warning.details["server"]) == ("mcp.off", "files")
 
 
 @for_each(
@@ -102,13 +103,13 @@ def test_an_empty_policy_gives_one_warning(granting: Any) -> None:
 
 def test_a_workspace_without_the_default_model_gets_a_warning(granting: Any) -> None:
     registry = ModelRegistry(SavedChanges(None, ManualClock()), default_model="smart")  # type: ignore[arg-type]
-    offer = Offer.of(capabilities=ModelSource(registry).capabilities("second"))
+    offer = Offer.of(capabilities=ModelSource(registry).capabilities(granting.agent().workspace))
     agent = granting.agent(
         form=(field("llm-model-selector"),), config={"x": "default"}, policy=granting.policy(resources={})
     )
     ((reason, hint),) = told(granting, agent, offer)
     assert reason == "default_missing"
-    assert "`bollard models add smart`" in hint
+    assert hint.startswith("run `BOLLARD_WORKSPACE=default bollard models add smart --preset NAME`")
 
 
 def test_a_missing_required_value_and_an_absent_runner_give_warnings(granting: Any) -> None:

@@ -208,7 +208,7 @@ def allowed(grant: Grant, revoked: Revocation) -> set[tuple[str, str | None]]:
     return {question for question in QUESTIONS if isinstance(check(grant, revoked, *question), Allowed)}
 
 
-ALWAYS = {question for question in QUESTIONS if question[0] == "host.info"}
+ALWAYS = {question for question in QUESTIONS if question[0].startswith("host.")}
 
 
 @MORE
@@ -231,7 +231,7 @@ def test_an_access_is_never_wider_than_any_of_its_inputs(agent: Agent, offer: Of
         assert names <= {*access.permissions.get(family, ())}
         assert {f"{family}.{name}" for name in names} <= agent.permissions
     for kind, held in rights.resources.items():
-        rule = access.resources.get(kind) if kind != "platform" else None
+        rule = access.resources.get(kind)
         if rule is not None and rule.only is not None:
             assert {*held} <= {*rule.only}
         for name, each in held.items():

@@ -8,7 +8,7 @@ from tests.tables import for_each
 
 from bollard.host.agents.policies import OPERATIONS
 from bollard.host.errors import InvalidRequest
-from bollard.host.grants.check import Allowed, Denied, check
+from bollard.host.grants.check import REVOKED, Allowed, check
 from bollard.host.grants.revocation import NOTHING_REVOKED, Revocation, granted_operations, granted_things, revoke
 
 ALL = {f"{family}.{name}" for family, names in OPERATIONS.items() for name in names}
@@ -43,7 +43,7 @@ def test_a_revoked_operation_is_denied_and_the_others_stay(
 ) -> None:
     grant = granting.grant()
     revoked = revoke(grant, NOTHING_REVOKED, operations=[operation])
-    assert check(grant, revoked, action, thing) == Denied("revoked", "an operator revoked this from the run")
+    assert check(grant, revoked, action, thing) == REVOKED
     assert check(grant, revoked, still, still_thing) == Allowed()
 
 
@@ -62,7 +62,7 @@ def test_a_revoked_operation_is_denied_and_the_others_stay(
 def test_a_revoked_resource_is_denied_and_the_others_stay(granting: Any, kind: str, thing: str, action: str) -> None:
     grant = granting.grant()
     revoked = revoke(grant, NOTHING_REVOKED, resources={kind: [thing]})
-    assert check(grant, revoked, action, thing) == Denied("revoked", "an operator revoked this from the run")
+    assert check(grant, revoked, action, thing) == REVOKED
     assert check(grant, revoked, action, "ghost") == check(grant, NOTHING_REVOKED, action, "ghost")
 
 

@@ -16,6 +16,8 @@ class Program:
     def __init__(self) -> None:
         self.came: list[Any] = []
         self.statuses: list[int] = []
+        self.results: dict[str, Any] = {}
+        """The whole answers to actions, by their name."""
         self.arrival = threading.Condition()
         self.gate = threading.Event()
         """While it is clear, nothing is answered."""
@@ -29,7 +31,8 @@ class Program:
                     program.came.append({**body, "key": self.headers["webhook-id"]})
                     program.arrival.notify_all()
                 program.gate.wait(30)
-                said = json.dumps({"message": f"m{len(program.came)}"}).encode()
+                answer = program.results.get(body.get("action"), {"message": f"m{len(program.came)}"})
+                said = json.dumps(answer).encode()
                 with suppress(ConnectionError):  # who asked may have stopped waiting
                     self.send_response(program.statuses.pop(0) if program.statuses else 200)
                     self.send_header("content-length", str(len(said)))

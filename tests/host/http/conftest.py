@@ -308,10 +308,10 @@ class Client:
         assert response.status == 200, response.read()
         return Stream(connection, response)
 
-    def events(self, query: str = "", last: str | None = None) -> Stream:
-        """The stream of the workspace's events."""
+    def events(self, query: str = "", last: str | None = None, path: str = "/api/v1/events/stream") -> Stream:
+        """The stream of the workspace's events, or another stream."""
         headers = {} if last is None else {"last-event-id": last}
-        connection, response = self._open("GET", f"/api/v1/events/stream{query}", None, headers, self.token)
+        connection, response = self._open("GET", f"{path}{query}", None, headers, self.token)
         assert response.status == 200, response.read()
         return Stream(connection, response)
 
@@ -371,6 +371,7 @@ class HostThread:
         self._thread.start()
         assert self._up.wait(PATIENCE_S)
         if self._problem is not None:
+            self.listener.close()
             raise self._problem
 
     def _work(self) -> None:
@@ -431,6 +432,7 @@ def settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         port=0,
         grace_s=0.5,
         egress_allow=("127.0.0.0/8",),
+        sandbox_roots=(tmp_path_factory.mktemp("shared"),),
     )
 
 

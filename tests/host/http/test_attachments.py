@@ -38,7 +38,7 @@ def test_a_run_reads_the_attachments_of_its_message(shop: Any, room: str) -> Non
     artifact_id = make(shop, conversation=room)
     answer = attach(shop, artifact_id, conversation=room)
     assert answer.status == 202, answer.body
-    assert said(shop, answer.json["run_id"]) == ["note.txt 13: what was made"], "what is said of it is looked up"
+    assert said(shop, answer.json["run_id"]) == ["note.txt 13: what was made"], "the host adds the facts"
 
 
 def test_a_steering_message_brings_its_attachments(shop: Any, room: str) -> None:

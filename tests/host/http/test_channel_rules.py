@@ -39,6 +39,26 @@ def test_words_are_masked_on_the_way_in_and_withheld_on_the_way_out(api: Any, pr
     assert program.until(2)[1]["text"] == "该回答已被此渠道的内容检查拦截。"
 
 
+def test_texts_in_the_contents_are_filtered_and_address_the_bot_too(api: Any) -> None:
+    rules = {"groups": "addressed", "prefixes": ["!"], "filter_in": {"words": ["rum"], "outcome": "mask"}}
+    secret = save(api, "cellar", rules=rules)["secret"]
+    bind(api, "cellar")
+
+    def elements(text: str) -> list[Any]:
+        return [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": "https://a.test/rum"}}]
+
+    asked = post(api, "cellar", secret, {"contents": elements("!a rum"), "conversation": "c"})
+    assert asked.json["run_id"]
+    kept = api.get(f"/api/v1/events/{asked.json['event_id']}").json["content"]["contents"]
+    assert kept == elements("!a ***")
+    chatter = {"contents": elements("rum"), "conversation": "c"}
+    assert post(api, "cellar", secret, chatter, number="msg-2").json["reason"]["code"] == "not_answered"
+    save(api, "cellar", rules={"filter_in": {"words": ["rum"]}})
+    blocked = post(api, "cellar", secret, {**chatter, "text": "fine"}, number="msg-3").json
+    assert blocked["reason"]["code"] == "content_blocked"
+    assert "rum" not in str(api.get(f"/api/v1/events/{blocked['event_id']}").json["content"])
+
+
 def test_a_message_beyond_the_rate_is_refused_and_a_repeat_of_an_accepted_one_is_not(api: Any) -> None:
     secret = save(api, "slow", rules={"actor_rate": {"per_minute": 1}})["secret"]
     bind(api, "slow")

@@ -173,6 +173,16 @@ def test_a_program_that_refuses_a_message_shows_in_the_deliveries(api: Any, prog
     assert "404" in page["items"][0]["reason"]
     assert page["items"][0]["attempts"] == 1
 
+    def degraded() -> list[str]:
+        problems = api.get("/api/v1/overview").json["problems"]
+        return [each["id"] for each in problems if each["reason"] == "channel_degraded"]
+
+    assert "rude" in degraded()
+    assert api.delete("/api/v1/channels/rude").status == 200
+    assert "rude" not in degraded(), "nobody can mend a channel that is gone"
+    save(api, "rude", url=program.url)
+    assert "rude" not in degraded()
+
 
 def test_the_secret_of_a_channel_is_not_in_the_log(api: Any, settings: Any) -> None:
     secret = save(api, "quiet")["secret"]

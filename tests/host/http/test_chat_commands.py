@@ -1,6 +1,7 @@
 """Chat commands in a channel: answered by the host through the outbox, once, in the language of the person."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def test_help_lists_the_commands_that_are_on_in_the_language_of_the_person(api: 
     assert (asked["run_id"], asked["reason"]["code"]) == (None, "command")
     assert program.until(1)[0]["text"].splitlines() == ["Commands:", "/help: show this list", NEW]
     assert chat(api, secret, "/help", "h-1")["event_id"] == asked["event_id"]
-    chat(api, secret, "/HELP@polly", "h-2", actor_locale="zh_Hans")
+    chat(api, secret, "/HELP@polly", "h-2", locale="zh-CN")
     assert program.until(2)[1]["text"].startswith("可用命令：")
     assert chat(api, secret, "/stop", "h-3")["run_id"]  # it is off, so the agent gets it
     api.until(
@@ -55,6 +56,16 @@ def test_new_begins_another_conversation_and_bindings_still_match_the_room(api: 
     assert api.get("/api/v1/conversations/c-1%232/messages").json["items"]
 
 
+def test_a_command_that_comes_several_times_at_once_is_executed_once(api: Any, program: Program) -> None:
+    secret = save(api, "cmd7", url=program.url)["secret"]
+    bind(api, "cmd7")
+    with ThreadPoolExecutor(8) as pool:
+        events = pool.map(lambda _: chat(api, secret, "/new", "r-1", room="cmd7")["event_id"], range(16))
+    assert len(set(events)) == 1
+    run = chat(api, secret, "hello", "r-2", room="cmd7")["run_id"]
+    assert api.ended(run)["conversation_id"] == "c-1#2"
+
+
 def test_an_agent_of_the_list_is_chosen_for_the_chat(api: Any, program: Program) -> None:
     api.save_agent("second")
     secret = save(api, "cmd3", url=program.url, agents=["second"])["secret"]
@@ -66,10 +77,15 @@ def test_an_agent_of_the_list_is_chosen_for_the_chat(api: Any, program: Program)
     assert api.ended(run)["agent_id"] == "second"
     chat(api, secret, "/status", "a-4", room="cmd3")
     assert "Agent: second\nConversation: c-1\n" in program.until(4)[3]["text"]
+    body = {"source": "cmd3", "text": "hello", "conversation": "c-1", "actor": {"id": "ann"}, "is_private": True}
+    assert api.post("/api/v1/bindings/resolve", body).json["agent"] == "second"
+    save(api, "cmd3", url=program.url)  # without the agent
+    assert api.ended(chat(api, secret, "hello", "a-8", room="cmd3")["run_id"])["agent_id"] == "parrot"
+    save(api, "cmd3", url=program.url, agents=["second"])
     chat(api, secret, "/agent default", "a-5", room="cmd3")
     assert api.ended(chat(api, secret, "hello", "a-6", room="cmd3")["run_id"])["agent_id"] == "parrot"
     chat(api, secret, "/agent parrot", "a-7", room="cmd3")
-    assert "second" in program.until(7)[6]["text"]  # parrot is not in the list
+    assert "second" in program.until(8)[7]["text"]  # parrot is not in the list
 
 
 def test_stop_ends_the_runs_that_the_person_started(api: Any, program: Program) -> None:

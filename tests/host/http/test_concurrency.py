@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bollard.host.limits import QUEUED_RUNS_OF_CONVERSATION
-from bollard.protocol import AgentRun, limits
+from bollard.protocol import AgentRun
 
 ADA, BOB = {"actor": {"id": "ada"}}, {"actor": {"id": "bob"}}
 _rooms = count()
@@ -211,7 +211,7 @@ def test_the_runs_of_a_day_are_a_budget(shop: Any, room: dict[str, str]) -> None
     "alone",
     [
         {"execution": "external", "input": {"text": "mine"}},
-        {"input": {"contents": [{"type": "text", "text": "x" * (limits.CALL_BYTES - 4000)}]}},
+        {"input": {"text": "\x01" * 200_000}},  # six bytes each in JSON: more than a pull takes
     ],
     ids=["external", "large"],
 )

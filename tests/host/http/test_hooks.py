@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,23 @@ def test_a_repeated_request_gets_its_first_outcome(api: Any) -> None:
     assert (first.status, second.status) == (202, 200)
     assert second.json == {**first.json, "first": False}
     assert [each["outcome"] for each in deliveries(api, "again")] == ["repeated", "accepted"]
+
+
+def test_a_request_that_is_replayed_at_once_and_often_starts_one_run(api: Any) -> None:
+    save(api, "replayed", requests_per_minute=6000)
+    with ThreadPoolExecutor(8) as pool:
+        answers = [*pool.map(lambda _: post(api, "replayed", x_github_delivery="d-9"), range(64))]
+    assert {each.status for each in answers} == {200, 202}
+    assert [each.status for each in answers].count(202) == 1
+    assert len({each.json["run_id"] for each in answers}) == 1
+
+
+def test_a_route_that_takes_its_id_from_the_body_knows_a_replay_under_another_header(api: Any) -> None:
+    """The headers of GitHub are not signed."""
+    save(api, "signed-id", dedupe="{body.action}-{body.issue.number}")
+    first, second = (post(api, "signed-id", x_github_delivery=number) for number in ("d-1", "d-2"))
+    assert (first.status, second.status) == (202, 200)
+    assert second.json["run_id"] == first.json["run_id"]
 
 
 def test_a_request_without_an_id_is_known_by_its_body(api: Any) -> None:

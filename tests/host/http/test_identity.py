@@ -78,12 +78,12 @@ def test_a_browser_gets_a_cookie_that_scripts_cannot_read(api: Any, user: Any) -
     begun = api.post("/api/v1/session", body, token=None)
     assert "token" not in begun.json
     cookie = begun.headers["set-cookie"]
-    assert cookie.startswith("bollard=bls_")
+    assert cookie.startswith(f"bollard-{api.port}=bls_")
     assert {part.strip().lower() for part in cookie.split(";")[1:]} >= {"httponly", "path=/", "samesite=strict"}
     value = cookie.split(";")[0]
     same_site = {"cookie": f"other=1; {value}", "origin": f"http://127.0.0.1:{api.port}"}
     assert api.get("/api/v1/session", token=None, **same_site).json["name"] == "user:ann3"
-    assert api.get("/api/v1/session", token=None, cookie="bollard=bls_wrong").status == 401
+    assert api.get("/api/v1/session", token=None, cookie=f"bollard-{api.port}=bls_wrong").status == 401
     assert api.get("/api/v1/session", token=None, cookie=f"__Host-{value}").status == 401
     ended = api.delete("/api/v1/session", token=None, **same_site)
     assert ended.status == 200
@@ -93,7 +93,7 @@ def test_a_browser_gets_a_cookie_that_scripts_cannot_read(api: Any, user: Any) -
 
 def test_a_cookie_does_not_replace_a_wrong_header(api: Any, user: Any) -> None:
     token = user("ann4", "viewer")
-    answer = api.get("/api/v1/session", token="wrong", cookie=f"bollard={token}")
+    answer = api.get("/api/v1/session", token="wrong", cookie=f"bollard-{api.port}={token}")
     assert answer.status == 401
 
 
@@ -209,7 +209,7 @@ def test_a_key_cannot_have_more_rights_than_its_maker(api: Any, user: Any) -> No
     api.delete(f"/api/v1/keys/{made['key_id']}")
 
 
-# --- in whose name ---
+# --- requests in the name of another actor ---
 
 
 def test_a_members_runs_have_their_own_actor(api: Any, user: Any) -> None:

@@ -150,6 +150,10 @@ def test_only_a_linked_person_with_the_right_decides(room: Room) -> None:
         return room.click(card, "allow_once", actor)["reason"]["reason"]
 
     assert refusal("stranger") == "actor_not_linked"
+    assert room.click(card, "allow_once", "stranger")["toast"].endswith("Send me /link in a private chat.")
+    clicked = {"interaction_id": card["interaction"]["id"], "button": "allow_once"}
+    chinese = room.event("stranger", type="interaction.submitted", locale="zh-CN", data=clicked)
+    assert chinese.json["toast"].endswith("请在与我的私聊中发送 /link。")
     assert refusal(None) == "actor_not_linked"
     assert refusal("vic") == "decide_not_permitted"
     assert room.api.get(f"/api/v1/runs/{run_id}").json["status"] == "waiting"
@@ -162,8 +166,10 @@ def test_the_agents_rules_decide_who_approves_in_a_conversation_too(clerk: Any, 
     own = {"mode": "always", "other_person": True}
     clerk.save_agent("strict", "kit/clerk", access=ACCESS, audience=listed, approval={"mode": "always"})
     clerk.save_agent("pairs", "kit/clerk", approval=own, **RULES)
-    strict = Room(clerk, program, "strict")
+    strict = Room(clerk, program, "strict", commands=["help"])
     strict.say(SUM)
+    stranger = strict.click(strict.card(), "allow_once", "stranger")
+    assert stranger["toast"].endswith("Ask its operator to link it.")
     assert strict.click(strict.card(), "allow_once", "ann")["reason"]["reason"] == "not_an_approver"
     assert strict.click(strict.card(), "deny", "bob")["outcome"] == "denied"
     pairs = Room(clerk, program, "pairs")
@@ -186,6 +192,9 @@ def test_forged_foreign_and_forwarded_clicks_decide_nothing(room: Room, clerk: A
     for wrong in (forged, interaction.partition(".")[0], "apr_1.x", "qst_1.x", "other", "\u00e9.x", "x" * 256):
         assert reason(room.click(wrong, "allow_once")) in ("no_interaction", "no_question")
     assert reason(room.click(card, "allow_once", place="elsewhere")) == "interaction_elsewhere"
+    clerk.until(
+        "/api/v1/deliveries", lambda page: any(each["run_id"] == run_id and each["messages"] for each in page["items"])
+    )
     assert reason(room.click(card, "allow_once", message="m99")) == "interaction_elsewhere"
     other = Room(clerk, program)
     assert reason(other.click(card, "allow_once")) == "no_interaction"
@@ -333,8 +342,24 @@ def test_a_channel_with_private_messages_shows_an_approval_to_those_who_may_deci
     private.say(SUM)
     card = private.card()
     assert sorted(card["visible_to"]) == ["ann", "bob"], "vic has no right to decide"
+    links = {each["actor"]: each["link_id"] for each in clerk.get("/api/v1/actors?limit=100").json["items"]}
+    assert clerk.delete(f"/api/v1/actors/{links[f'{private.name}:bob']}").status == 200
     assert private.click(card, "deny")["outcome"] == "denied"
+    assert private.card("interaction.updated")["visible_to"] == card["visible_to"], "the people who saw the request"
     private.say(ASK)
     question = private.sent(lambda body: body.get("interaction", {}).get("kind") == "question")
     assert "visible_to" not in question
     assert private.click(question, "1")["outcome"] == "answered"
+
+
+def test_a_private_approval_that_nobody_in_the_chat_may_decide_is_shown_to_the_person_who_waits(
+    clerk: Any, program: Program
+) -> None:
+    private = Room(clerk, program, abilities={**CARDS, "private_messages": True})
+    links = {each["actor"]: each["link_id"] for each in clerk.get("/api/v1/actors?limit=100").json["items"]}
+    for name in ("ann", "bob"):
+        assert clerk.delete(f"/api/v1/actors/{links[f'{private.name}:{name}']}").status == 200
+    private.say(SUM, "vic")
+    card = private.card()
+    assert card["visible_to"] == ["vic"]
+    assert private.click(card, "allow_once", "vic")["reason"]["reason"] == "decide_not_permitted"

@@ -13,6 +13,7 @@ from tests.tables import for_each
 from bollard.host.identity.caller import rights_of
 from bollard.host.knowledge.limits import DOCUMENT_BYTES
 from bollard.host.settings import Settings
+from bollard.wire.knowledge_frames import TABLES_FOLDER
 
 READER = """
     from bollard.sdk import AgentAPIException, RunContext, runner
@@ -62,7 +63,7 @@ def ask(api: Any, kb_id: str, query: str, **more: Any) -> list[Any]:
 def test_a_host_without_a_retrieval_starts_no_knowledge_process(api: Any, settings: Settings) -> None:
     assert api.put("/api/v1/knowledge/idle", {}).status == 201
     assert [each["kb_id"] for each in api.get("/api/v1/knowledge").json["items"]] == ["idle"]
-    assert not (settings.data / "knowledge.sqlite").exists()
+    assert not (settings.data / TABLES_FOLDER).exists()
 
 
 def test_a_host_without_a_retrieval_imports_no_knowledge_modules() -> None:

@@ -153,3 +153,48 @@ def test_a_handle_leads_to_the_program_of_the_channel_alone(shop: Any, keeper: K
     assert shop.get(f"/api/v1/runs?conversation={room}").json["items"] == []
     inward = shop.put(f"/api/v1/channels/{room}-in", {}).json["secret"]
     assert send(shop, f"{room}-in", inward, file_at(keeper)).status == 400, "it has no address"
+
+
+def test_a_program_that_a_channel_had_before_gets_no_request(shop: Any, keeper: Keeper) -> None:
+    room, secret = opened(shop, keeper)
+    content = f"/api/v1/artifacts/{artifact_of(shop, send(shop, room, secret, file_at(keeper), text='make'))}/content"
+    shop.put(f"/api/v1/channels/{room}", {"url": "http://127.0.0.1:1/in", "enabled": True})
+    refused = shop.get(content)
+    assert (refused.status, refused.error["details"]["reason"]) == (404, "file_not_fetched")
+    assert keeper.asked == []
+    shop.put(f"/api/v1/channels/{room}", {"url": f"{keeper.origin}/elsewhere", "enabled": True})
+    assert shop.get(content).body == TEXT
+
+
+def send_cloud(shop: Any, room: str, secret: str, data: Any, number: str = "c1") -> Any:
+    event = {"specversion": "1.0", "id": number, "source": "x", "type": "message.received", "conversation": room}
+    body = json.dumps({**event, "data": data}).encode()
+    headers = sign(secret_bytes(secret), "m", int(time.time()), body)
+    named = {name.replace("-", "_"): value for name, value in headers.items()}
+    return shop.post(
+        f"/api/v1/channels/{room}/events", body, token=None, content_type="application/cloudevents+json", **named
+    )
+
+
+def test_a_cloudevent_of_a_channel_names_files_that_it_keeps(shop: Any, keeper: Keeper) -> None:
+    room, secret = opened(shop, keeper)
+    data = {"text": "look", "files": [file_at(keeper, size_bytes=len(TEXT))], "mood": "calm"}
+    sent = send_cloud(shop, room, secret, data)
+    assert sent.status == 202, sent.body
+    assert said(shop, sent.json["run_id"]) == [f"notes.txt {len(TEXT)}: {TEXT.decode()}"]
+    content = shop.get(f"/api/v1/events/{sent.json['event_id']}").json["content"]
+    assert content["data"] == {"text": "look", "mood": "calm"}
+    again = send_cloud(shop, room, secret, data)
+    assert (again.status, again.json["run_id"]) == (200, sent.json["run_id"])
+    away = send_cloud(shop, room, secret, {"files": [{"handle": "http://127.0.0.1:1/x", "mime_type": "a/b"}]}, "c2")
+    assert (away.status, away.error["details"]["field"]) == (400, "files.0.handle")
+    wrong = send_cloud(shop, room, secret, {"text": "look", "files": ["x"]}, "c3")
+    assert (wrong.status, wrong.error["details"]["reason"]) == (400, "field")
+
+
+def test_files_of_other_senders_are_plain_data(shop: Any, keeper: Keeper) -> None:
+    event = {"specversion": "1.0", "id": "1", "source": keeper.origin, "type": "message.received", "agent": AGENT}
+    body = json.dumps({**event, "data": {"text": "look", "files": ["a.txt"]}}).encode()
+    sent = shop.post("/api/v1/events", body, content_type="application/cloudevents+json")
+    content = shop.get(f"/api/v1/events/{sent.json['event_id']}").json["content"]
+    assert content["data"] == {"text": "look", "files": ["a.txt"]}

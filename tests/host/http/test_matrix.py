@@ -61,11 +61,14 @@ ABSENT = {
     "user_id": "absent-user",
     "link_id": "0" * 32,
     "key_id": "0" * 16,
+    "session_id": "0" * 16,
     "workspace_id": "absent-workspace",
     "runtime_id": "absent-runtime",
     "skill_id": "no-such-skill",
     "secret_name": "absent-secret",
     "server_id": "absent-server",
+    "source": "bundled",
+    "item_id": "absent-item",
     "kb_id": "absent-base",
     "model_id": "absent-model",
     "document_id": "absent-document",
@@ -172,6 +175,8 @@ def theirs(api: Any) -> Theirs:
     ids["user_id"] = "their-user"
     ids["link_id"] = api.post("/api/v1/actors", {"actor": "chat:1", "user_id": "their-user"}).json["link_id"]
     ids["key_id"] = api.post("/api/v1/keys", {"name": "k", "rights": ["runs.read"]}).json["key_id"]
+    ticket = api.post("/api/v1/session/tickets").json["ticket"]
+    ids["session_id"] = api.post("/api/v1/session/ticket", {"ticket": ticket}, token=None).json["session_id"]
     channel = api.put("/api/v1/channels/their-channel", CHANNEL)
     assert channel.status == 201, channel.body
     ids["channel_id"] = "their-channel"
@@ -198,6 +203,7 @@ def theirs(api: Any) -> Theirs:
     server = {"url": "https://mcp.example.org/mcp", "enabled": False}
     assert api.put("/api/v1/mcp-servers/their-server", server).status == 201
     ids["server_id"] = "their-server"
+    ids["source"], ids["item_id"] = ABSENT["source"], ABSENT["item_id"]  # a catalogue is of the whole host
     assert api.put("/api/v1/models/their-model", {"style": "demo"}).status == 201
     ids["model_id"] = "their-model"
     assert api.put("/api/v1/knowledge/their-base", {"name": "Theirs"}).status == 201
@@ -276,7 +282,14 @@ def test_a_resource_of_another_workspace_looks_absent(api: Any, theirs: Theirs, 
         assert foreign.status in (403, 404, 426), foreign.body
 
 
-@for_each("name", [name for name, each in GUARDED.items() if each.method == "GET" and each.name != "streamEvents"])
+@for_each(
+    "name",
+    [
+        name
+        for name, each in GUARDED.items()
+        if each.method == "GET" and each.name not in ("streamEvents", "streamChanges")
+    ],
+)
 def test_no_list_and_no_response_contains_data_of_another_workspace(
     api: Any, theirs: Theirs, onlooker: str, name: str
 ) -> None:
@@ -291,6 +304,7 @@ def test_no_list_and_no_response_contains_data_of_another_workspace(
         "binding_id",
         "user_id",
         "key_id",
+        "session_id",
     ):
         assert theirs.ids[thing] not in body
 
@@ -348,7 +362,7 @@ def roles(api: Any) -> dict[str, str]:
     return tokens
 
 
-HARMFUL = frozenset({"DELETE /api/v1/session", "GET /api/v1/events/stream"})
+HARMFUL = frozenset({"DELETE /api/v1/session", "GET /api/v1/events/stream", "GET /api/v1/changes/stream"})
 """Rights of a role that this test does not use: one would end the session of the test, the other has no end."""
 
 

@@ -286,7 +286,7 @@ def test_an_agent_is_a_tool_for_an_external_client(gateway: Any, era: str) -> No
     assert absent["code"] == -32602
     assert left == {"left": True, "progress": [[1, None, "waiting"]]}
     newest = gateway.get("/api/v1/runs?agent=parrot&limit=1").json["items"][0]["run_id"]
-    assert gateway.ended(newest)["status"] == "cancelled", "whoever stops waiting stops what was begun for it"
+    assert gateway.ended(newest)["status"] == "cancelled", "a client that stops waiting cancels its run"
 
 
 def test_a_repeated_message_gets_the_first_run_and_a_reader_may_not_talk(gateway: Any) -> None:

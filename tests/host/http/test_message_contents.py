@@ -191,3 +191,69 @@ def test_a_rebuild_makes_the_same_artifacts(workshop: Any, start_host: Any, clie
     rebuild(store)
     assert store.dump_projections() == before
     store.close()
+
+
+# --- messages that are larger than other bodies ---
+
+MIB = 1024 * 1024
+PHOTO = PNG + b"\1" * (3 * MIB)
+INLINE = {"type": "image_base64", "image_base64": encoded(PHOTO)}
+
+
+def brought(shop: Any, event_id: str) -> list[int]:
+    """The sizes of the files of an event."""
+    contents = content_of(shop, event_id)["contents"]
+    return [shop.get(f"/api/v1/artifacts/{each['artifact_id']}").json["size_bytes"] for each in contents]
+
+
+def test_a_message_has_a_photo_inside_on_every_entry(shop: Any, room: str) -> None:
+    told = tell(shop, INLINE, conversation=room, data={"mood": "calm"})
+    native = shop.post("/api/v1/events", {**event(room, [INLINE]), "data": {"mood": "calm"}})
+    attributes = {"specversion": "1.0", "id": "1", "source": room, "type": "message.received", "agent": AGENT}
+    data = {"text": "read", "contents": [INLINE], "mood": "calm"}
+    cloud = json.dumps({**attributes, "data": data}).encode()
+    structured = shop.post("/api/v1/events", cloud, content_type="application/cloudevents+json")
+    headers = {f"ce_{name}": value for name, value in {**attributes, "id": "2"}.items()}
+    binary = shop.post("/api/v1/events", json.dumps(data).encode(), content_type="application/json", **headers)
+    for answer in (told, native, structured, binary):
+        assert answer.status == 202, answer.body
+        assert brought(shop, answer.json["event_id"]) == [len(PHOTO)]
+        assert content_of(shop, answer.json["event_id"])["data"]["mood"] == "calm"
+
+
+def test_a_message_that_steers_has_a_photo_inside(shop: Any, room: str) -> None:
+    run_id = shop.tell(AGENT, "wait", conversation=room, actor={"id": "ada"}).json["run_id"]
+    stream = shop.stream(run_id)
+    stream.until("message.delta")
+    steered = shop.post(f"/api/v1/runs/{run_id}/steer", {"input": {"text": "this", "contents": [INLINE]}})
+    assert steered.status == 202, steered.body
+    list(stream)
+    assert brought(shop, steered.json["event_id"]) == [len(PHOTO)]
+
+
+def test_a_message_that_is_too_large_is_refused_with_the_way_to_upload(shop: Any, room: str) -> None:
+    other = {"type": "image_base64", "image_base64": encoded(PNG + b"\1" * (5 * MIB + 400_000))}
+    many = tell(shop, INLINE, other, conversation=room)
+    assert (many.status, many.error["details"]["reason"]) == (413, "inline_files")
+    huge = shop.send("POST", "/api/v1/runs", b"", content_length=str(16 * MIB))  # refused before the body is sent
+    assert (huge.status, huge.error["details"]["reason"]) == (413, "message_body")
+    data = tell(shop, conversation=room, data={"much": "x" * (2 * MIB)})
+    assert (data.status, data.error["details"]["reason"]) == (413, "message_data")
+    for refused in (many, huge, data):
+        assert "POST /api/v1/artifacts" in refused.error["hint"]
+    assert shop.get(f"/api/v1/runs?conversation={room}").json["items"] == []
+    broken = shop.post("/api/v1/runs", b'{"agent": ' + b" " * 2 * MIB + b"}")
+    assert (broken.status, broken.error["details"]["reason"]) == (400, "not_json")
+
+
+def test_a_text_that_is_too_long_is_refused_wherever_it_stands(shop: Any, room: str) -> None:
+    long = "x" * (256 * 1024 + 1)
+    for reason, message in (
+        ("text_too_long", {"text": long}),
+        ("contents_too_long", {"contents": [{"type": "text", "text": long}]}),
+        ("contents_too_long", {"contents": [{"type": "text", "text": long[: len(long) // 2]}] * 2}),
+        ("contents_too_long", {"contents": [{"type": "image_url", "image_url": {"url": f"https://a.test/{long}"}}]}),
+    ):
+        refused = shop.post("/api/v1/runs", {"agent": AGENT, "conversation": room, "input": message})
+        assert (refused.status, refused.error["details"]["reason"]) == (400, reason), message.keys()
+    assert shop.get(f"/api/v1/runs?conversation={room}").json["items"] == []

@@ -347,3 +347,44 @@ def test_the_capabilities_of_an_agent_include_its_models_with_reasons(asker: Any
     assert answer.status == 200, answer.body
     (model,) = [each for each in answer.json["items"] if each["id"] == "model:demo"]
     assert model["kind"] == "model"
+
+
+def unsaved(provider: Any, **more: Any) -> dict[str, Any]:
+    return {"style": "openai-chat", "base_url": provider.url, "model": "tiny", **more}
+
+
+def test_an_unsaved_model_is_tested_with_a_key_that_is_not_stored(asker: Any, provider: Any) -> None:
+    before = asker.get("/api/v1/models").json["items"], asker.get("/api/v1/secrets").json["items"]
+    body = {"model": unsaved(provider), "key": "sk-never-stored-0001"}
+    tried = asker.post("/api/v1/models/test", body).json
+    assert (tried["model_id"], tried["ok"], tried["words"]) == ("unsaved", True, "in pieces")
+    assert provider.keys == ["Bearer sk-never-stored-0001"]
+    assert (asker.get("/api/v1/models").json["items"], asker.get("/api/v1/secrets").json["items"]) == before
+    assert b"sk-never-stored-0001" not in asker.get("/api/v1/audit/export").body
+
+
+def test_an_unsaved_model_without_a_key_uses_its_secret(asker: Any, provider: Any) -> None:
+    assert asker.post("/api/v1/models/test", {"model": unsaved(provider, secret="KEY")}).json["ok"] is True
+    assert provider.keys == [f"Bearer {KEY}"]
+    provider.status = 401
+    tried = asker.post("/api/v1/models/test", {"model": unsaved(provider), "key": "wrong-key-0001"}).json
+    assert (tried["ok"], tried["reason"], tried["status"]) == (False, "unauthorized", 401)
+
+
+def test_a_wrong_unsaved_model_is_refused(asker: Any) -> None:
+    for body in (
+        {},
+        {"model": {"style": "telepathy", "model": "x"}},
+        {"model": {"style": "demo", "model": "x"}, "k": 1},
+    ):
+        answer = asker.post("/api/v1/models/test", body)
+        assert (answer.status, answer.error["code"]) == (400, "invalid_argument"), body
+
+
+def test_known_providers_are_listed_and_no_model_takes_their_address(asker: Any) -> None:
+    items = asker.get("/api/v1/models/presets?limit=100").json["items"]
+    openai = next(each for each in items if each["preset_id"] == "openai")
+    assert (openai["secret"], openai["base_url"]) == ("OPENAI_API_KEY", "https://api.openai.com/v1")
+    assert any("secret" not in each for each in items)
+    refused = asker.put("/api/v1/models/presets", {"style": "demo", "model": "demo"})
+    assert (refused.status, refused.error["details"]["reason"]) == (409, "model_reserved")

@@ -1,6 +1,7 @@
 """The OpenAPI document: complete, valid, the same as the file, and every example works against a host."""
 
 import contextlib
+import hashlib
 import hmac
 import http.client
 import io
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -28,6 +30,7 @@ from bollard.host.errors import HostError
 from bollard.host.http import errors as http_errors
 from bollard.host.http.answers import STATUS
 from bollard.host.http.auth.callers import COOKIE, SECURE_COOKIE
+from bollard.host.http.auth.channel_signatures import TARGET_SIGNATURE
 from bollard.host.http.idempotency import KEY_CHARACTERS
 from bollard.host.http.openapi.answers import ERROR, ERROR_WORDS, errors_of
 from bollard.host.http.openapi.document import PATH_PARTS, described, parts_of
@@ -112,7 +115,7 @@ def test_the_fixed_parts_have_the_values_of_the_code() -> None:
     assert parameters["Workspace"]["schema"] == PATH_PARTS["workspace_id"][1]
     assert parameters["IdempotencyKey"]["schema"]["maxLength"] == KEY_CHARACTERS
     names = [schemes[scheme]["name"] for scheme in ("session", "secureSession", "ticket")]
-    assert names == [COOKIE, SECURE_COOKIE, TICKET]
+    assert names == [COOKIE.format(port=Settings().port), SECURE_COOKIE, TICKET]
 
 
 @for_each("name", ALL)
@@ -201,7 +204,8 @@ KEEPER = """
 REFUSED = {
     "openRunSocket": "upgrade_required",
     "openRuntimeChannel": "upgrade_required",
-    "installPlugin": "not_found",  # the package of the example is on no machine; archives are sent below
+    "installPlugin": "not_found",
+    "inspectPlugin": "not_found",  # the package of the example is on no machine; archives are sent below
     "updatePlugin": "not_found",
     "rollbackPlugin": "not_found",  # there is no earlier version
     "consentRuntime": "conflict",  # the runtime is not connected
@@ -222,7 +226,16 @@ REFUSED = {
 }
 """Examples that this host cannot say yes to."""
 STAGES = ("PUT", "POST", "GET", "OPTIONS", "PATCH", "DELETE")
-LAST = ("deleteKnowledgeBase", "unlinkActor", "deleteBinding", "deleteAgent", "endSession", "deleteUser", "drainHost")
+LAST = (
+    "deleteKnowledgeBase",
+    "deleteChannel",
+    "unlinkActor",
+    "deleteBinding",
+    "deleteAgent",
+    "endSession",
+    "deleteUser",
+    "drainHost",
+)
 """Operations that run after all others, in this order: they remove resources that others need."""
 
 
@@ -315,6 +328,29 @@ def _upload(api: Any, content: bytes, size: int | None = None) -> dict[str, str]
     return {"upload_id": upload_id}
 
 
+def _signed_target(secret: str, method: str, path: str) -> dict[str, str]:
+    signed = sign(secret_bytes(secret), "msg_2", round(time.time()), f"{method} {path}".encode())
+    return {name.replace("-", "_"): value for name, value in signed.items()}
+
+
+def _channel_upload(api: Any, secret: str, name: str, content: bytes = b"") -> dict[str, str]:
+    """An upload of the channel, with this content or with none yet."""
+    whole = str(_example("addChannelArtifact")).encode()
+    facts = {
+        "name": name,
+        "conversation": "support-7",
+        "size_bytes": len(whole),
+        "sha256": hashlib.sha256(whole).hexdigest(),
+    }
+    path = f"/api/v1/channels/room/uploads?{urlencode(facts)}"
+    begun = api.send("POST", path, None, token=None, **_signed_target(secret, "POST", path))
+    assert begun.status == 201, begun.body
+    path = f"/api/v1/channels/room/uploads/{begun.json['upload_id']}?offset=0"
+    sent = api.send("PATCH", path, content, token=None, **_signed_target(secret, "PATCH", path))
+    assert sent.status == 200, sent.body
+    return {"upload_id": begun.json["upload_id"]}
+
+
 def _active(api: Any, agent: str, text: str, **more: Any) -> dict[str, str]:
     created = api.tell(agent, text, **more)
     assert created.status == 202, created.body
@@ -367,6 +403,10 @@ def world(api: Any) -> World:
         "issueRunMcpToken": {"run_id": outside[2]},
         "appendUpload": _upload(api, b"", 100),
         "finishUpload": _upload(api, str(_example("addArtifact")).encode()),
+        "getChannelUpload": _channel_upload(api, secret, "a"),
+        "appendChannelUpload": _channel_upload(api, secret, "b"),
+        "finishChannelUpload": _channel_upload(api, secret, "c", str(_example("addChannelArtifact")).encode()),
+        "deleteChannelUpload": _channel_upload(api, secret, "d"),
         "streamPluginLogs": {"author": "local", "name": "parrot"},  # one that no example takes away
     }
     return world
@@ -381,6 +421,10 @@ def _session(world: World) -> str:
     return world.session
 
 
+def _ticket(world: World) -> str:
+    return world.api.post("/api/v1/session/tickets", token=_session(world)).json["ticket"]
+
+
 def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, dict[str, str]]:
     """Path, body, token and headers of the example."""
     path = operation.path
@@ -388,18 +432,26 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
         path = path.replace("{" + name + "}", value)
     body = None if operation.body is None else encode(operation.body_example)
     token = None if operation.open else world.api.token
-    if operation.tag == "session" and not operation.open:
+    if operation.tag == "session" and not operation.open and operation.name != "listSessions":
         token = _session(world)
     headers = {} if body is None else {"content_type": operation.body_media[0]}
+    if operation.name == "beginSessionWithTicket":
+        body = encode({"ticket": _ticket(world), "cookie": True})
+    if operation.name == "endOtherSession":
+        begun = world.api.post("/api/v1/session/ticket", {"ticket": _ticket(world)}, token=None).json
+        path = f"/api/v1/sessions/{begun['session_id']}"
     if operation.name == "postChannelEvent":
         signed = sign(secret_bytes(world.secret), "msg_1", round(time.time()), body or b"")
         headers |= {name.replace("-", "_"): value for name, value in signed.items()}
     if operation.name == "receiveHook":
         digest = hmac.new(world.hook_secret.encode(), body or b"", "sha256").hexdigest()
         headers |= {"x_hub_signature_256": f"sha256={digest}"}
-    if operation.name == "getChannelArtifact":
-        signed = sign(secret_bytes(world.secret), "get_1", round(time.time()), f"GET {path}?delivery=dlv_01".encode())
-        headers |= {name.replace("-", "_"): value for name, value in signed.items()}
+    if needed := [f"{field.name}={field.example}" for field in operation.query if field.required]:
+        path += f"?{'&'.join(needed)}"
+    if operation.name == "addChannelArtifact":
+        body = str(operation.body_example).encode()
+    if TARGET_SIGNATURE[-1] in operation.headers:
+        headers |= _signed_target(world.secret, operation.method, path)
     if operation.name == "appendUpload":
         headers["upload_offset"] = "0"
     if operation.name == "developPlugin":
@@ -407,15 +459,13 @@ def _request(world: World, operation: Operation) -> tuple[str, Any, str | None, 
     return path, body, token, headers
 
 
-ENDLESS = frozenset({"streamPluginLogs", "streamEvents"})
+ENDLESS = frozenset({"streamPluginLogs", "streamEvents", "streamChanges"})
 
 
 @for_each("name", sorted((name for name in ALL if name not in ENDLESS), key=lambda n: _turn(ALL[n])))
 def test_the_example_of_every_operation_is_accurate(world: World, name: str) -> None:
     operation = ALL[name]
     path, body, token, headers = _request(world, operation)
-    if needed := [f"{field.name}={field.example}" for field in operation.query if field.required]:
-        path += f"?{'&'.join(needed)}"
     answer = world.api.send(operation.method, path, body, token=token, **headers)
     assert_declared(operation, answer)
     if name in REFUSED:

@@ -116,10 +116,10 @@ def test_an_unknown_run_status_is_refused(full: Any) -> None:
 def test_every_list_is_covered_by_the_paging_tests() -> None:
     """A list takes a cursor; other lists are tested with their resources."""
     here = {path.partition("?")[0].replace("long%20talk", "{conversation_id}") for path, _ in LISTS}
-    people = ("identity", "users", "keys", "workspaces", "actors")
+    people = ("identity", "users", "keys", "workspaces", "actors", "sessions")
     things = (
         *("plugins", "channels", "subscriptions", "runtimes", "deliveries", "secrets", "skills", "mcp"),
-        *("models", "knowledge", "hooks", "bots"),
+        *("models", "knowledge", "hooks", "bots", "catalogue"),
     )
     elsewhere = (*people, *things, "schedules", "calls", "questions", "capabilities", "approvals", "audit")
     lists = {each.path for each in operations() if any(field.name == "cursor" for field in each.query)}
@@ -141,6 +141,13 @@ def test_conversations_are_listed_newest_first(full: Any) -> None:
     full.ended(full.say("again", conversation="talk-0", thread="side"))
     newest = full.get("/api/v1/conversations?limit=1").json["items"][0]
     assert (newest["conversation_id"], newest["thread_id"], newest["bot_id"]) == ("talk-0", "side", None)
+
+
+def test_the_title_of_a_conversation_is_the_first_line_of_its_oldest_message(full: Any) -> None:
+    full.ended(full.say(f"\n  a  title {'很' * 100}\nsecond line", conversation="titled"))
+    full.ended(full.say("later", conversation="titled"))
+    listed = full.get("/api/v1/conversations?limit=1").json["items"][0]
+    assert (listed["conversation_id"], listed["title"]) == ("titled", f"a title {'很' * 71}…")
 
 
 def test_messages_are_those_of_the_requested_thread(full: Any) -> None:

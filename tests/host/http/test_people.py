@@ -4,12 +4,14 @@ import json
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.host.backup.conftest import believing
 from tests.host.http.chat_program import Program, post, save
+from tests.host.http.test_channel_uploads import Channel
 from tests.replacement import replace
 
 from bollard.host.audit.erasure_list import ERASURES_FILE, read_erasures
@@ -18,22 +20,31 @@ from bollard.host.backup.log_check import check_log, read_witnesses
 from bollard.host.backup.projection_check import check_projections
 from bollard.host.backup.restore import restore
 from bollard.host.backup.table_source import open_snapshot
+from bollard.host.backup.workspace_export import export_workspace
+from bollard.host.backup.workspace_import import import_workspace
 from bollard.host.clock import SystemClock
 from bollard.host.settings import Settings
 from bollard.host.store.selection import choose_store
 from bollard.trust.keys import load_or_make_signing_key
 
 SECRET = "blue-parakeet-7781"
+MACAW = "red-macaw-4412"
 KIT = """
+    import json
+
     from bollard.sdk import RunContext, runner
 
     @runner(
         name="default",
         label="Diary",
-        permissions={"artifacts": ["write"], "storage": ["workspace"], "agents": ["call"]},
+        permissions={"artifacts": ["write"], "storage": ["workspace"], "agents": ["call"], "tools": ["call"]},
     )
     async def diary(ctx: RunContext):
         text = ctx.input.text or ""
+        if text.startswith("{"):
+            result = await ctx.api.tools.call("schedule_create", json.loads(text))
+            yield ctx.completed(result.content[0].text)
+            return
         yield ctx.delta(f"noted {text} ")
         yield ctx.state("actor", "last", text)
         yield ctx.state("conversation", "topic", text)
@@ -205,6 +216,50 @@ def test_a_person_with_an_active_run_is_not_erased(house: House) -> None:
     house.stop()
 
 
+def _propose(api: Any, name: str, actor: str, conversation: str) -> None:
+    """A schedule with a reminder in it, which a person approves, and one fire."""
+    start = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
+    timing = {"every_s": 3600, "start": start.isoformat()}
+    instants = api.post("/api/v1/schedules/preview", timing).json["next"]
+    text = json.dumps({"schedule_id": name, "text": f"remind {name} {SECRET}", "next": instants, **timing})
+    run = api.tell("diary", text, conversation=conversation, actor={"type": "user", "id": actor}).json["run_id"]
+    page = api.until("/api/v1/approvals", lambda found: any(each["run_id"] == run for each in found["items"]))
+    approval_id = next(each["approval_id"] for each in page["items"] if each["run_id"] == run)
+    approval = api.get(f"/api/v1/approvals/{approval_id}").json
+    decision = {"decision": "allow_once", "digest": approval["digest"]}
+    assert api.post(f"/api/v1/approvals/{approval_id}/decide", decision).status == 200
+    assert api.ended(run)["status"] == "completed"
+    api.ended(api.post(f"/api/v1/schedules/{name}/fire").json["run_id"])
+
+
+def test_the_schedules_that_agents_created_go_with_their_person_or_their_conversation(
+    house: House, tmp_path: Path
+) -> None:
+    api = house.start()
+    tools = {"tools": {"add": ["tool:builtin/schedule_create"]}}
+    api.save_agent("diary", "diary/default", access={"permissions": {"tools": ["call"]}, "resources": tools})
+    for name, actor in (("pills", "ida"), ("party", "dan"), ("flight", "fay")):
+        _propose(api, name, actor, f"of-{actor}")
+    backup = tmp_path / "before.zip"
+    back_up(house.source, backup, with_keys=True, version="0.1.0", clock=SystemClock())
+    erased = api.post("/api/v1/people/erase", {"person": "user:ida"})
+    assert (erased.status, erased.json["schedules"], erased.json["runs"]) == (200, 1, 2), erased.body
+    assert api.delete("/api/v1/conversations/of-dan").status == 200
+    assert [each["schedule_id"] for each in api.get("/api/v1/schedules").json["items"]] == ["flight"]
+    house.stop()
+    assert_sound(house.source)
+    assert_gone(house.source, f"pills {SECRET}", f"party {SECRET}")
+    if not house.settings.database:
+        erasures = read_erasures([house.settings.data / ERASURES_FILE])
+        copy = tmp_path / "restored"
+        restore(backup, data=copy, database="", trust=believing(backup), clock=SystemClock(), erasures=erasures)
+        assert_sound(BackupSource(database="", data=copy))
+        assert_gone(BackupSource(database="", data=copy), f"pills {SECRET}")
+    api = house.start()
+    assert api.get("/api/v1/schedules/flight").json["text"] == f"remind flight {SECRET}"
+    house.stop()
+
+
 def test_a_conversation_is_deleted_with_its_runs(house: House) -> None:
     api = house.start()
     for name in ("gone", "kept"):
@@ -218,3 +273,84 @@ def test_a_conversation_is_deleted_with_its_runs(house: House) -> None:
     house.stop()
     assert_sound(house.source)
     assert_gone(house.source, f"gone {SECRET}")
+
+
+def _documents(api: Any) -> list[str]:
+    return [item["document_id"] for item in api.get("/api/v1/knowledge/notes/documents").json["items"]]
+
+
+def _write_documents(api: Any) -> None:
+    """Ann and Bob save a document each. Ann's last change of Bob's document is overwritten by Bob."""
+    tokens: dict[str, str] = {}
+    for name in ("ann", "bob"):
+        password = "correct horse battery"
+        api.put(f"/api/v1/users/{name}", {"role": "admin", "name": name, "password": password})
+        tokens[name] = api.post("/api/v1/session", {"user": name, "password": password}, token=None).json["token"]
+    for base in ("notes", "gone"):
+        assert api.put(f"/api/v1/knowledge/{base}", {}).status == 201
+    for name, base, document in (
+        ("ann", "notes", "of-ann"),
+        ("ann", "notes", "of-bob"),
+        ("bob", "notes", "of-bob"),
+        ("ann", "gone", "of-ann"),
+    ):
+        body = {"name": document, "text": f"{name} {SECRET if name == 'ann' else 'sings'}", "mime_type": "text/plain"}
+        path = f"/api/v1/knowledge/{base}/documents/{document}"
+        assert api.send("PUT", path, body, token=tokens[name]).status == 202
+        api.until(path, lambda found: found["status"] == "ready")
+    assert api.delete("/api/v1/knowledge/gone").status == 200
+
+
+@pytest.mark.full
+def test_the_documents_of_a_person_are_erased_and_stay_erased_in_copies(house: House, tmp_path: Path) -> None:
+    if house.settings.database:
+        pytest.skip("the copies are those of SQLite")
+    api = house.start()
+    _write_documents(api)
+    backup, exported = tmp_path / "before.zip", tmp_path / "workspace.zip"
+    back_up(house.source, backup, with_keys=True, version="0.1.0", clock=SystemClock())
+    export_workspace(house.source, "default", exported, version="0.1.0", clock=SystemClock())
+    erased = api.post("/api/v1/people/erase", {"person": "ann"})
+    assert (erased.status, erased.json["documents"]) == (200, 1), erased.body
+    assert _documents(api) == ["of-bob"]
+    found = api.post("/api/v1/knowledge/notes/retrieve", {"query": f"sings {SECRET}"}).json["chunks"]
+    assert [chunk["text"] for chunk in found] == ["bob sings"]
+    house.stop()
+    assert_sound(house.source)
+    erasures = read_erasures([house.settings.data / ERASURES_FILE])
+
+    def assert_copy(data: Path) -> None:
+        source = BackupSource(database="", data=data)
+        for word in (SECRET, "of-ann"):
+            assert not [path for path in (data / "knowledge").iterdir() if word.encode() in path.read_bytes()]
+        assert_gone(source, SECRET, '"of-ann","action":"saved"')
+
+    restored = tmp_path / "restored"
+    restore(backup, data=restored, database="", trust=believing(backup), clock=SystemClock(), erasures=erasures)
+    assert_sound(BackupSource(database="", data=restored))
+    assert_copy(restored)
+    imported = BackupSource(database="", data=tmp_path / "imported")
+    report = import_workspace(exported, imported, trust=believing(exported), clock=SystemClock(), erasures=erasures)
+    assert report.settled.erased > 0
+    assert_copy(imported.data)
+    kept = tmp_path / "kept"
+    restore(backup, data=kept, database="", trust=believing(backup), clock=SystemClock())
+    assert any(SECRET.encode() in path.read_bytes() for path in (kept / "knowledge").iterdir()), "without the list"
+
+
+def test_the_files_that_a_channel_uploaded_for_a_person_are_erased(house: House) -> None:
+    """Also the record of the upload, which names no person."""
+    api = house.start()
+    channel = Channel(api, "sender")
+    api.put("/api/v1/bindings/sender", {"agent_id": "parrot", "scope": {"channel": "sender"}})
+    for actor in ("ann", "bob"):
+        content = f"of {actor} {MACAW if actor == 'ann' else 'sings'}".encode()
+        made = channel.upload(content, name=f"{actor}-{MACAW if actor == 'ann' else 'sings'}.txt").json["artifact_id"]
+        sent = channel.attach(actor, made, actor={"id": actor})
+        assert sent.status == 202, sent.body
+        api.ended(sent.json["run_id"])
+    erased = api.post("/api/v1/people/erase", {"person": "sender:ann"})
+    assert (erased.json["artifacts"], erased.json["records"]["artifact.created"]) == (1, 2), erased.body
+    house.stop()
+    assert_sound(house.source)
+    assert_gone(house.source, MACAW)

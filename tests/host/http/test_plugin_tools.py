@@ -4,7 +4,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,10 +69,9 @@ KIT = """
 
 
     @tool(risk="low", flow={"reads_private": False, "brings_untrusted": False, "sends_out": False})
-    async def hang(mark: str) -> str:
+    async def hang() -> str:
         "Hangs."
-        with open(mark, "a") as file:
-            file.write(f"{os.getpid()}\\n")
+        print("hanging", flush=True)
         await asyncio.Event().wait()
         return ""
 """
@@ -139,18 +137,22 @@ def test_an_ungranted_tool_is_not_found(kit: Any) -> None:
         assert refused["code"] == "not_found", refused
 
 
-def test_a_worker_killed_in_a_tool_call_leaves_an_unknown_outcome(kit: Any, tmp_path: Path) -> None:
+def test_a_worker_killed_in_a_tool_call_leaves_an_unknown_outcome(kit: Any) -> None:
     """The tool and the runner that calls it are in one process: the run ends, and the call is never made again."""
-    mark = tmp_path / "hang"
-    run_id = begun(kit, "able", "hang", mark=str(mark))
-    kit.until(f"/api/v1/runs/{run_id}", lambda _: mark.exists() and mark.read_text().endswith("\n"))
-    os.kill(int(mark.read_text()), signal.SIGKILL)
+    log = "/api/v1/plugins/local/kit/logs"
+
+    def calls(page: Any) -> list[str]:
+        return [line["text"] for line in page["items"] if line["text"] == "hanging"]
+
+    run_id = begun(kit, "able", "hang")
+    kit.until(log, calls)
+    os.kill(kit.get("/api/v1/plugins/local/kit").json["processes"][0]["pid"], signal.SIGKILL)
     events = kit.read(run_id)
     assert [each.type for each in events if each.type.startswith("action.")] == ["action.started", "action.unknown"]
     assert kit.ended(run_id)["status_reason"] == "runner.crashed"
     kit.until_health(lambda health: health["plugins"]["kit"]["status"] == "ready")
     assert call(kit, "able", "add", a=1, b=2)["text"] == "3"
-    assert len(mark.read_text().splitlines()) == 1
+    assert calls(kit.get(log).json) == ["hanging"]
 
 
 def test_another_agent_is_a_tool_and_its_run_is_a_child(kit: Any) -> None:

@@ -47,8 +47,10 @@ async def talk(ctx: RunContext):
 
 
 @pytest.fixture
-def gate(tmp_path: Any) -> Any:
-    return tmp_path / "gate"
+def gate(settings: Any, tmp_path: Any) -> Any:
+    folder = settings.sandbox_roots[0] / tmp_path.name
+    folder.mkdir()
+    return folder / "gate"
 
 
 @pytest.fixture
@@ -171,13 +173,14 @@ def test_an_update_needs_consent_only_for_more_permissions(clean: Any, talker: A
 
 def test_a_run_keeps_its_code_and_new_runs_get_the_new_code(clean: Any, talker: Any, gate: Any) -> None:
     path = f"{PLUGINS}/acme/talker"
-    assert install(clean, talker(says="one")).status == 201
+    sees = f"[]\n  sandbox: {{read: [{gate.parent}]}}"
+    assert install(clean, talker(says="one", env=sees)).status == 201
     old_pid = clean.get(path).json["processes"][0]["pid"]
     waiting = clean.tell("talker", "wait").json["run_id"]
     stream = clean.stream(waiting)
     stream.until("message.delta")
     stream.close()
-    assert send(clean, "PUT", path, talker(version="2.0.0", says="two")).status == 200
+    assert send(clean, "PUT", path, talker(version="2.0.0", says="two", env=sees)).status == 200
     assert clean.get(path).json["leaving_runs"] == 1
     assert ask(clean, "new") == "two new"
     assert psutil.pid_exists(old_pid)

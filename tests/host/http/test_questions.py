@@ -93,6 +93,20 @@ def test_a_message_outside_the_choices_is_not_an_answer_and_not_lost(asker: Any)
     assert asker.post(f"/api/v1/runs/{other}/cancel", {}).status in (202, 409)
 
 
+def test_open_questions_of_all_runs_are_listed_and_their_changes_streamed(asker: Any) -> None:
+    stream = asker.events(path="/api/v1/changes/stream")
+    run_id, question = asked(asker, conversation="desk")
+    (listed,) = asker.get("/api/v1/questions").json["items"]
+    assert listed == {**question, "run_id": run_id, "agent_id": "asker", "conversation_id": "desk"}
+    change = stream.until("question.asked")
+    assert (change.data["run_id"], change.data["data"]["question_id"]) == (run_id, question["question_id"])
+    path = f"/api/v1/runs/{run_id}/questions/{question['question_id']}/answer"
+    assert asker.post(path, {"answer": "left"}).status == 200
+    assert stream.until("question.answered").data["data"]["status"] == "answered"
+    stream.close()
+    assert asker.get("/api/v1/questions").json == {"items": [], "has_more": False}
+
+
 def test_a_stopped_run_withdraws_its_question(asker: Any) -> None:
     run_id, question = asked(asker)
     assert asker.post(f"/api/v1/runs/{run_id}/cancel", {}).status == 202

@@ -10,6 +10,7 @@ from tests.tables import for_each
 from bollard.host.api import operations
 from bollard.host.clock import SystemClock
 from bollard.host.http.answers import BODY_BYTES
+from bollard.host.limits import MESSAGE_BODY_BYTES
 from bollard.host.settings import Settings
 from bollard.host.store.rows import PutRun
 from bollard.host.store.selection import choose_store
@@ -30,8 +31,13 @@ def assert_refused(answer: Any, status: int, code: str) -> None:
 
 OPEN = {
     "/api/v1/session",
+    "/api/v1/session/ticket",
     "/api/v1/channels/{channel_id}/events",
     "/api/v1/channels/{channel_id}/artifacts/{artifact_id}",
+    "/api/v1/channels/{channel_id}/artifacts",
+    "/api/v1/channels/{channel_id}/uploads",
+    "/api/v1/channels/{channel_id}/uploads/{upload_id}",
+    "/api/v1/channels/{channel_id}/uploads/{upload_id}/finish",
     "/api/v1/runtime/challenge",
     "/api/v1/runtime/enrolment",
     "/api/v1/runtime/channel",
@@ -230,14 +236,15 @@ def test_an_event_needs_its_identifying_fields(api: Any, missing: str) -> None:
 
 def test_a_body_is_bounded_with_and_without_a_length(api: Any) -> None:
     large = b'{"agent":"' + b"x" * BODY_BYTES + b'"}'
-    for length in (str(BODY_BYTES + 1), "9" * 15):
-        declared = api.post("/api/v1/runs", b"", content_length=length)
-        assert declared.status in (400, 413)
-        assert declared.error["hint"]
-    whole = api.post("/api/v1/runs", large)
-    assert whole.status in (400, 413)
-    chunked = api.post("/api/v1/runs", iter([large[:1000], large[1000:]]), transfer_encoding="chunked")
-    assert chunked.status in (400, 413)
+    for path, limit in (("/api/v1/bindings/resolve", BODY_BYTES), ("/api/v1/runs", MESSAGE_BODY_BYTES)):
+        for length in (str(limit + 1), "9" * 15):
+            declared = api.post(path, b"", content_length=length)
+            assert declared.status in (400, 413)
+            assert declared.error["hint"]
+        whole = api.post(path, large)
+        assert whole.status in (400, 413)
+        chunked = api.post(path, iter([large[:1000], large[1000:]]), transfer_encoding="chunked")
+        assert chunked.status in (400, 413)
 
 
 @pytest.mark.parametrize(

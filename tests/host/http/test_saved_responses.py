@@ -175,8 +175,10 @@ async def test_an_oversized_answer_is_not_repeated(desk: Desk, monkeypatch: pyte
     assert desk.done == 1
 
 
-async def test_a_request_is_not_started_if_its_answer_cannot_be_saved(desk: Desk) -> None:
-    desk.journal.numbers.full = True
+async def test_a_request_is_not_started_if_its_answer_cannot_be_saved(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Journal, "full", True)
     with pytest.raises(StorageFull) as refused:
         await desk.ask()
     assert "without Idempotency-Key" in refused.value.hint

@@ -78,7 +78,7 @@ async def test_frames_are_sent_and_received_in_order(open_line: Any) -> None:
     line, transport, heard = open_line
     line.coming.put_nowait({"type": "websocket.receive", "text": "early"})
     await asyncio.sleep(0)
-    assert heard.frames == [], "nothing is delivered before somebody listens"
+    assert heard.frames == [], "no frame is delivered before the receiver listens"
     transport.start(heard)
     line.coming.put_nowait({"type": "websocket.receive", "text": "später"})
     line.coming.put_nowait({"type": "websocket.receive", "bytes": b"\x00"})

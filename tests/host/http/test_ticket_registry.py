@@ -5,10 +5,11 @@ from tests.doubles.manual_clock import ManualClock
 from tests.tables import for_each
 
 from bollard.host.errors import Overloaded
-from bollard.host.http.auth import tickets
+from bollard.host.http.auth import renewable_tickets, tickets
+from bollard.host.http.auth.renewable_tickets import RenewableTickets
 from bollard.host.http.auth.tickets import TicketRegistry
 from bollard.host.identity.caller import installation
-from bollard.host.limits import TICKET_S
+from bollard.host.limits import RENEWABLE_TICKET_IDLE_S, RENEWABLE_TICKET_S, TICKET_S
 
 ANN = installation("one")
 
@@ -71,3 +72,58 @@ def test_one_caller_cannot_take_all_tickets(monkeypatch: pytest.MonkeyPatch) -> 
         book.issue(ANN, "/a")
     clock.advance(TICKET_S)
     assert book.redeem(book.issue(ANN, "/a"), "/a") is ANN
+
+
+# --- renewable tickets ---
+
+
+def test_a_renewable_ticket_opens_its_path_again_and_no_other() -> None:
+    book = RenewableTickets(ManualClock())
+    ticket = book.issue(ANN, "/a")
+    for _ in range(3):
+        assert book.enter(ticket, "/a") is ANN
+        book.leave(ticket)
+    assert book.enter(ticket, "/b") is None
+    assert book.enter(ticket, "/a") is ANN
+
+
+def test_a_renewable_ticket_ends_when_no_stream_was_open_for_too_long() -> None:
+    clock = ManualClock()
+    book = RenewableTickets(clock)
+    unused, used = book.issue(ANN, "/a"), book.issue(ANN, "/a")
+    assert book.enter(used, "/a") is ANN
+    clock.advance(RENEWABLE_TICKET_IDLE_S)
+    assert book.enter(unused, "/a") is None
+    assert book.enter(used, "/a") is ANN  # a second stream, while the first is open
+    book.leave(used)
+    clock.advance(RENEWABLE_TICKET_IDLE_S)
+    assert book.enter(used, "/a") is ANN
+    book.leave(used)
+    book.leave(used)
+    clock.advance(RENEWABLE_TICKET_IDLE_S)
+    assert book.enter(used, "/a") is None
+
+
+def test_a_renewable_ticket_has_a_lifetime_although_it_is_used() -> None:
+    clock = ManualClock()
+    book = RenewableTickets(clock)
+    ticket = book.issue(ANN, "/a")
+    assert book.enter(ticket, "/a") is ANN
+    clock.advance(RENEWABLE_TICKET_S)
+    assert book.enter(ticket, "/a") is None
+
+
+def test_a_caller_has_a_bounded_number_of_renewable_tickets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renewable_tickets, "RENEWABLE_TICKETS_OF_CALLER", 2)
+    monkeypatch.setattr(renewable_tickets, "RENEWABLE_TICKETS", 3)
+    clock = ManualClock()
+    book = RenewableTickets(clock)
+    for _ in range(2):
+        book.issue(ANN, "/a")
+    with pytest.raises(Overloaded):
+        book.issue(ANN, "/a")
+    book.issue(installation("two"), "/a")
+    with pytest.raises(Overloaded):
+        book.issue(installation("three"), "/a")
+    clock.advance(RENEWABLE_TICKET_IDLE_S)
+    assert book.enter(book.issue(ANN, "/a"), "/a") is ANN

@@ -98,3 +98,42 @@ def test_a_head_request_to_a_stream_does_not_wait_for_its_end(api: Any) -> None:
     assert head.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert api.post(f"/api/v1/runs/{run_id}/cancel").status == 202
     api.ended(run_id)
+
+
+# --- renewable tickets ---
+
+
+def renewable_for(api: Any, path: str, token: str = "") -> str:
+    answer = api.post("/api/v1/tickets", {"path": path, "renewable": True}, token=token)
+    assert answer.status == 201, answer.body
+    assert (answer.json["idle_s"], answer.json["expires_in_s"]) == (300.0, 43200.0)
+    return answer.json["ticket"]
+
+
+def test_a_renewable_ticket_opens_its_stream_again_where_it_broke(api: Any) -> None:
+    run_id = api.say("one two three")
+    whole = api.read(run_id)
+    path = f"/api/v1/runs/{run_id}/stream"
+    ticket = renewable_for(api, path)
+    first = api.get(f"{path}?ticket={ticket}", token=None)
+    again = api.get(f"{path}?ticket={ticket}", token=None, last_event_id=whole[2].id)
+    assert first.body.count(b"\nevent: ") == len(whole)
+    assert again.body.count(b"event: ") == len(whole) - 3
+    assert api.get(f"/api/v1/runs/{api.say('x')}/stream?ticket={ticket}", token=None).status == 401
+
+
+def test_a_renewable_ticket_ends_with_the_session_that_asked_for_it(api: Any) -> None:
+    path = f"/api/v1/runs/{api.say('one')}/stream"
+    link = api.post("/api/v1/session/tickets").json["ticket"]
+    session = api.post("/api/v1/session/ticket", {"ticket": link}, token=None).json["token"]
+    ticket = renewable_for(api, path, session)
+    assert api.get(f"{path}?ticket={ticket}", token=None).status == 200
+    assert api.delete("/api/v1/session", token=session).status == 200
+    refused = api.get(f"{path}?ticket={ticket}", token=None)
+    assert (refused.status, refused.error["details"]["reason"]) == (401, "ticket")
+
+
+def test_a_socket_has_no_renewable_ticket(api: Any) -> None:
+    path = f"/api/v1/runs/{api.say('one')}/socket"
+    answer = api.post("/api/v1/tickets", {"path": path, "renewable": True})
+    assert (answer.status, answer.error["details"]["reason"]) == (400, "ticket_renewable")

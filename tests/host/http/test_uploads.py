@@ -1,6 +1,8 @@
 """`POST /artifacts` and `/uploads` of a whole host: files for messages, whole and in pieces, and bad ones."""
 
 import hashlib
+import socket
+from contextlib import closing
 from itertools import count
 from typing import Any
 
@@ -117,7 +119,42 @@ def test_a_file_with_another_digest_is_refused(shop: Any, room: str) -> None:
     assert shop.post("/api/v1/artifacts", TEXT, content_type="text/plain").status == 400, "it names no conversation"
 
 
+def cut_off(shop: Any, request: str, content: bytes, length: int, **headers: str) -> bytes:
+    """Send a request that declares another length than it has; returns the beginning of the answer, if there is one."""
+    fields = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    head = f"{request} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {shop.token}\r\n{fields}"
+    with closing(socket.create_connection(("127.0.0.1", shop.port), timeout=30)) as line:
+        line.sendall(f"{head}content-length: {length}\r\n\r\n".encode() + content)
+        line.shutdown(socket.SHUT_WR)
+        return line.recv(4096)
+
+
+def test_a_file_that_is_cut_off_or_declared_too_large_becomes_no_artifact(shop: Any, room: str) -> None:
+    head = f"POST /api/v1/artifacts?conversation={room}&name=cut.txt"
+    large = b"y" * (3 << 20)
+    made = [upload(shop, room, content, query="&name=cut.txt").json["artifact_id"] for content in (TEXT, large)]
+    for artifact_id in made:
+        assert shop.delete(f"/api/v1/artifacts/{artifact_id}").status == 200
+    for content in (TEXT, large):
+        assert b" 201 " not in cut_off(shop, head, content, len(content) + 1, content_type="text/plain")
+    oversized = cut_off(shop, head, b"", 1 << 40, content_type="text/plain")
+    assert b" 413 " in oversized
+    assert b"message_file_too_large" in oversized
+    assert [shop.get(f"/api/v1/artifacts/{artifact_id}").status for artifact_id in made] == [404, 404]
+    assert upload(shop, room, large, query="&name=cut.txt").json["artifact_id"] == made[1], "the next attempt is whole"
+
+
 # --- in pieces ---
+
+
+def test_a_piece_that_is_cut_off_is_continued_where_it_ended(shop: Any, room: str) -> None:
+    upload_id = begin(shop, room, TEXT)
+    cut_off(shop, f"PATCH /api/v1/uploads/{upload_id}", TEXT[:8], len(TEXT), upload_offset="0")
+    shop.until(f"/api/v1/uploads/{upload_id}", lambda found: found["offset"] == 8)
+    longer = append(shop, upload_id, 8, TEXT)
+    assert (longer.status, longer.error["details"]["reason"]) == (413, "upload_longer")
+    assert append(shop, upload_id, 8, TEXT[8:]).json["offset"] == len(TEXT)
+    assert shop.post(f"/api/v1/uploads/{upload_id}/finish", {"sha256": digest(TEXT)}).status == 201
 
 
 def test_an_upload_in_pieces_goes_on_where_it_was_interrupted(shop: Any, room: str) -> None:
@@ -131,7 +168,10 @@ def test_an_upload_in_pieces_goes_on_where_it_was_interrupted(shop: Any, room: s
     assert (made.status, made.json["sha256"]) == (201, digest(TEXT)), made.body
     assert made.json["artifact_id"] == upload(shop, room).json["artifact_id"], "it is the file that is sent at once"
     assert said(shop, attach(shop, made.json["artifact_id"], room).json["run_id"])
-    assert shop.get(f"/api/v1/uploads/{upload_id}").status == 404, "it is over"
+    again = shop.post(f"/api/v1/uploads/{upload_id}/finish", {"sha256": digest(TEXT)})
+    assert (again.status, again.json["artifact_id"]) == (201, made.json["artifact_id"]), "the answer may be lost"
+    assert shop.get(f"/api/v1/uploads/{upload_id}").json["offset"] == len(TEXT)
+    assert append(shop, upload_id, 0, TEXT).status == 404, "it is over"
 
 
 def test_pieces_out_of_order_and_other_bytes_are_refused_with_the_offset(shop: Any, room: str) -> None:

@@ -183,7 +183,7 @@ async def test_an_expired_caller_is_not_current(memory_office: Any) -> None:
 async def test_a_logout_ends_one_session_permanently(office: Any) -> None:
     await office.user()
     first, second = await office.login(), await office.login()
-    await office.book.sessions.end("default", "ann", digest_of(first))
+    await office.book.sessions.end(office.book.sessions.find(digest_of(first)))
     assert office.caller(first) is None
     assert office.caller(second) is not None
     await office.again()

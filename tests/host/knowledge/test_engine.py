@@ -6,17 +6,23 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.doubles.manual_clock import ManualClock
+from tests.doubles.memory_store import MemoryStore
 
 from bollard.host.errors import InvalidRequest, KnowledgeUnavailable, NotFound, PayloadTooLarge
 from bollard.host.knowledge.bases import SavedKnowledgeBase
 from bollard.host.knowledge.boundary import Document, NewDocument, Question
 from bollard.host.knowledge.engine import ProcessEngine
-from bollard.wire.knowledge_frames import DOCUMENT_BYTES, UNFINISHED
+from bollard.host.knowledge.library import open_library
+from bollard.host.log.journal import Journal
+from bollard.host.settings import Settings
+from bollard.protocol import RerankScore
+from bollard.wire.knowledge_frames import DOCUMENT_BYTES, TABLES_FOLDER, UNFINISHED
 
 pytestmark = pytest.mark.full
 
@@ -46,11 +52,11 @@ def database(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def engines(tmp_path: Path) -> AsyncIterator[Engines]:
-    """Engines over one data directory, closed at the end."""
+    """Engines over one folder, confined as on a host, and closed at the end."""
     opened: list[ProcessEngine] = []
 
     def open_engine(database: str = "", **more: float) -> ProcessEngine:
-        opened.append(ProcessEngine(data=tmp_path, database=database, **more))
+        opened.append(ProcessEngine(data=tmp_path, database=database, is_confined=True, **more))
         return opened[-1]
 
     yield open_engine
@@ -399,3 +405,28 @@ async def test_a_process_that_fails_to_start_is_retried_with_growing_delays(engi
 
     await until(is_left_alone)
     assert "check the disk" in said[0]
+
+
+async def test_files_of_an_earlier_version_move_into_the_folder_with_their_documents(
+    engines: Engines,
+    tmp_path: Path,
+    memory_store: MemoryStore,
+    open_journal: Callable[..., Journal],
+    clock: ManualClock,
+):
+    before = engines()
+    await before.open_base("w", PLAIN)
+    await before.put("w", "k", text("guide", GUIDE))
+    await settled(before, "guide")
+    await before.close()
+
+    async def rerank(workspace: str, model_id: str, query: str, texts: Sequence[str]) -> Sequence[RerankScore]:
+        raise AssertionError(workspace, model_id, query, texts)
+
+    open_library(Settings(data=tmp_path), open_journal(memory_store), clock, rerank)
+    assert [name for name in os.listdir(tmp_path) if name.startswith("knowledge")] == [TABLES_FOLDER]
+    after = ProcessEngine(data=tmp_path / TABLES_FOLDER, database="", is_confined=True)
+    try:
+        assert [document.document_id for document in await after.documents("w", "k", "", 10)] == ["guide"]
+    finally:
+        await after.close()

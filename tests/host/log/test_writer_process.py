@@ -197,7 +197,7 @@ async def test_a_killed_writer_fails_every_commit_and_reports_its_loss(desks: An
     assert outcomes[0].details["outcome"] == "unknown"
     with pytest.raises(StorageUnavailable):
         await desk.journal.commit(Entry(records=[scribe.note()]))
-    assert len(desk.store.records(0, 100)) == 1, "what was told before is there, and nothing was told since"
+    assert len(desk.store.records(0, 100)) == 1, "the confirmed record is there, and no later one"
 
 
 async def test_a_second_journal_of_one_directory_is_refused(desks: Any) -> None:

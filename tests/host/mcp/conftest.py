@@ -5,9 +5,9 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 import pytest
@@ -15,8 +15,12 @@ from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.ports import free_port
 
+from bollard.confine.worker_level import WorkerLevel
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult, Progress
+from bollard.host.egress.client import EgressClient
+from bollard.host.egress.connection_log import ConnectionLog
+from bollard.host.egress.worker_proxy import WorkerProxy
 from bollard.host.errors import NotFound
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread
@@ -26,6 +30,9 @@ from bollard.host.mcp.connection import McpConnection
 from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.source import McpSource
 from bollard.host.store.blobs import BlobStore
+from bollard.host.store.store import Store
+from bollard.host.telemetry.counts import ProxyCounts
+from bollard.host.workers.sandbox import WorkerSandbox
 from bollard.protocol import JsonObject
 from bollard.trust.keys import SigningKey
 
@@ -65,9 +72,12 @@ class KnownSecrets:
 class Servers:
     """A source with shared helpers for tests."""
 
-    def __init__(self, source: McpSource, secrets: KnownSecrets) -> None:
+    def __init__(self, source: McpSource, secrets: KnownSecrets, store: Store, data: Path) -> None:
+        """`data` is the data directory."""
         self.source = source
         self.secrets = secrets
+        self.store = store
+        self.data = data
 
     async def add(self, name: str, *command: str, workspace: str = "w", **fields: Any) -> McpConnection:
         """A newly saved server; one of the programs, or a server of these fields."""
@@ -130,7 +140,10 @@ class Servers:
         return await self.source.invoke(order)
 
 
-OpenServers = Callable[[], Awaitable[Servers]]
+class OpenServers(Protocol):
+    async def __call__(
+        self, egress: EgressClient | None = None, level: WorkerLevel | None = None, roots: Sequence[Path] = ()
+    ) -> Servers: ...
 
 
 @pytest.fixture(scope="module")
@@ -146,18 +159,27 @@ async def open_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
     store, key = MemoryStore(clock), SigningKey(SigningKey.new_secret())
     opened: list[tuple[McpSource, Journal]] = []
 
-    async def open_them() -> Servers:
-        secrets = KnownSecrets()
+    async def open_them(
+        egress: EgressClient | None = None, level: WorkerLevel | None = None, roots: Sequence[Path] = ()
+    ) -> Servers:
+        secrets, egress = KnownSecrets(), egress or EgressClient()
         writer = Writer(store, BlobStore(folder / "blobs"), clock, incarnation=f"i{len(opened)}", key=key)
         journal = Journal(WriterThread(writer))
+        proxy = WorkerProxy(egress, ConnectionLog(journal, clock, ProxyCounts()))
         source = McpSource(
-            changes=SavedChanges(journal, clock), secrets=secrets, clock=clock, home=folder / "mcp", reconnect_s=0.05
+            changes=SavedChanges(journal, clock),
+            secrets=secrets,
+            clock=clock,
+            home=folder / "mcp",
+            egress=egress,
+            sandbox=None if level is None else WorkerSandbox(level, proxy, roots, folder),
+            reconnect_s=0.05,
         )
         opened.append((source, journal))
         await journal.start()
         await source.load(store)
         source.start()
-        return Servers(source, secrets)
+        return Servers(source, secrets, store, folder)
 
     yield open_them
     for source, journal in opened:

@@ -17,7 +17,7 @@ async def test_a_stdio_server_is_offered_after_consent_and_answers_in_our_shapes
     servers.secrets.known["word"] = "hidden value"
     connection = await servers.add("friendly", "friendly", env={"MY_TOKEN": "secret:word"})
     await servers.until(lambda: connection.connected)
-    assert servers.offered("friendly") == [], "nothing is offered before somebody said yes"
+    assert servers.offered("friendly") == [], "a server offers no tool before the consent"
     assert "has no consent yet" in servers.source.absent("w")["mcp:friendly/add"].sentence
     await servers.agree(connection)
     add = servers.capability("mcp:friendly/add")

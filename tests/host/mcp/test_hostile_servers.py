@@ -9,6 +9,7 @@ import pytest
 from tests.host.mcp.conftest import OpenServers, Servers
 from tests.tables import for_each
 
+from bollard.host.egress.client import EgressClient
 from bollard.host.errors import Conflict, InvalidRequest, OutcomeUnknown, SettingsError, ToolFailed
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.consent import ConsentMcpTools
@@ -144,6 +145,7 @@ async def test_the_output_of_a_server_is_limited_and_harmless(servers: Servers) 
 
 async def test_an_unreachable_or_silent_server_is_absent_with_the_reason(servers: Servers, tmp_path: Path) -> None:
     nowhere = await servers.add("nowhere", command="no-such-program-anywhere")
+    brief = await servers.add("brief", command="false")
     refused = await servers.add("refused", url="http://127.0.0.1:9/mcp")
     off = await servers.add("off", "hostile", "plain", enabled=False)
     unset = await servers.add("unset", "hostile", "plain", env={"API_KEY": "secret:unset"})
@@ -152,10 +154,11 @@ async def test_an_unreachable_or_silent_server_is_absent_with_the_reason(servers
     assert deaf.status == "connecting"
     assert "it is connecting" in servers.source.absent("w")["mcp:deaf/"].sentence
     shape = await servers.add("misshapen", "hostile", "misshapen")
-    await servers.until(lambda: all(each.problem for each in (nowhere, refused, unset, shape)))
+    await servers.until(lambda: all(each.problem for each in (nowhere, brief, refused, unset, shape)))
     absent = servers.source.absent("w")
     assert "the program does not exist" in absent["mcp:nowhere/"].sentence
-    assert "ConnectError" in absent["mcp:refused/"].sentence
+    assert "its process ended with code 1" in absent["mcp:brief/"].sentence
+    assert "Connection refused" in absent["mcp:refused/"].sentence
     assert "is disabled" in absent["mcp:off/"].sentence
     assert "tools.1.inputSchema.type: Input should be 'object'" in absent["mcp:misshapen/"].sentence
     assert "there is no secret unset" in absent["mcp:unset/"].sentence
@@ -163,7 +166,7 @@ async def test_an_unreachable_or_silent_server_is_absent_with_the_reason(servers
     with pytest.raises(Conflict, match="is disabled"):
         await servers.source.refresh("w", "off")
     await good(servers)
-    for name in ("nowhere", "refused", "unset", "deaf", "misshapen"):
+    for name in ("nowhere", "brief", "refused", "unset", "deaf", "misshapen"):
         await servers.source.repository.delete("w", name, by="ann", edited=None)
     assert not {f"mcp:{name}/" for name in ("nowhere", "deaf")} & servers.source.absent("w").keys()
 
@@ -198,7 +201,7 @@ async def test_the_bridge_runs_only_with_a_server_and_its_children_end_with_it(
 async def test_a_host_without_the_sdk_names_the_package_to_install() -> None:
     order = OpenHttp(link=1, url="http://127.0.0.1:9/mcp", headers={}, protocol="auto", start_s=1.0)
     with pytest.raises(SettingsError, match="not installed") as refused:
-        await McpBridge("no_sdk_of_this_name").open(order, Unheard())
+        await McpBridge(EgressClient(), "no_sdk_of_this_name").open(order, Unheard())
     assert "make setup" in refused.value.hint
 
 

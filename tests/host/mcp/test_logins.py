@@ -17,6 +17,7 @@ from tests.doubles.memory_store import MemoryStore
 from tests.host.mcp.conftest import Guarded, KnownSecrets, Servers
 from tests.tables import for_each
 
+from bollard.host.egress.client import EgressClient
 from bollard.host.errors import Conflict, InvalidRequest, ToolFailed
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread
@@ -95,13 +96,14 @@ async def desk_over(store: Store, folder: Path, incarnation: str, clock: ManualC
         secrets=vault,
         clock=clock,
         home=folder / "mcp",
+        egress=EgressClient(),
         hide=redactor.text,
         reconnect_s=0.05,
     )
     await vault.load(store)
     await source.load(store)
     source.start()
-    yield Desk(Servers(source, KnownSecrets()), vault, redactor, store, clock)
+    yield Desk(Servers(source, KnownSecrets(), store, folder), vault, redactor, store, clock)
     await source.stop()
     await journal.close()
 

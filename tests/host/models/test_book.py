@@ -67,13 +67,16 @@ def test_default_is_the_model_of_the_settings_the_environment_or_the_demo() -> N
     assert book({}, "default").get("w", "default").alias_of == "demo"
 
 
-def test_a_missing_default_model_is_reported_if_the_demo_replaces_it() -> None:
+def test_default_means_nothing_in_a_workspace_that_lacks_the_model_of_the_settings() -> None:
     assert book().missing_default("w") is None
-    assert book({}, "nowhere").missing_default("w") == "nowhere"
+    assert book({}, "demo").missing_default("w") is None
+    missing = book({}, "nowhere").missing_default("w")
+    assert missing is not None
+    assert missing.command == "BOLLARD_WORKSPACE=w bollard models add nowhere --preset NAME"
     assert book({"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}, "nowhere").missing_default("w") is None
     about = {each.name: each.about for each in ModelSource(book({}, "nowhere")).capabilities("w")}
-    assert about["default"]["stands_in_for"] == "nowhere"
-    assert "stands_in_for" not in about["demo"]
+    assert about["default"]["missing_default"] == missing.command
+    assert "missing_default" not in about["demo"]
 
 
 async def test_builtin_models_and_models_of_the_environment_cannot_be_edited() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 from tests.tables import for_each
 
+from bollard.host.egress.retry_after import retry_after_s
 from bollard.host.errors import ModelFailed
-from bollard.host.models.failures import after_emitting, failed, refused, retry_after_s, with_words
+from bollard.host.models.failures import after_emitting, failed, refused, with_words
 
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 
@@ -89,7 +90,7 @@ def test_the_message_of_a_provider_is_truncated_and_never_contains_the_key() -> 
 )
 def test_the_retry_time_of_a_provider_is_read(headers: dict[str, str], seconds: float | None) -> None:
     found = tuple((name.replace("_", "-"), value) for name, value in headers.items())
-    assert retry_after_s(found, NOW) == seconds
+    assert retry_after_s(found, NOW.timestamp(), 86_400.0) == seconds
     assert read(429, b"", **headers).details.get("retry_after_s") == seconds
 
 
@@ -97,5 +98,6 @@ def test_a_failure_after_the_first_chunk_is_not_retryable() -> None:
     error = failed("overloaded", "busy", status=503, retry_after_s=2.0)
     assert error.retryable
     later = after_emitting(error)
-    assert later.details == {"reason": "overloaded", "emitted": True, "status": 503, "retry_after_s": 2.0}
+    assert later.details == {**error.details, "emitted": True}
+    assert (error.details["status"], error.details["retry_after_s"], error.details["emitted"]) == (503, 2.0, False)
     assert (later.message, later.hint, later.retryable) == (error.message, error.hint, False)

@@ -212,3 +212,27 @@ async def test_error_bodies_of_an_internal_provider_are_shown_to_the_installatio
         assert ("log" in str(tried["message"])) is not shown
     error = await failure(models)
     assert "the plan" not in f"{error} {error.hint} {error.details}"
+
+
+async def test_the_demo_stands_in_for_default_until_the_host_has_a_real_model(open_host: Any) -> None:
+    parts = await open_host()
+    models = parts.book
+    real: dict[str, Any] = {"style": "openai-chat", "base_url": "https://models.example/v1", "model": "m"}
+    await models.save({"style": "demo"}, "second", "scripted", by="ada", edited=None)
+    assert models.missing_default("second") is None
+    await models.save(real, "first", "smart", by="ada", edited=None)
+    assert models.missing_default("first") is None
+    missing = models.missing_default("second")
+    assert missing is not None
+    assert missing.command == "BOLLARD_WORKSPACE=second bollard models add --preset NAME"
+    with pytest.raises(ModelFailed) as refused:
+        async with parts.gateway.unpaid(ModelCaller(workspace="second", by="ada"), "default", 1):
+            pytest.fail("nothing is behind default")
+    assert (refused.value.reason, refused.value.hint) == ("no_default_model", missing.hint)
+    await models.save({**real, "default": False}, "second", "spare", by="ada", edited=None)
+    missing = models.missing_default("second")
+    assert missing is not None
+    assert missing.command == "BOLLARD_WORKSPACE=second bollard models default spare"
+    await models.delete("second", "spare", by="ada", edited=None)
+    await models.delete("first", "smart", by="ada", edited=None)
+    assert models.missing_default("second") is None

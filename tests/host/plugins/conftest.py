@@ -21,6 +21,7 @@ kind: Plugin
 metadata: {{author: {author}, name: {name}, version: {version}, label: {{en_US: Parrot}}}}
 spec:
   env: {env}
+  sandbox: {sandbox}
   runners:
     - {{name: default, label: {{en_US: Parrot}}, permissions: {permissions}, entry: "runner:parrot"}}
 """
@@ -41,10 +42,13 @@ def files_of(
     *,
     permissions: str = "{}",
     env: str = "[]",
+    sandbox: str = "{}",
     says: str = "hello",
 ) -> dict[str, bytes]:
     """The files of a small plugin."""
-    manifest = MANIFEST.format(author=author, name=name, version=version, permissions=permissions, env=env)
+    manifest = MANIFEST.format(
+        author=author, name=name, version=version, permissions=permissions, env=env, sandbox=sandbox
+    )
     return {"manifest.yaml": manifest.encode(), "runner.py": RUNNER.replace("{says}", says).encode()}
 
 

@@ -148,7 +148,7 @@ async def test_a_settings_plugin_cannot_take_the_name_of_another(yard: Fleet, wr
     assert found is not None
     assert found.source is real
     other = next(each for each in yard.fleet.of("default") if each.source is forged)
-    assert "a second plugin has this name" in other.problems[0]
+    assert "a second plugin has this name" in other.problems[0].sentence
 
 
 async def test_a_log_survives_new_versions_of_its_plugin(yard: Fleet) -> None:

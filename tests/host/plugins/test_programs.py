@@ -129,7 +129,7 @@ async def test_the_manifest_limits_a_program_of_the_settings(yard: Yard, tmp_pat
     [placement] = yard.fleet.placements
     assert await placement.pool.prove() is None
     assert placement.offered == frozenset()
-    assert "runner default has no consent" in placement.problems
+    assert "runner default has no consent" in [each.sentence for each in placement.problems]
     assert placement.digest is not None
 
 

@@ -29,6 +29,7 @@ from bollard.host.plugins.placement import PoolPlacement
 from bollard.host.plugins.repository import PluginRepository
 from bollard.host.plugins.tool_definitions import claims_of, definition_digests, usable_tools
 from bollard.host.plugins.tools import PluginTools
+from bollard.host.reason import Why
 from bollard.host.workers.boundary import PluginSource
 from bollard.host.workers.pool import PluginPool
 from bollard.protocol import FlowBits, ToolDefinition
@@ -296,10 +297,13 @@ async def test_a_removed_or_quarantined_plugin_offers_nothing_and_has_a_reason(k
     assert "other" not in kit.offered()  # it has no consent
     pool = kit.fleet.pools["default", "acme/kit"]
     assert isinstance(pool, PluginPool)
-    pool._crashes.quarantined = "5 crashes within 60 s"  # what follows takes seconds of real crashes
+    pool._crashes.quarantined = Why("5 crashes within 60 s")  # what follows takes seconds of real crashes
     kit.fleet.note_change()
     assert kit.tools.capabilities("default") == []
-    assert "is in quarantine" in kit.tools.absent("default")["tool:acme/kit/"].sentence
+    assert (
+        "`bollard plugin restart acme/kit` ends the quarantine"
+        in kit.tools.absent("default")["tool:acme/kit/"].sentence
+    )
     kit.fleet.remove("default", "acme/kit", "installed")
     assert kit.tools.absent("default") == {}
 

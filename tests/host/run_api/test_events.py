@@ -60,7 +60,8 @@ async def test_a_page_reads_only_the_events_of_its_conversation(memory_house: An
 
     assert [item.event_id for item in page.items] == [run.facts.event_id]
     assert page.has_more is False
-    assert plan.calls == ["read.events_in", "read.records"], "the place, and its one event: not those of others"
+    read = ["read.events_in", "read.facts", "read.records"]
+    assert plan.calls == read, "the place, its facts, and its one event: not those of others"
 
 
 async def test_a_run_without_a_conversation_sees_only_its_own_event(house: Any) -> None:

@@ -110,7 +110,7 @@ async def test_the_record_of_a_retrieval_has_the_flow_of_its_base(house: Any, re
         (PRIVATE, "ok", PRIVATE_BIT),
         (WEB, "ok", PRIVATE_BIT | UNTRUSTED_BIT),
     ]
-    assert all("days" not in str(each) for each in told), "what was asked is nobody else's business"
+    assert all("days" not in str(each) for each in told), "no record contains the query"
 
 
 async def test_a_deleted_or_revoked_base_is_refused(memory_house: Any, reader: Any) -> None:

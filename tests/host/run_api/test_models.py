@@ -35,6 +35,7 @@ from bollard.host.run_api.reach import ArtifactReach
 from bollard.host.runs.live_run import LiveRun
 from bollard.host.secrets.sealing import Sealer
 from bollard.host.secrets.vault import Vault
+from bollard.host.store.queries import InputFilter, RunQuery
 from bollard.host.telemetry.counts import ModelCounts
 from bollard.host.telemetry.tracer import Span, Tracer
 from bollard.protocol import Message, MessageChunk, ModelResource, RerankScore, Usage
@@ -207,9 +208,9 @@ async def test_a_run_calls_a_granted_model_and_the_call_is_in_its_ledger_and_usa
     assert (first["cost"], first["currency"], first["estimated"]) == (0.003, "EUR", False)
     assert second["run_usage"]["cost"] == {"EUR": 0.006}
     await house.end(run)
-    row = house.store.run(run.facts.run_id)
-    assert row is not None
-    assert run_of(row).usage == {
+    query = RunQuery(workspace=run.facts.workspace, limit=1)
+    (listed,) = house.store.listed_runs(query, InputFilter(), 1).rows
+    assert run_of(listed).usage == {
         "model_calls": 2,
         "prompt_tokens": 20,
         "completion_tokens": 4,
@@ -418,13 +419,13 @@ async def test_the_key_is_read_from_the_vault_once_per_run_and_never_logged(shop
     assert b"sk-another-for" not in log
 
 
-async def test_a_model_with_a_deleted_key_is_unauthorized_and_names_no_secret(shop: Shop, make_agent: Any) -> None:
+async def test_a_model_with_a_deleted_key_is_unauthorized_and_names_its_secret(shop: Shop, make_agent: Any) -> None:
     await shop.save()
     await shop.vault.delete("default", "KEY", by="ann")
     run = await shop.begin(make_agent(), "small")
     refused = await shop.house.refusal(run, "models.invoke", model_id="small", messages=HELLO)
     assert (refused.code, refused.details["reason"]) == ("runtime_error", "unauthorized")
-    assert "KEY" not in refused.message
+    assert refused.message.endswith("there is no secret KEY")
 
 
 CAT = b"\x89PNG" + b"\0" * 1_500_000

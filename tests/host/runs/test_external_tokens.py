@@ -25,4 +25,4 @@ async def test_a_token_is_valid_during_its_run_independent_of_the_wall_clock(
     await external.finalize(live[accepted.run_id], "run.completed", {"finish_reason": "end"})
     assert external.workspace_of(token, accepted.run_id) is None, "it ended, and the token expired long ago"
     stage.clock.jump(-DAY_S)
-    assert external.workspace_of(token, accepted.run_id) == "default", "who is late is told why"
+    assert external.workspace_of(token, accepted.run_id) == "default", "a late caller gets the reason"

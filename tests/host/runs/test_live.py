@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from bollard.host.limits import DELTA_ROW_BYTES, DRAFT_CHARACTERS, DRAFTS_CHARAC
 from bollard.host.log.entries import Entry
 from bollard.host.log.records import RunFacts, scope_key
 from bollard.host.runs.hub import StreamRecord
+from bollard.host.runs.live_run import LiveRun
 from bollard.host.runs.stream import StreamPosition
 from bollard.host.store.queries import Lease, TranscriptQuery
 from bollard.host.store.transaction import WriteTransaction
@@ -810,3 +812,22 @@ async def test_a_run_that_exceeds_its_record_limit_is_stopped_and_fails(
 
 def deltas_of(stream: list[StreamRecord]) -> list[StreamRecord]:
     return [record for record in stream if record.type == "message.delta"]
+
+
+# --- memory ---
+
+
+async def test_a_run_that_is_over_needs_no_garbage_collector(memory_store: MemoryStore, stages: Stages) -> None:
+    stage = await stages(memory_store)
+    gc.collect()
+    gc.disable()
+    try:
+        worker, run, over = await started(stage)
+        _, _, active = await started(stage)
+        await parrot(worker, run)
+        await stage.read(over)
+        await some_turns()
+        left = {each.facts.run_id for each in gc.get_objects() if isinstance(each, LiveRun)}
+    finally:
+        gc.enable()
+    assert left & {over, active} == {active}

@@ -74,6 +74,18 @@ def test_a_schedule_in_shanghai_has_the_same_offset_all_year() -> None:
             "2027-11-07T01:00",
             ["07T01:00:00-04:00", "07T01:00:00-05:00", "07T02:00:00-05:00"],
         ),
+        (  # half an hour back
+            "*/20 5 * * *",
+            "Australia/Lord_Howe",
+            "2027-04-04",
+            ["04T05:00:00+10:30", "04T05:20:00+10:30", "04T05:40:00+10:30"],
+        ),
+        (
+            "*/20 5 * * *",
+            "Australia/Lord_Howe",
+            "2027-10-03",
+            ["03T05:00:00+11:00", "03T05:20:00+11:00", "03T05:40:00+11:00"],
+        ),
     ),
 )
 def test_daylight_saving_time_moves_fixed_times_out_of_gaps_and_repeats_only_elapsed_ones(
@@ -88,6 +100,7 @@ def test_daylight_saving_time_moves_fixed_times_out_of_gaps_and_repeats_only_ela
         ("schedule_cron_never", {"cron": "0 0 31 2 *"}),
         ("schedule_cron_never", {"cron": "0 0 31 4,6,9,11 *"}),
         ("schedule_cron_unreadable", {"cron": "61 0 * * *"}),
+        ("schedule_cron_unreadable", {"cron": "0 0 1 13 *"}),
         ("schedule_cron_unreadable", {"cron": "0 0 * * MON#6"}),
         ("schedule_cron_fields", {"cron": "* * * * * *"}),
         ("schedule_cron_fields", {"cron": "@daily"}),
@@ -200,7 +213,14 @@ def brute_force(fields: list[BruteField], zone: ZoneInfo, begin: datetime, end: 
 
 
 ZONES = ("Asia/Shanghai", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "UTC")
-CHANGES = ("2027-03-14T07:00", "2027-11-07T06:00", "2027-03-28T01:00", "2027-10-31T01:00", "2027-04-03T15:00")
+CHANGES = (
+    "2027-03-14T07:00",
+    "2027-11-07T06:00",
+    "2027-03-28T01:00",
+    "2027-10-31T01:00",
+    "2027-04-03T15:00",
+    "2027-10-02T15:30",
+)
 
 
 @settings(max_examples=60)

@@ -3,12 +3,18 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.doubles.memory_channel import MemoryChannel
 from tests.doubles.memory_store import MemoryStore
 from tests.host.schedules.conftest import Times
 
+from bollard.host.channels.channel import Abilities
+from bollard.host.channels.registry import ChannelRepository
 from bollard.host.errors import Conflict
 from bollard.host.log.rebuild import rebuild
+from bollard.host.log.saved_resources import SavedChanges
+from bollard.host.runs.event import ReplyRoute
 from bollard.host.schedules.limits import PROPOSED_SCHEDULES
+from bollard.host.schedules.tick import route_of
 from bollard.host.store.store import Store
 
 Open = Callable[[Store], Awaitable[Times]]
@@ -38,6 +44,21 @@ async def test_a_schedule_whose_zone_is_gone_stops_no_start(memory_store: Memory
     again = await open_times(memory_store)
     await again.go(61)
     assert (again.started("s"), again.started("old")) == (["09:01:00"], [])
+
+
+async def test_an_answer_to_a_tick_knows_what_its_channel_can_show(memory_store: MemoryStore, open_times: Open) -> None:
+    times = await open_times(memory_store)
+    channels = ChannelRepository(SavedChanges(times.stage.journal, times.clock), times.clock)
+    abilities = Abilities(dedupe="native", supports_edit=True, supports_buttons=True, max_message_size=500)
+    channels.put("default", "chat", MemoryChannel(abilities))
+    route = route_of(await times.save(every_s=60, reply_target="chat:room:1"), channels)
+    assert route is not None
+    assert (route.channel, route.target, route.max_message_size) == ("chat", "room:1", 500)
+    assert route.supports_edit
+    assert route.platform_capabilities["supports_buttons"] is True
+    assert route_of(await times.save(every_s=60, reply_target="gone:x"), channels) == ReplyRoute(
+        channel="gone", target="x"
+    )
 
 
 async def test_agents_may_create_only_some_of_the_schedules(memory_store: MemoryStore, open_times: Open) -> None:

@@ -24,6 +24,17 @@ async def test_a_schedule_fires_at_each_of_its_instants(store: Store, open_times
     assert (row.type, row.actor_type, row.actor_id) == ("schedule.triggered", "schedule", "s")
 
 
+async def test_a_tick_and_its_run_are_in_the_place_of_the_schedule(open_times: Open, memory_store: MemoryStore) -> None:
+    times = await open_times(memory_store)
+    await times.save(at="2026-11-18T09:01:00Z", bot="helper", conversation="team", thread="t1")
+    await times.go(60)
+    row = times.rows()[0]
+    run = memory_store.run(row.run_id or "")
+    assert run is not None
+    place = ("helper", "team", "t1")
+    assert [(each.bot, each.conversation, each.thread) for each in (row, run)] == [place, place]
+
+
 async def test_an_interval_fires_from_its_save_on_and_ends_at_until(
     open_times: Open, memory_store: MemoryStore
 ) -> None:

@@ -41,6 +41,8 @@ def test_approvals_are_found_by_workspace_status_run_and_openness(store, make, a
     assert names(store.approvals("w", None, None, 10)) == ["a4", "a3", "a2", "a1"]
     assert names(store.approvals("w", None, (3, "a3"), 1)) == ["a2"]
     assert names(store.approvals("w", "requested", None, 10)) == ["a4", "a3"]
+    assert names(store.approvals("w", None, None, 10, "r1")) == ["a3", "a1"]
+    assert names(store.approvals("w", "requested", (4, "a4"), 10, "r0")) == []
     assert names(store.open_approvals("", 10)) == ["a2", "a3", "a4", "elsewhere"]
     assert names(store.open_approvals("a3", 1)) == ["a4"]
     denied = store.approval("w", "a1")

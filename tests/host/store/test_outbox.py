@@ -39,6 +39,16 @@ def test_a_list_covers_one_workspace_newest_first(store, make, apply):
     assert store.outbox("nowhere", None, None, 10) == []
 
 
+def test_deliveries_of_a_run_are_found_by_its_records(store, make, apply):
+    with store.write() as transaction:
+        transaction.add_records(make.records(1, 2, "r1") + make.records(3, 1, "r2"))
+    rows = [make.outbox(f"d{number}", record_id=number, run_id="r1" if number < 3 else "r2") for number in (1, 2, 3)]
+    apply(store, *map(PutOutbox, rows))
+    assert ids(store.outbox("w", None, None, 10, "r1")) == ["d2", "d1"]
+    assert ids(store.outbox("w", "chat", 2, 10, "r1")) == ["d1"]
+    assert store.outbox("w", "other", None, 10, "r1") == []
+
+
 def test_a_patch_of_an_absent_delivery_changes_nothing(store, make, apply):
     apply(store, PatchOutbox("nothing", {"status": "sent"}))
     assert store.outbox_open(0, 10) == []

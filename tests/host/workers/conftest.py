@@ -130,7 +130,7 @@ class Pools:
         return self._open(name, self.write_folder(name, code, env))
 
     def _open(self, name: str, path: Path, **more: Any) -> PluginPool:
-        limits = {key: more.pop(key) for key in ("start_s", "restart_s") if key in more}
+        limits = {key: more.pop(key) for key in ("start_s", "restart_s", "violated") if key in more}
         source = PluginSource(name=name, path=path, **more)
         pool = PluginPool(
             source,

@@ -1,0 +1,77 @@
+"""The setting `worker_sandbox` on machines that confine fully, partly or not at all."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.host.http.conftest import Client, HostThread
+
+from bollard.cli.language import load_text
+from bollard.confine.probe import Findings, machine_findings
+from bollard.host.errors import SettingsError
+from bollard.host.settings import Settings
+
+BARE = Findings(tried=True)
+"""A machine without seccomp, Landlock and user namespaces."""
+
+
+@pytest.fixture
+def started(tmp_path: Path, plugin: Path) -> Any:
+    hosts: list[HostThread] = []
+
+    def start(demand: Any, findings: Findings) -> Client:
+        settings = Settings(
+            data=tmp_path / "data",
+            plugins=(plugin,),
+            builtin_plugins=False,
+            port=0,
+            grace_s=0.5,
+            journal="thread",
+            worker_sandbox=demand,
+        )
+        hosts.append(HostThread(settings, findings=lambda: findings))
+        client = Client(hosts[-1].port, hosts[-1].token or "")
+        client.until_health(lambda health: health["plugins"]["parrot"]["status"] == "ready")
+        return client
+
+    yield start
+    for host in hosts:
+        host.stop()
+
+
+def test_strict_refuses_to_start_below_the_full_level(started: Any) -> None:
+    with pytest.raises(SettingsError, match="worker_sandbox is strict, and this kernel does not filter") as refusal:
+        started("strict", BARE)
+    assert "set worker_sandbox to best" in refusal.value.hint
+    said, hint = load_text("zh_Hans").host_error("settings", refusal.value.details, "", "")
+    assert said == "worker_sandbox 为 strict，但内核不能限制系统调用（没有 seccomp，或不支持本机的架构）"
+    assert "best" in hint
+
+
+@pytest.mark.parametrize("demand", ["best", "none"])
+def test_a_host_that_confines_nothing_runs_and_warns(started: Any, demand: str) -> None:
+    host = started(demand, BARE if demand == "best" else machine_findings())
+    ready = host.get("/readyz").json
+    assert (ready["worker_sandbox"]["level"], ready["worker_sandbox"]["demand"]) == ("none", demand)
+    assert [each["code"] for each in ready["warnings"]] == ["workers_unconfined"]
+    assert host.get("/api/v1/plugins/local/parrot").json["confinement"]["level"] == "none"
+    (problem,) = [each for each in host.get("/api/v1/overview").json["problems"] if each["kind"] == "host"]
+    assert problem["reason"] == "workers_unconfined"
+    assert load_text("zh_Hans").problem(problem["details"]).startswith("插件的工作进程没有隔离：")
+    run = host.tell("parrot", "hello").json["run_id"]
+    assert host.ended(run)["status"] == "completed"
+
+
+@pytest.mark.parametrize("gone", [{"controllers": ()}, {"landlock": 0}, {"view": False}])
+def test_best_takes_what_the_machine_has(started: Any, gone: dict[str, Any]) -> None:
+    whole = machine_findings()
+    if not (whole.view and whole.landlock and whole.seccomp):
+        pytest.skip("a mechanism is missing here")
+    host = started("best", replace(whole, **gone))
+    level = "landlock" if "view" in gone else "namespaces"
+    assert host.get("/readyz").json["worker_sandbox"]["level"] == level
+    assert "warnings" not in host.get("/readyz").json
+    run = host.tell("parrot", "hello").json["run_id"]
+    assert host.ended(run)["status"] == "completed"
+    assert host.get("/api/v1/plugins/local/parrot").json["confinement"]["level"] == level
