@@ -48,3 +48,6 @@ MESSAGES_PER_WINDOW: Final = 500
 """Messages read from one server per window; more wait in its pipe."""
 LAST_LINES_S: Final = 0.25
 """Time to read the last lines of an ended server. A process that it started may keep its stderr open."""
+EXIT_S: Final = 10.0
+"""Time to learn the exit code of a server that closed its stdout: the kernel first removes its namespaces, which takes
+seconds on a busy machine."""

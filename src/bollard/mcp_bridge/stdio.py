@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from bollard.mcp_bridge.fault import Fault, fault
 from bollard.mcp_bridge.http_client import mark_departed
-from bollard.mcp_bridge.limits import LAST_LINES_S, LOG_LINE_BYTES, LOG_LINES_PER_S, MESSAGES_PER_WINDOW, WINDOW_S
+from bollard.mcp_bridge.limits import EXIT_S, LAST_LINES_S, LOG_LINE_BYTES, LOG_LINES_PER_S, MESSAGES_PER_WINDOW, WINDOW_S
 from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES, SERVER_END_S, SERVER_KILL_S
 from bollard.wire.errors import FrameError
 from bollard.wire.stream import LineFramer
@@ -87,7 +87,7 @@ class ServerPipes:
         finally:
             if to_server.is_broken:  # it has closed its stdin, so it is ending
                 with anyio.CancelScope(shield=True):
-                    await asyncio.wait([reading], timeout=SERVER_END_S + LAST_LINES_S)
+                    await asyncio.wait([reading], timeout=EXIT_S + LAST_LINES_S)
             for task in (reading, saying):
                 task.cancel()
             for stream in (to_session, from_server):
@@ -117,7 +117,7 @@ class ServerPipes:
             while not self.ended and (data := await stdout.read(_READ_BYTES)):
                 await self._deliver(framer.feed(data), pace, to_session)
         if not self.ended:  # it closed its stdout, so it is ending or unusable
-            await asyncio.wait([self._code], timeout=SERVER_END_S)
+            await asyncio.wait([self._code], timeout=EXIT_S)
             await asyncio.wait([saying], timeout=LAST_LINES_S)  # the host looks there for the cause
             self.ended = _describe_exit(self._code.result() if self._code.done() else None)
         self._gone()
