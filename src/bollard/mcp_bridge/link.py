@@ -73,6 +73,7 @@ class Link:
         self._send = send
         self._wake = asyncio.Event()
         self._client: Client | None = None
+        self._starting: asyncio.Timeout | None = None
         self._server = None  # made here, as the end of its process may be reported before `run` begins
         if isinstance(order, frames.OpenStdio) and pipes is not None:
             self._server = ServerPipes(
@@ -89,9 +90,7 @@ class Link:
         """Serve until the server is lost or the task is cancelled. Always sends `Ended` last."""
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(self._order.start_s):
-                    client = await stack.enter_async_context(await self._build_client(stack))
-                    seen = await _list_tools(client)
+                client, seen = await self._start(stack)
                 self._connected(client, seen)
                 await self._serve(client)
         except asyncio.CancelledError:
@@ -170,6 +169,15 @@ class Link:
 
     # --- the connection ---
 
+    async def _start(self, stack: AsyncExitStack) -> tuple[Client, list[types.Tool]]:
+        """Raises `TimeoutError` too if the server is gone, and what the SDK raises."""
+        try:
+            async with asyncio.timeout(self._order.start_s) as self._starting:
+                client = await stack.enter_async_context(await self._build_client(stack))
+                return client, await _list_tools(client)
+        finally:
+            self._starting = None
+
     async def _build_client(self, stack: AsyncExitStack) -> Client:
         order = self._order
         if isinstance(order, frames.OpenStdio):
@@ -193,6 +201,8 @@ class Link:
     def _server_gone(self) -> None:
         if self._client is not None and self._server is not None:
             self._close(self._server.ended or NOT_CONNECTED)
+        elif self._starting is not None:  # the SDK would wait for the answer to a request that it sent too late
+            self._starting.reschedule(asyncio.get_running_loop().time())
 
     def _renewed(self, login: frames.Login) -> None:
         self._send(frames.LoginChanged(link=self._order.link, login=login))

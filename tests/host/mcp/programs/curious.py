@@ -89,7 +89,9 @@ def serve() -> None:
             case "tools/call":
                 told = attempt(*request["params"]["arguments"]["words"])
                 result = {"content": [{"type": "text", "text": told}]}
-            case _:
+            case unknown:
+                if "id" in request:  # a client that gets no answer to its first request waits for its time-out
+                    send({"id": request["id"], "error": {"code": -32601, "message": f"no method {unknown}"}})
                 continue
         send({"id": request["id"], "result": result})
 
