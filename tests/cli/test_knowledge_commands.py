@@ -28,6 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.full
 def test_documents_are_uploaded_queried_listed_and_deleted(ask: Any, folder: Path) -> None:
     added = ask("add", "handbook", "--name", "Handbook", "--description", "How we work.", "--text")
     assert (added.code, added.out.splitlines()[0]) == (0, "saved knowledge base handbook, revision 1"), added.err

@@ -9,6 +9,7 @@ from tests.environments import Environment, run
 
 from bollard.protocol.export import render, schema_documents
 
+pytestmark = pytest.mark.full  # a wheel is built and installed
 NOT_THERE = ["msgspec", "yaml", "typer", "rich", "websockets"]
 PROBE = f"""
 import importlib.util, json, sys

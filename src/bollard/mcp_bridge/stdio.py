@@ -23,7 +23,14 @@ from pydantic import ValidationError
 
 from bollard.mcp_bridge.fault import Fault, fault
 from bollard.mcp_bridge.http_client import mark_departed
-from bollard.mcp_bridge.limits import EXIT_S, LAST_LINES_S, LOG_LINE_BYTES, LOG_LINES_PER_S, MESSAGES_PER_WINDOW, WINDOW_S
+from bollard.mcp_bridge.limits import (
+    EXIT_S,
+    LAST_LINES_S,
+    LOG_LINE_BYTES,
+    LOG_LINES_PER_S,
+    MESSAGES_PER_WINDOW,
+    WINDOW_S,
+)
 from bollard.wire.bridge_frames import MCP_MESSAGE_BYTES, SERVER_END_S, SERVER_KILL_S
 from bollard.wire.errors import FrameError
 from bollard.wire.stream import LineFramer

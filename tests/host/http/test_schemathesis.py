@@ -97,7 +97,6 @@ def only(*names: str) -> list[str]:
     return [part for name in names for part in ("--include-operation-id", name)]
 
 
-@pytest.mark.smoke
 def test_a_run_is_read_and_stopped_by_the_links_of_its_creation(asked: Asked) -> None:
     said = explore(asked, "--phases", "stateful", *only(*RUN_OPERATIONS))
     assert f"{len(RUN_OPERATIONS) - 1} covered" in said
