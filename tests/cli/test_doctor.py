@@ -174,7 +174,7 @@ def test_each_condition_has_its_finding(well, part, change, check, severity):
 @pytest.mark.parametrize(
     ("change", "check"),
     [
-        ({"ready": False, "reasons": ("draining",)}, "not_ready"),
+        ({"ready": False, "reasons": ({"problem": "the disk is full"},)}, "not_ready"),
         (
             {"plugins": (PluginFacts(name="a/p", status="quarantined", problem={"problem": "it crashed"}),)},
             "plugin_quarantined",

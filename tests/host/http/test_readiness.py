@@ -10,17 +10,21 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from tests.chinese import english_in
 from tests.doubles.failing_store import FailurePlan, failing
 from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.replacement import replace
 from tests.tables import for_each
 
-from bollard.host.errors import StorageFull, StorageUnavailable
+from bollard.cli.language import load_text
+from bollard.host.errors import StorageFull, StorageUnavailable, caused_by
 from bollard.host.http.resources.health import HostStatus, ProbeResult, Readiness, reasons_of
 from bollard.host.limits import READY_KEPT_S
 from bollard.host.settings import Settings
+from bollard.protocol import JsonObject
 
+_GONE: JsonObject = {"problem": "it is gone"}
 READY = HostStatus(started=True, broken=False, draining=False, recovered=True)
 
 
@@ -41,14 +45,14 @@ def test_a_complete_host_is_ready() -> None:
         ({"broken": True, "started": False}, ["journal_lost"]),
         ({"draining": True}, ["draining"]),
         ({"recovered": False}, ["recovering"]),
-        ({"journal": "it is gone"}, ["journal"]),
+        ({"journal": _GONE}, ["journal"]),
         ({"disk_full": True}, ["disk_full"]),
-        ({"disk_full": True, "journal": "no space"}, ["disk_full"]),
-        ({"store": "no answer"}, ["store"]),
-        ({"store": "no answer", "revision": None}, ["store"]),
+        ({"disk_full": True, "journal": _GONE}, ["disk_full"]),
+        ({"store": _GONE}, ["store"]),
+        ({"store": _GONE, "revision": None}, ["store"]),
         ({"revision": "9999"}, ["schema"]),
         ({"revision": None}, ["schema"]),
-        ({"draining": True, "store": "x", "journal": "y"}, ["draining", "journal", "store"]),
+        ({"draining": True, "store": _GONE, "journal": _GONE}, ["draining", "journal", "store"]),
     ],
 )
 def test_each_reason_has_its_code(known: dict[str, Any], codes: list[str]) -> None:
@@ -58,10 +62,32 @@ def test_each_reason_has_its_code(known: dict[str, Any], codes: list[str]) -> No
 def test_every_reason_has_a_message_and_a_hint() -> None:
     worst = reasons_of(
         HostStatus(started=False, broken=False, draining=True, recovered=False),
-        ProbeResult(journal="x", store="y", revision=None),
+        ProbeResult(journal=_GONE, store=_GONE, revision=None),
     )
     assert len(worst) == 5
     assert all(reason.message and reason.hint for reason in worst)
+
+
+@for_each("known", [{"started": False}, {"broken": True}, {"draining": True, "recovered": False}, {}])
+def test_every_reason_has_a_chinese_sentence_and_hint(known: dict[str, Any]) -> None:
+    chinese = load_text("zh_Hans")
+    lost = {**caused_by(StorageUnavailable("the disk is gone", reason="test"))}
+    for probed in (ProbeResult(journal=lost, store=lost), ProbeResult(disk_full=True, revision="9999")):
+        found = reasons_of(replace(READY, **known), probed)
+        assert found
+        for reason in found:
+            assert english_in(chinese.problem({"problem": reason.message, **reason.problem_details})) == []
+            assert english_in(chinese.remedy(reason.problem_details, reason.hint)) == []
+
+
+async def test_a_silent_journal_is_named_in_chinese(
+    memory_store: MemoryStore, journal: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bollard.host.http.resources.health.READY_PROBE_S", 0.01)
+    journal.fate = asyncio.Event().wait
+    (reason,) = await Readiness(lambda: READY, journal, memory_store, clock).reasons()
+    said = load_text("zh_Hans").problem({"problem": reason.message, **reason.problem_details})
+    assert said == "日志无法写入：2 秒内没有应答"
 
 
 class _Journal:

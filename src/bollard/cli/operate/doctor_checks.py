@@ -79,7 +79,8 @@ class HostFacts:
     address: str
     ready: bool
     version: str | None
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Mapping[str, object], ...] = ()
+    """The reasons why it is not ready, as problems with details."""
     plugins: tuple[PluginFacts, ...] = ()
     agents: tuple[AgentFacts, ...] | None = None
     """`None` without a token that the host accepts."""
@@ -253,8 +254,8 @@ def host(facts: Facts) -> Iterator[Finding]:
         if not facts.port.taken and facts.data.holder is None:
             yield _note("not_running", port=facts.settings.port)
         return
-    if not running.ready:
-        yield _error("not_ready", address=running.address, reasons="; ".join(running.reasons) or "?")
+    for reason in () if running.ready else running.reasons:
+        yield _error("not_ready", address=running.address, problem=reason)
     for plugin in running.plugins:
         if plugin.problem is not None:
             # A plugin whose workers never started has no id, and commands cannot name it.

@@ -206,7 +206,7 @@ async def _host(environment: Mapping[str, str], settings: Settings, token: str |
         address=client.address,
         ready=bool(health["ready"]),
         version=health.get("version"),
-        reasons=tuple(str(reason.get("message")) for reason in reasons),
+        reasons=tuple({"problem": each.get("message"), **each.get("problem_details", {})} for each in reasons),
         plugins=await _plugins(client, health),
         agents=await _warned_agents(client),
         only_demo=models == frozenset({_DEMO, _ALIAS}),

@@ -16,11 +16,11 @@ from bollard.host.clock import Clock
 from bollard.host.core import Core
 from bollard.host.delivery.outbox import Delivery
 from bollard.host.dial import Dial
-from bollard.host.errors import HostError, StorageFull
+from bollard.host.errors import HostError, StorageFull, caused_by
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import Authenticator, caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, choice, fields, map_of, maybe, named
+from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, array_of, choice, fields, map_of, maybe, named
 from bollard.host.http.operations import Answer, Resource
 from bollard.host.http.request_log import RequestWatch
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
@@ -38,7 +38,11 @@ from bollard.host.telemetry.span_export import span_export
 from bollard.host.telemetry.tracer import Tracer
 from bollard.protocol import Flag, JsonObject, JsonValue, Strict
 
-_SILENCE: Final = f"no answer within {READY_PROBE_S:g} s"
+_SILENCE: Final[JsonObject] = {
+    "problem": f"no answer within {READY_PROBE_S:g} s",
+    "problem_type": "host.silent",
+    "seconds": READY_PROBE_S,
+}
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -48,15 +52,19 @@ class Reason(msgspec.Struct, frozen=True):
     message: str
     hint: str
     details: Mapping[str, JsonValue] = {}
-    """By which a translation of the message is found."""
+    """Fields of the message. `problem_details` adds the type by which a translation is found."""
+
+    @property
+    def problem_details(self) -> JsonObject:
+        return {"problem_type": f"host.{self.code}", **self.details}
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of the probes of journal and store. `None` means no problem."""
+    """The results of the probes of journal and store, as problems with details. `None` means no problem."""
 
-    journal: str | None = None
+    journal: JsonObject | None = None
     disk_full: bool = False
-    store: str | None = None
+    store: JsonObject | None = None
     revision: str | None = REVISIONS.known[-1]
     silent: tuple[str, ...] = ()
     """The parts that did not answer: `journal`, `store`."""
@@ -89,15 +97,18 @@ def reasons_of(standing: HostStatus, probed: ProbeResult) -> list[Reason]:
             Reason("disk_full", "the disk is full, so no new work is accepted", "free space in the data directory")
         )
     elif probed.journal is not None:
-        found.append(
-            Reason("journal", f"the log cannot be written: {probed.journal}", "look at the disk or the database")
-        )
+        found.append(_failed("journal", "the log cannot be written", probed.journal))
     if probed.store is not None:
-        found.append(Reason("store", f"the store cannot be read: {probed.store}", "look at the disk or the database"))
-    elif probed.revision != REVISIONS.known[-1]:
-        message = f"the schema is {probed.revision}, this version works with {REVISIONS.known[-1]}"
-        found.append(Reason("schema", message, "another version has changed the database: restart with that one"))
+        found.append(_failed("store", "the store cannot be read", probed.store))
+    elif probed.revision != (known := REVISIONS.known[-1]):
+        message = f"the schema is {probed.revision}, this version works with {known}"
+        hint = "another version has changed the database: restart with that one"
+        found.append(Reason("schema", message, hint, {"found": str(probed.revision), "known": known}))
     return found
+
+
+def _failed(code: str, what: str, inner: JsonObject) -> Reason:
+    return Reason(code, f"{what}: {inner['problem']}", "look at the disk or the database", {"inner": inner})
 
 
 class Readiness:
@@ -127,14 +138,16 @@ class Readiness:
         numbers = self._witness()
         if numbers.down:
             hint = "check the location in the setting `witness`; the log continues"
-            found.append(Reason("witness_down", f"the witness does not accept heads: {numbers.problem}", hint))
+            inner: JsonObject = {"problem": numbers.problem}
+            message = f"the witness does not accept heads: {numbers.problem}"
+            found.append(Reason("witness_down", message, hint, {"inner": inner}))
         level = self._worker_level
         if level is not None and level.name == "none":
             problem = level.problem or "the setting worker_sandbox is none"
             hint = "look at `bollard doctor`; until then install only plugins that you trust"
-            inner: JsonObject = {"problem": problem, "problem_type": f"workers.{level.missing or 'none'}"}
-            details: JsonObject = {"problem_type": "workers.unconfined", "inner": inner}
-            found.append(Reason("workers_unconfined", f"plugin workers are not confined: {problem}", hint, details))
+            inner = {"problem": problem, "problem_type": f"workers.{level.missing or 'none'}"}
+            message = f"plugin workers are not confined: {problem}"
+            found.append(Reason("workers_unconfined", message, hint, {"inner": inner}))
         return found
 
     async def reasons(self) -> list[Reason]:
@@ -159,29 +172,29 @@ class Readiness:
 
     async def _ask(self) -> ProbeResult:
         (journal, full), (store, revision) = await asyncio.gather(self._ask_journal(), self._ask_store())
-        silent = tuple(name for name, state in (("journal", journal), ("store", store)) if state == _SILENCE)
+        silent = tuple(name for name, state in (("journal", journal), ("store", store)) if state is _SILENCE)
         return ProbeResult(journal=journal, disk_full=full, store=store, revision=revision, silent=silent)
 
-    async def _ask_journal(self) -> tuple[str | None, bool]:
+    async def _ask_journal(self) -> tuple[JsonObject | None, bool]:
         """Commit an empty entry through the journal."""
-        problem = None
+        problem: JsonObject | None = None
         try:
             await asyncio.wait_for(self._journal.commit(Entry()), READY_PROBE_S)
         except TimeoutError:
             problem = _SILENCE
         except StorageFull as error:
-            return error.message, True
+            return {**caused_by(error)}, True
         except HostError as error:
-            problem = error.message
+            problem = {**caused_by(error)}
         return problem, self._journal.full
 
-    async def _ask_store(self) -> tuple[str | None, str | None]:
+    async def _ask_store(self) -> tuple[JsonObject | None, str | None]:
         try:
             return None, await asyncio.wait_for(asyncio.to_thread(self._store.revision), READY_PROBE_S)
         except TimeoutError:
             return _SILENCE, None
         except HostError as error:
-            return error.message, None
+            return {**caused_by(error)}, None
 
 
 _log = structlog.get_logger("bollard.host")
@@ -237,7 +250,7 @@ _DETAIL: Final[JsonObject] = {
     ),
     "plugins": map_of(fields(status=TEXT, problem=maybe(TEXT), workers=NUMBER)),
 }
-_REASONS: Final = array_of(fields(code=TEXT, message=TEXT, hint=TEXT))
+_REASONS: Final = array_of(fields({"problem_details": ANY}, code=TEXT, message=TEXT, hint=TEXT))
 _READY: Final = named("Readiness", fields({**_DETAIL, "warnings": _REASONS}, ready=FLAG, reasons=_REASONS))
 _DRAINING: Final[JsonObject] = {
     "code": "draining",
@@ -302,7 +315,8 @@ class Health(DeclaredResource):
 
 
 def _told(reason: Reason) -> JsonObject:
-    return {"code": reason.code, "message": reason.message, "hint": reason.hint}
+    told: JsonObject = {"code": reason.code, "message": reason.message, "hint": reason.hint}
+    return told | {"problem_details": reason.problem_details}
 
 
 class OperationParts:

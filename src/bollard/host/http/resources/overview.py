@@ -33,6 +33,7 @@ _DAY_HOURS: Final = 24
 _OUTCOMES: Final = ("completed", "failed", "timeout", "cancelled", "active")
 _KINDS: Final = ("plugin", "mcp_server", "channel", "host")
 _LATENCY: Final = fields(p50_ms=maybe(NUMBER), p95_ms=maybe(NUMBER), runs=NUMBER)
+_DEGRADED: Final = "the last message did not arrive"
 _NO_LATENCY: Final[JsonObject] = {"p50_ms": None, "p95_ms": None, "runs": 0}
 _PROBLEM: Final = fields(kind=choice(*_KINDS), id=maybe(TEXT), reason=TEXT, message=TEXT, details=ANY)
 _OVERVIEW: Final = answer_body(
@@ -80,11 +81,11 @@ class PartHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     async def problems(self, caller: Caller) -> list[JsonObject]:
         """The parts that need attention, of those that the caller may read about."""
-        found = [_problem("host", None, each.code, each.message) for each in await self.readiness.reasons()]
+        reasons = await self.readiness.reasons()
         if caller.may("metrics.read"):
-            found += [
-                _problem("host", None, each.code, each.message, {**each.details}) for each in self.readiness.warnings()
-            ]
+            reasons += self.readiness.warnings()
+        found = [_problem("host", None, each.code, each.message, each.problem_details) for each in reasons]
+        if caller.may("metrics.read"):
             found += await asyncio.to_thread(self._disk)
         if caller.may("plugins.read"):
             found += self._plugins(caller.workspace)
@@ -92,7 +93,7 @@ class PartHealth(msgspec.Struct, frozen=True, kw_only=True):
             found += self._servers(caller.workspace)
         if caller.may("channels.read"):
             found += [
-                _problem("channel", each, "channel_degraded", "the last message did not arrive")
+                _problem("channel", each, "channel_degraded", _DEGRADED, {"problem_type": "channel.degraded"})
                 for each in self.delivery.degraded(caller.workspace)
             ]
         return found
@@ -121,7 +122,8 @@ class PartHealth(msgspec.Struct, frozen=True, kw_only=True):
         free = shutil.disk_usage(self.data).free
         if free >= DISK_LOW_BYTES:
             return []
-        return [_problem("host", None, "disk_low", "the data directory has little space left", {"free_bytes": free})]
+        details: JsonObject = {"problem_type": "host.disk_low", "free_bytes": free}
+        return [_problem("host", None, "disk_low", "the data directory has little space left", details)]
 
 
 def _problem(
