@@ -36,7 +36,11 @@ class FrozenProxy:
         self._moving.set()
 
     async def _connected(self, reader, writer):
-        to_reader, to_writer = await asyncio.open_connection(*self._address)
+        try:
+            to_reader, to_writer = await asyncio.open_connection(*self._address)
+        except BaseException:
+            writer.close()  # otherwise the garbage collector finds it, in the middle of another test
+            raise
         for source, target in ((reader, to_writer), (to_reader, writer)):
             task = asyncio.create_task(self._pump(source, target))
             self._tasks.add(task)

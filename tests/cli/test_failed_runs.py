@@ -146,6 +146,13 @@ def test_a_second_workspace_without_the_default_model_learns_its_name(failing: R
     assert done.err.strip().startswith(f"failed · runner.error · {error} · ")
     chinese = bollard("chat", "--text", "--agent", "assistant", "--message", "hello", **second, BOLLARD_LANG="zh_Hans")
     assert f"工作区 second 没有默认模型。请执行 `{command}`；智能体 demo 不需要模型也能回答" in chinese.err
+    fallback = bollard("agents", "show", "mine", **second).json
+    fallback["config"]["model"] = {"primary": "default", "fallbacks": ["absent"]}
+    assert bollard("agents", "save", "-", stdin=json.dumps(fallback), **second).code == 0
+    tried = ("chat", "--text", "--agent", "mine", "--message", "hello")
+    assert f"default: the workspace second has no default model, run `{command}`" in bollard(*tried, **second).err
+    chinese = bollard(*tried, **second, BOLLARD_LANG="zh_Hans").err
+    assert f"default：工作区 second 没有默认模型，请执行 `{command}`" in chinese
     demo = bollard("chat", "--text", "--verbose", "--message", "hello", **second)
     assert demo.code == 0
     assert "Default agent: the workspace second has no model; add one: `bollard models add" in demo.err

@@ -67,7 +67,7 @@ function Reasons({ offer }: { offer: Offer }): ReactNode {
   const t = useText(texts);
   const words = useHostWords();
   const unavailable = offer.reason === undefined ? undefined : words.problem(offer.reason, offer.reason_details);
-  const reasons = [...(unavailable === undefined ? [] : [unavailable]), ...(offer.reasons ?? []).map((reason) => reason.text)];
+  const reasons = [...(unavailable === undefined ? [] : [unavailable]), ...(offer.reasons ?? []).map((reason) => (reason.problem === undefined ? reason.text : t("absent", { thing: reason.thing ?? "", problem: words.problem(reason.problem, reason.problem_details) })))];
   if (reasons.length === 0) return null;
   return <ul aria-label={t("why")} className="mt-1 list-disc pl-5 text-sm text-muted">{reasons.map((reason, index) => <li key={index}>{reason}</li>)}</ul>;
 }

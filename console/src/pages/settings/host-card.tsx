@@ -15,7 +15,7 @@ import { texts } from "./texts";
 interface Readiness {
   ready: boolean;
   /** Why the host does not accept work, as words of the API. */
-  reasons: { code: string; message: string }[];
+  reasons: { code: string; message: string; problem_details?: object }[];
   /** How well this host confines plugins, and what the full level lacks; absent without the right to read it. */
   worker_sandbox?: { level: "full" | "namespaces" | "landlock" | "none"; problem: string | null; problem_type: string | null };
 }
@@ -53,7 +53,7 @@ export function HostCard(): ReactNode {
         items={[
           [t("status"), data.ready ? <Badge icon={CircleCheck}>{t("ready")}</Badge> : <Badge tone="wait" icon={TriangleAlert}>{t("notReady")}</Badge>],
           [t("confinement"), sandbox === undefined ? undefined : <span className={sandbox.level === "none" ? "text-fail" : undefined}>{lacks === "" ? t(`level_${sandbox.level}`) : `${t(`level_${sandbox.level}`)} · ${lacks}`}</span>],
-          [t("reasons"), data.reasons.map((reason) => reason.message).join(", ")],
+          [t("reasons"), data.reasons.map((reason) => words.problem(reason.message, reason.problem_details)).join(" ")],
         ]}
       />
     </Card>

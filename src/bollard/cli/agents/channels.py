@@ -85,7 +85,7 @@ _DELIVERIES: Final = (
     Column("target", "target"),
     Column("run", "run_id"),
     Column("status", _delivery_status),
-    Column("reason", "reason"),
+    Column("reason", lambda delivery, text: text.quote(delivery["reason"] or "")),
 )
 
 

@@ -32,7 +32,7 @@ def subscription_lines(subscription: dict[str, Any], text: Text) -> Iterator[str
             yield text(f"subscriptions.only.{name}", names=printable(", ".join(subscription[name])))
     yield text("subscriptions.enabled", answer=text.yes_or_no(subscription["enabled"]))
     if "problem" in subscription:
-        yield text("subscriptions.problem", problem=printable(subscription["problem"]))
+        yield text("subscriptions.problem", problem=printable(text.quote(subscription["problem"])))
 
 
 def _saved_lines(subscription: dict[str, Any], text: Text) -> Iterator[str]:
@@ -68,7 +68,7 @@ def test(shell: HostShell, subscription: SubscriptionId) -> int:
     answer = shell.post(SUBSCRIPTIONS.one(subscription, "/test"))
     if answer["delivered"]:
         return shell.tell(answer, shell.text("subscriptions.delivered", subscription=subscription))
-    shell.tell(answer, shell.text("subscriptions.undelivered", reason=printable(answer["reason"])))
+    shell.tell(answer, shell.text("subscriptions.undelivered", reason=printable(shell.text.quote(answer["reason"]))))
     return 1
 
 
@@ -78,7 +78,7 @@ _DELIVERIES: Final = (
     Column("webhook", "webhook_id"),
     Column("status", _status),
     Column("attempts", lambda delivery, _: str(delivery["attempts"])),
-    Column("reason", "reason"),
+    Column("reason", lambda delivery, text: text.quote(delivery["reason"] or "")),
 )
 
 

@@ -59,6 +59,8 @@ class Attempt:
         )
 
     def __str__(self) -> str:
+        if self.command:
+            return f"{self.model}: the workspace {self.workspace} has no default model, run `{self.command}`"
         place = "" if self.address is None else f" ({self.address})"
         status = "" if self.status is None else f", HTTP {self.status}"
         return f"{self.model}{place}: {self.reason}{status} ({self.code})"

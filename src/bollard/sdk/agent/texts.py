@@ -96,6 +96,8 @@ def interrupted_text(error: AnswerInterrupted, language: Language) -> str:
 
 
 def _attempt_in_chinese(attempt: Attempt) -> str:
+    if attempt.command:
+        return f"{attempt.model}：工作区 {attempt.workspace} 没有默认模型，请执行 `{attempt.command}`"
     place = "" if attempt.address is None else f" ({attempt.address})"
     status = "" if attempt.status is None else f"，HTTP {attempt.status}"
     known = _REASONS.get(attempt.reason) or _REASONS.get(attempt.code) or f"“{attempt.reason}”（原文）"
