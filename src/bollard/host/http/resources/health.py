@@ -315,8 +315,8 @@ class Health(DeclaredResource):
 
 
 def _told(reason: Reason) -> JsonObject:
-    told: JsonObject = {"code": reason.code, "message": reason.message, "hint": reason.hint}
-    return told | {"problem_details": reason.problem_details}
+    details = reason.problem_details
+    return {"code": reason.code, "message": reason.message, "hint": reason.hint, "problem_details": details}
 
 
 class OperationParts:
