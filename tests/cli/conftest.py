@@ -8,6 +8,8 @@ import queue
 import re
 import select
 import signal
+import socketserver
+import ssl
 import struct
 import subprocess
 import sys
@@ -417,3 +419,29 @@ def ada(steady_host: RunningHost, started: Callable[..., Any]) -> Callable[..., 
         return WatchedRun(started("chat", "--json", *arguments, **steady_host.variables))
 
     return start
+
+
+Serve = Callable[..., int]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start a server with a handler, over TLS if it has a certificate; gives its port."""
+    servers: list[socketserver.ThreadingTCPServer] = []
+
+    def start(handler: type[socketserver.BaseRequestHandler], certificate: tuple[str, str] | None = None) -> int:
+        server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)
+        server.handle_error = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue] -- clients hang up here
+        server.daemon_threads = True
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server.server_address[1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()

@@ -2,14 +2,13 @@
 
 import http.server
 import socketserver
-import ssl
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.certificates import self_signed
+from tests.cli.conftest import Serve
 from tests.ports import free_port
 
 from bollard.cli.client.credentials import Credential, Credentials, credentials_path
@@ -46,32 +45,6 @@ class _Silent(socketserver.BaseRequestHandler):
 
     def handle(self) -> None:
         self.request.recv(65536)
-
-
-Serve = Callable[..., int]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Start a server with a handler, over TLS if it has a certificate; gives its port."""
-    servers: list[socketserver.ThreadingTCPServer] = []
-
-    def start(handler: type[socketserver.BaseRequestHandler], certificate: tuple[str, str] | None = None) -> int:
-        server = socketserver.ThreadingTCPServer((_HERE, 0), handler)
-        server.handle_error = lambda *_: None  # pyright: ignore[reportAttributeAccessIssue] -- clients hang up here
-        server.daemon_threads = True
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(*certificate)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return server.server_address[1]
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
 
 
 def told(bollard: Callable[..., Any], url: str, **variables: str) -> list[str]:

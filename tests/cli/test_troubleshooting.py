@@ -5,10 +5,13 @@ import re
 import socket
 import urllib.error
 import urllib.request
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.certificates import self_signed
+from tests.cli.conftest import Serve
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/guides/troubleshooting.md").read_text(encoding="utf-8")
@@ -16,6 +19,10 @@ MESSAGES = dict(re.findall(r"^### (.+)\n\nMessage: `(.+)`$", GUIDE, re.MULTILINE
 """The message of each entry."""
 
 ELSEWHERE = {
+    "A workspace has no default model": (
+        "tests/cli/test_failed_runs.py",
+        "test_a_second_workspace_without_the_default_model_learns_its_name",
+    ),
     "A plugin is quarantined": (
         "tests/chaos/test_worker_faults.py",
         "test_five_crashes_quarantine_a_plugin_with_a_reason_and_leave_the_others_alone",
@@ -106,6 +113,7 @@ def test_a_refused_request_gives_a_reason(ask: Any, host: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         assert shows("No host answers", ask("runs", "list", "--url", f"http://127.0.0.1:{free.getsockname()[1]}"))
+    assert shows("The address has the wrong scheme", ask("runs", "list", "--url", host.url.replace("http", "https")))
     assert shows("The token is rejected", ask("runs", "list", "--token", "wrong"))
     reader = key(ask, "runs.read", "conversations.read")
     assert shows("A right is missing", ask("agents", "list", "--token", reader))
@@ -129,6 +137,19 @@ def test_an_inactive_agent_gives_a_reason(ask: Any, bollard: Any, host: Any, tmp
     assert shows("An agent does not get a tool", ask("chat", "--agent", "toolless", "--message", "call now {}"))
     add = ("models", "add", "near", "--style", "openai-chat", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
     assert shows("A model or a tool may not reach an address", ask(*add))
+
+
+@pytest.mark.full
+def test_an_address_of_another_server_gives_a_reason(ask: Any, serve: Serve, tmp_path: Path) -> None:
+    page, secure = serve(SimpleHTTPRequestHandler), serve(SimpleHTTPRequestHandler, self_signed(tmp_path, "127.0.0.1"))
+    assert shows("Another program answers", ask("runs", "list", "--url", f"http://127.0.0.1:{page}"))
+    secure = f"https://127.0.0.1:{secure}"
+    assert shows("The certificate is not trusted", ask("runs", "list", "--url", secure))
+
+
+def test_unconfined_plugins_give_a_reason(bollard: Any, tmp_path: Path) -> None:
+    said = bollard("doctor", "--data", str(tmp_path), "--text", BOLLARD_WORKER_SANDBOX="none")
+    assert shows("Plugins are not confined", said.out)
 
 
 @pytest.mark.full
