@@ -8,16 +8,20 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from mcp import Client, StdioServerParameters
 
+from bollard.confine.worker_level import WorkerLevel
 from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.clock import SystemClock
 from bollard.host.egress.client import EgressClient
+from bollard.host.egress.connection_log import ConnectionLog
+from bollard.host.egress.worker_proxy import WorkerProxy
 from bollard.host.log.journal import Journal
 from bollard.host.log.journal_writers import WriterThread
 from bollard.host.log.saved_resources import JointChange, SavedChanges
@@ -26,10 +30,12 @@ from bollard.host.mcp.consent import ConsentMcpTools
 from bollard.host.mcp.source import McpSource
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.selection import choose_store
+from bollard.host.telemetry.counts import ProxyCounts
+from bollard.host.workers.sandbox import WorkerSandbox
 from bollard.protocol import JsonObject
 from bollard.trust.keys import SigningKey
 
-__all__ = ["McpCalls", "measure_mcp_calls"]
+__all__ = ["McpCalls", "measure_confined_calls", "measure_mcp_calls"]
 
 SERVER: Final = """
 from mcp.server.mcpserver import MCPServer
@@ -84,32 +90,69 @@ class _NoSecrets:
 def measure_mcp_calls(rounds: int = ROUNDS) -> McpCalls:
     """Takes some seconds."""
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder, "server.py")
-        program.write_text(SERVER, encoding="utf-8")
-        return asyncio.run(_measured(Path(folder), program, rounds))
+        return asyncio.run(_measured(Path(folder), _program(Path(folder)), rounds))
+
+
+async def measure_confined_calls(level: WorkerLevel, rounds: int = ROUNDS) -> tuple[float, float]:
+    """Medians of one call in seconds, to a server at this level and to one that is not confined, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = _program(Path(folder))
+        async with (
+            _served(Path(folder, "best"), program, level) as best,
+            _served(Path(folder, "none"), program) as none,
+        ):
+            taken: dict[str, list[float]] = {"best": [], "none": []}
+            for _ in range(rounds):
+                for name, (source, order) in {"best": best, "none": none}.items():
+                    taken[name] += [await _timed(source.invoke(order)) for _ in range(CALLS_OF_ROUND)]
+            return statistics.median(taken["best"]), statistics.median(taken["none"])
+
+
+def _program(folder: Path) -> Path:
+    """The server, outside of the data directories, which confined servers do not see."""
+    program = folder / "code" / "server.py"
+    program.parent.mkdir()
+    program.write_text(SERVER, encoding="utf-8")
+    return program
 
 
 async def _measured(folder: Path, program: Path, rounds: int) -> McpCalls:
+    async with (
+        _served(folder / "data", program) as (source, order),
+        Client(StdioServerParameters(command=sys.executable, args=[str(program)])) as client,
+    ):
+        return await _in_turns(source, order, client, rounds)
+
+
+@asynccontextmanager
+async def _served(
+    data: Path, program: Path, level: WorkerLevel | None = None
+) -> AsyncGenerator[tuple[McpSource, CallOrder]]:
+    """A connected server behind a bridge, and a call of its tool."""
     clock = SystemClock()
-    store = choose_store("", folder, clock)
+    data.mkdir()
+    store = choose_store("", data, clock)
     store.open()
     writer = Writer(
-        store, BlobStore(folder / "blobs"), clock, incarnation="bench", key=SigningKey(SigningKey.new_secret())
+        store, BlobStore(data / "blobs"), clock, incarnation="bench", key=SigningKey(SigningKey.new_secret())
     )
     journal = Journal(WriterThread(writer))
     await journal.start()
+    sandbox = None
+    if level is not None:
+        proxy = WorkerProxy(EgressClient(), ConnectionLog(lambda _: None, ProxyCounts()))
+        sandbox = WorkerSandbox(level, proxy, (), data)
     source = McpSource(
         changes=SavedChanges(journal, clock),
         secrets=_NoSecrets(),
         clock=clock,
-        home=folder / "mcp",
+        home=data / "mcp",
         egress=EgressClient(),
+        sandbox=sandbox,
     )
     source.start()
     try:
-        order = await _connected(source, program)
-        async with Client(StdioServerParameters(command=sys.executable, args=[str(program)])) as client:
-            return await _in_turns(source, order, client, rounds)
+        yield source, await _connected(source, program)
     finally:
         await source.stop()
         await journal.close()
@@ -117,7 +160,7 @@ async def _measured(folder: Path, program: Path, rounds: int) -> McpCalls:
 
 
 async def _connected(source: McpSource, program: Path) -> CallOrder:
-    """The server behind the bridge, and a call of its tool."""
+    """Connect the server, and consent to its tool. Returns a call of it."""
     body: JsonObject = {"command": sys.executable, "args": [str(program)]}
     await source.repository.save(body, "default", "bench", by="bench", edited=None)
     await source.refresh("default", "bench")
@@ -143,14 +186,16 @@ async def _in_turns(source: McpSource, order: CallOrder, client: Client, rounds:
     theirs: list[float] = []
     for _ in range(rounds):
         for _ in range(CALLS_OF_ROUND):
-            begun = time.perf_counter()
-            await source.invoke(order)
-            ours.append(time.perf_counter() - begun)
+            ours.append(await _timed(source.invoke(order)))
         for _ in range(CALLS_OF_ROUND):
-            begun = time.perf_counter()
-            await client.call_tool("add", {"a": 1, "b": 2})
-            theirs.append(time.perf_counter() - begun)
+            theirs.append(await _timed(client.call_tool("add", {"a": 1, "b": 2})))
     return McpCalls(bridge_s=statistics.median(ours), sdk_s=statistics.median(theirs))
+
+
+async def _timed(call: Awaitable[object]) -> float:
+    begun = time.perf_counter()
+    await call
+    return time.perf_counter() - begun
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import psutil
 from figures import Figure, Measured, median
 from host_process import PLUGINS, HostProcess, Installation, host_running
 from load import drive
+from mcp_calls import measure_confined_calls
 
 from bollard.confine.launch import Launch, LaunchNeeds
 from bollard.confine.probe import probe
@@ -32,12 +33,15 @@ MEMORY_MUST_MIB = {"landlock": 3.0, "full": 12.0}
 
 
 async def measure(*, quick: bool) -> Measured:
-    """Start and memory of single workers at each level; runs and their cost on whole hosts."""
+    """Start and memory of single workers and calls of MCP servers at each level; runs and their cost on whole hosts."""
     passes, starts, seconds = (3, 3, 0.5) if quick else (5, 5, 2.0)
     levels: dict[LevelName, WorkerLevel] = {name: level for name in LEVELS if (level := _level(name)) is not None}
     missing = [f"level {name}" for name in LEVELS if name not in levels]
     with tempfile.TemporaryDirectory(prefix="bollard-bench-") as folder:
         figures = await _worker_figures(levels, passes=passes * starts)
+        for name, level in levels.items():
+            if name != "none":
+                figures.append(await _call_figure(name, level, rounds=passes * 4))
         if "full" in levels:
             figures += await _run_figures(Path(folder), passes=passes, seconds=seconds)
     return Measured(figures=figures, missing=missing)
@@ -135,6 +139,19 @@ def _own_memory_mib() -> float:
     for child in psutil.Process().children(recursive=True):
         total += child.memory_full_info().pss
     return total / 2**20
+
+
+async def _call_figure(name: str, level: WorkerLevel, *, rounds: int) -> Figure:
+    confined_s, plain_s = await measure_confined_calls(level, rounds)
+    return Figure(
+        figure=f"MCP stdio call, {name}",
+        value=confined_s * 1000,
+        floor=plain_s * 1000,
+        unit="ms",
+        better="lower",
+        must=1.1,
+        aim=1.03,
+    )
 
 
 async def _run_figures(directory: Path, *, passes: int, seconds: float) -> list[Figure]:

@@ -158,6 +158,7 @@ def test_a_healthy_host_gets_only_the_notes_about_its_sandboxes(well):
         ("store", {"revision": "0003"}, "schema_newer", "error"),
         ("store", {"fault": "edited"}, "chain_broken", "error"),
         ("store", {"newest_ms": 200_000}, "record_future", "error"),
+        ("store", {"shares_role": True}, "knowledge_role", "note"),
         ("sandbox", {"level": None, "problem": "no Landlock"}, "sandbox_missing", "note"),
         ("workers", {"demand": "none", "level": "none"}, "workers_unconfined", "warning"),
         ("workers", {"level": "namespaces", "problem": "no groups"}, "workers_namespaces", "warning"),

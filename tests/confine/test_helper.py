@@ -86,10 +86,6 @@ def test_a_process_with_a_folder_has_no_other(attempted: Any, port: int, tmp_pat
     assert attempted(port, writable=[str(tmp_path / "own")]) == {*ALWAYS, "read own", "write own"}
 
 
-def test_the_bridge_connects_by_tcp_only(attempted: Any, port: int) -> None:
-    assert attempted(port, sockets="loopback", ports=None) == {*ALWAYS, "tcp"}
-
-
 def test_the_local_model_listens_and_connects_to_no_one(attempted: Any, port: int, tmp_path: Path) -> None:
     weights = str(tmp_path / "own" / "file")
     assert attempted(port, readable=[weights], sockets="loopback", listens=[0]) == {*ALWAYS, "read own", "listen"}

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import socket
 import sys
 from asyncio.streams import FlowControlMixin
 from pathlib import Path
@@ -18,7 +19,7 @@ from bollard.mcp_bridge.dialer import Dialer
 from bollard.mcp_bridge.http_client import departure, http_client
 from bollard.mcp_bridge.link import Link
 from bollard.mcp_bridge.stdio import _Input
-from bollard.wire.bridge_frames import Closed, Connected, Ended, MakeCall, OpenStdio, Routes, ToHost, Undone
+from bollard.wire.bridge_frames import Closed, Connected, Dial, Dialled, Ended, MakeCall, OpenStdio, ToHost, Undone
 
 HOSTILE = Path(__file__).parents[1] / "host" / "mcp" / "programs" / "hostile.py"
 
@@ -41,7 +42,7 @@ async def test_calls_that_wait_for_a_full_pipe_are_not_sent(tmp_path: Path) -> N
     for theirs in (stdin, stdout, stderr):
         os.close(theirs)
     order = OpenStdio(link=1, group=server.pid, protocol="legacy", start_s=30.0)
-    link = Link(order, tell, Dialer(tell), (to_server, from_server, from_stderr))
+    link = Link(order, tell, Dialer(tell, lambda: None), (to_server, from_server, from_stderr))
     running = asyncio.create_task(link.run())
     await connected.wait()
     calls: list[asyncio.Task[object]] = []
@@ -100,7 +101,18 @@ async def test_an_http_request_counts_as_sent_once_its_head_is_started() -> None
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     there = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
     nowhere = f"http://127.0.0.1:{free_port()}/mcp"
-    dialer = Dialer(lambda dial: dialer.answered(Routes(number=dial.number, addresses=["127.0.0.1"])))
+    dialled: list[socket.socket] = []
+
+    def dial(asked: Dial) -> None:
+        try:
+            dialled.append(socket.create_connection(("127.0.0.1", asked.port)))
+        except OSError as error:
+            dialer.answered(Dialled(number=asked.number, problem=str(error)))
+        else:
+            dialled[-1].setblocking(False)
+            dialer.answered(Dialled(number=asked.number))
+
+    dialer = Dialer(dial, lambda: dialled[-1])
     async with server:
         for url, left in ((nowhere, False), (there, True)):
             async with http_client(url, {}, dialer) as client:

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles.fetching_plugin import page_server, write_fetching_plugin
 
-from bollard.protocol import LogRecord
+from bollard.confine.probe import machine_findings
+from bollard.confine.worker_level import choose_level
+from bollard.protocol import LogRecord, ToolCallContext, ToolCallParams
 from bollard.runtime import PluginLoadError
 from bollard.runtime.limits import PROGRAM_BYTES
 from bollard.runtime.program import Program, ProgramRelay, code_of
@@ -141,6 +144,39 @@ async def test_the_output_of_a_program_makes_log_records(start: Any, folder: Pat
     async with asyncio.timeout(SECONDS):
         record = await relayed.listener.lines.get()
     assert (record.level, record.message, record.fields) == ("info", "heard", {"stream": "stdout"})
+
+
+async def test_a_remote_plugin_reaches_the_names_of_its_manifest_and_no_other(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    level = choose_level("best", machine_findings())
+    if not (level.namespaces or level.limits_ports):
+        pytest.skip("no level with a network on this machine")
+    with page_server() as port:
+        write_fetching_plugin(tmp_path / "fetch", port)
+        monkeypatch.setenv("BOLLARD_EGRESS_ALLOW", f"localhost:{port}")
+        relayed = await start(Program.of_plugin(tmp_path / "fetch", os.environ))
+        await relayed.host.initialize("test")
+        answers = [
+            await relayed.host.call_tool(
+                ToolCallParams(
+                    call_id=name,
+                    tool="fetch",
+                    arguments={"url": f"http://{name}:{port}/"},
+                    timeout_ms=20_000,
+                    context=ToolCallContext(run_id="run", workspace_id="default", agent_id="agent"),
+                )
+            )
+            for name in ("localhost", "127.0.0.1")
+        ]
+        async with asyncio.timeout(SECONDS):
+            records = [await relayed.listener.lines.get() for _ in range(2)]
+    assert "hello" in str(answers[0])
+    assert f"spec.sandbox.network of acme/fetch does not admit 127.0.0.1:{port}" in str(answers[1])
+    assert {(each.fields["host"], each.fields["outcome"], each.level) for each in records} == {
+        ("localhost", "closed", "info"),
+        ("127.0.0.1", "refused", "warning"),
+    }
 
 
 def test_a_program_does_not_see_the_tokens_of_the_host(folder: Path) -> None:

@@ -251,10 +251,10 @@ def enter_namespaces(writable: Iterable[str]) -> None:
         mount_setattr(place, add=_NODEV, clear=_RDONLY)
 
 
-def separate_namespaces(*, network: bool = True) -> None:
+def separate_namespaces() -> None:
     """Enter new namespaces for users, mounts, processes, IPC, names and the network, as the same user."""
     user, group = os.geteuid(), os.getegid()
-    unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | (_NEWNET if network else 0))
+    unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | _NEWNET)
     (_SETTINGS / "setgroups").write_text("deny")
     (_SETTINGS / "uid_map").write_text(f"{user} {user} 1")
     (_SETTINGS / "gid_map").write_text(f"{group} {group} 1")

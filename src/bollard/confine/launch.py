@@ -44,10 +44,6 @@ _MACHINE: Final = (
 """Certificates and names of the machine, besides the system's places. No private keys."""
 
 
-_RESOLVER: Final = ("/etc/resolv.conf", "/etc/gai.conf", "/etc/services")
-"""What a program needs to resolve names itself."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchNeeds:
     """What a program may use beyond the system's programs."""
@@ -61,8 +57,6 @@ class LaunchNeeds:
     processors: float = LAUNCH_PROCESSORS
     network: bool = False
     """Whether a proxy serves it."""
-    shares_network: bool = False
-    """Whether it has the network of the machine, unfiltered."""
     descriptor_variable: str = ""
     """The variable with the number of the descriptor that it inherits."""
     grace_s: float = 0.0
@@ -107,8 +101,7 @@ class Launch:
             (self._scratch / "tmp").mkdir()
         if needs.network:
             self._open_network()
-        resolver = _RESOLVER if needs.shares_network else ()
-        self._readable = (*_readable(argv[0]), *needs.read, *resolver)
+        self._readable = (*_readable(argv[0]), *needs.read)
         self._writable = (*needs.write, *(() if self._scratch is None else (str(self._scratch),)))
         order = LaunchOrder(
             argv=tuple(argv),
@@ -116,7 +109,6 @@ class Launch:
             namespaces=level.namespaces,
             landlock=bool(level.landlock),
             seccomp=level.seccomp,
-            shares_network=needs.shares_network,
             readable=self._readable,
             writable=self._writable,
             hidden=needs.hidden,

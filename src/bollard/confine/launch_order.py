@@ -49,8 +49,6 @@ class LaunchOrder:
     """How long the program may live after the parent has exited, with namespaces."""
     descriptor_variable: str = ""
     """The variable with the number of the descriptor that the program gets besides its standard ones."""
-    shares_network: bool = False
-    """Whether the program has the network of the machine."""
     proxy: int | None = None
     """With namespaces: the socket on which the listener for the proxy is sent."""
     proxy_port: int | None = None

@@ -43,7 +43,7 @@ def main(descriptor: int) -> NoReturn:
         for group in order.groups:
             Path(group, "cgroup.procs").write_text("0", encoding="ascii")
         if order.namespaces:
-            separate_namespaces(network=not order.shares_network)
+            separate_namespaces()
             if order.proxy is not None:
                 _send_listener(order.proxy)
             _supervise(order)
@@ -150,11 +150,10 @@ def _execute(order: LaunchOrder) -> NoReturn:
                 writable=(*order.writable, *own),
                 devices=DEVICES,
                 ports=() if order.proxy_port is None else (order.proxy_port,),
-                network=order.namespaces or order.shares_network,
+                network=order.namespaces,
             )
         if order.seccomp:
-            is_open = order.namespaces or order.shares_network
-            sockets: Sockets = "own" if is_open else "none" if order.proxy_port is None else "loopback"
+            sockets: Sockets = "own" if order.namespaces else "none" if order.proxy_port is None else "loopback"
             install(
                 launch_filter(namespaces=order.namespaces, sockets=sockets, may_leave_session=order.may_leave_session)
             )

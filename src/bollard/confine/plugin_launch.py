@@ -1,6 +1,4 @@
-"""The sandbox of a plugin whose worker no host starts: of `bollard plugin run` and `check`, and of a remote runtime.
-
-There is no proxy here, so a plugin that asks for a network shares that of the machine."""
+"""Launches of plugins whose worker no host starts: of `bollard plugin run` and `check`, and of a remote runtime."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +61,7 @@ def launch_plugin(
         write=_allowed(sandbox.write, roots),
         memory_bytes=LAUNCH_GROUP_BYTES if sandbox.memory_mib is None else sandbox.memory_mib * _MIB,
         processors=LAUNCH_PROCESSORS if sandbox.cpu is None else sandbox.cpu,
-        shares_network=sandbox.network != "none",
+        network=sandbox.network != "none" and (level.namespaces or level.limits_ports),
         descriptor_variable=descriptor_variable,
     )
     return Launch(level, argv, cwd=str(code.resolve()) if code.is_dir() else "/", needs=needs)

@@ -31,6 +31,7 @@ from bollard.host.delivery.outbox import Delivery
 from bollard.host.delivery.viewers import Viewers
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connection_log import ConnectionLog
+from bollard.host.egress.connection_records import connection_recorder
 from bollard.host.egress.operator_dial import operator_dial
 from bollard.host.egress.worker_proxy import WorkerProxy
 from bollard.host.engine import LocalEngine
@@ -181,7 +182,8 @@ class Host:
         self._operating.start()
         violations = ViolationLog(storage.journal, self._clock, self._operating.counts.violations)
         self.fleet.on_violation = violations.note
-        proxy = WorkerProxy(self.egress, ConnectionLog(storage.journal, self._clock, self._operating.counts.proxy))
+        recorder = connection_recorder(storage.journal, self._clock)
+        proxy = WorkerProxy(self.egress, ConnectionLog(recorder, self._operating.counts.proxy))
         self.fleet.sandbox = sandbox = await self._open_worker_sandbox(proxy)
         trail = await self._open_log(storage)
         vault = Vault(journal=storage.journal, clock=self._clock, sealer=self._sealer, redactor=self.redactor)

@@ -46,7 +46,7 @@ _RANGES: Final = {
     "cost_per_day": (0, 1_000_000),
 }
 """Least and most of a setting."""
-_HIDDEN: Final = frozenset({"database", "proxy", "proxy_login", "witness_token"})
+_HIDDEN: Final = frozenset({"database", "knowledge_database", "proxy", "proxy_login", "witness_token"})
 """Settings that may hold a password: errors do not repeat their value."""
 
 
@@ -59,6 +59,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database: str = ""
     """Empty selects SQLite in the data directory. A URL such as `postgresql://user@host/name` selects PostgreSQL, which
     needs `bollard[postgres]`. The keys stay in the data directory."""
+    knowledge_database: str = ""
+    """With PostgreSQL: the URL by which the knowledge process reaches its tables, with a
+    [role of its own](../guides/operate.md#a-role-for-knowledge-bases). It does not start if that role can use a table
+    of others. Empty selects `database`, with all its rights."""
     host: str = "127.0.0.1"
     """The address to listen on. An address other than loopback needs `tls_cert` and `tls_key`, or `origins` with the
     `https://…` address of a TLS proxy."""
@@ -247,6 +251,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 hint="use a URL like http://127.0.0.1:4318",
                 field="otel_endpoint",
                 value=self.otel_endpoint,
+            )
+        if self.knowledge_database and not self.database:
+            raise SettingsError(
+                "knowledge_database is set, but database is not",
+                reason="knowledge_database_alone",
+                hint="set database too; on SQLite the knowledge process has its own file",
+                field="knowledge_database",
             )
         self._check_archive()
         self._check_witness()

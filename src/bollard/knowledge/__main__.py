@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from bollard.confine.helper import confine_helper
 from bollard.helper.host_link import HostGone, HostLink, deny_inspection, host_socket, live_with_host
 from bollard.knowledge.chunk_tables import ChunkTables
@@ -38,7 +40,7 @@ def serve(link: HostLink[frames.FromHost]) -> int:
     begin = link.expect(frames.Begin)
     try:
         if begin.is_confined:
-            _confine(begin)
+            begin = _confine(begin)
         database, vectors = _opened(begin)
         chunks = ChunkTables(database, vectors)
         library = Library(database, chunks)
@@ -66,16 +68,22 @@ def serve(link: HostLink[frames.FromHost]) -> int:
     return 0
 
 
-def _confine(begin: frames.Begin) -> None:
-    """Keep the folder of the process, and what a connection to PostgreSQL needs. Nothing has started a thread yet."""
+def _confine(begin: frames.Begin) -> frames.Begin:
+    """Keep the folder of the process, and what a connection to PostgreSQL needs: a port, or a socket file. Returns the
+    order with the address and the password that it cannot look up any more. Nothing has started a thread yet."""
     if not begin.database:
         SqliteKnowledge(Path(begin.data)).close_to_others()  # a confined process changes no mode
         confine_helper(writable=(begin.data,))
-        return
+        return begin
     # An extra, only needed here.
-    from bollard.knowledge.postgres import connection_files  # noqa: PLC0415
+    from bollard.knowledge.postgres import resolve_connection  # noqa: PLC0415
 
-    confine_helper(writable=(begin.data,), readable=connection_files(begin.database), sockets="own", ports=None)
+    found = resolve_connection(begin.database)
+    if found.port is None:
+        confine_helper(writable=(begin.data,), readable=found.files, sockets="own")
+    else:
+        confine_helper(writable=(begin.data,), readable=found.files, sockets="loopback", ports=(found.port,))
+    return msgspec.structs.replace(begin, database=found.url)
 
 
 def _opened(begin: frames.Begin) -> tuple[Database, VectorTables]:
@@ -88,7 +96,7 @@ def _opened(begin: frames.Begin) -> tuple[Database, VectorTables]:
     from bollard.knowledge.pgvector import open_vectors  # noqa: PLC0415
     from bollard.knowledge.postgres import PostgresKnowledge  # noqa: PLC0415
 
-    postgres = PostgresKnowledge(begin.database)
+    postgres = PostgresKnowledge(begin.database, is_alone=begin.is_alone)
     postgres.open()
     return postgres, open_vectors(postgres)
 

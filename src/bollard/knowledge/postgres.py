@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, LiteralString, cast
+from typing import Any, Final, LiteralString, cast
 
 import psycopg
 import psycopg.conninfo
@@ -29,38 +30,71 @@ _SHARED: Final = ("knowledge_chunks", "knowledge_vectors", "knowledge_contents",
 _Connection = psycopg.Connection[Row]
 
 
-_FILE_PARAMETERS: Final = ("passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir")
-_FILE_VARIABLES: Final = ("PGPASSFILE", "PGSERVICEFILE", "PGSSLCERT", "PGSSLKEY", "PGSSLROOTCERT", "PGSSLCRL")
-_OF_USER: Final = (".pgpass", ".pg_service.conf", ".postgresql")
-_NAMES: Final = (
-    "/etc/gai.conf",
-    "/etc/host.conf",
-    "/etc/hosts",
-    "/etc/resolv.conf",
-    "/etc/services",
-    "/run/NetworkManager",
-    "/run/resolvconf",
-    "/run/systemd/resolve",
+_FILE_PARAMETERS: Final = ("sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir")
+_OF_USER: Final = ".postgresql"
+"""The folder of the user with certificates."""
+_ONCE: Final = ("PGSERVICE", "PGSERVICEFILE", "PGPASSFILE")
+"""Variables that a resolved connection does not need, and whose files cannot be read any more."""
+_ROLE: Final = "SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user"
+_EARLIER: Final = (
+    "SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE relname = 'knowledge_meta' "
+    "AND relkind = 'r' AND pg_get_userbyid(relowner) <> current_user"
 )
-"""Where the system finds the addresses of names."""
+_FOREIGN: Final = """
+    SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+    AND NOT (c.relname ~ '^knowledge_' AND pg_get_userbyid(c.relowner) = current_user)
+    AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+    AND (pg_has_role(c.relowner, 'MEMBER') OR CASE WHEN c.relkind = 'S'
+        THEN has_sequence_privilege(c.oid, 'USAGE, SELECT, UPDATE')
+        ELSE has_any_column_privilege(c.oid, 'SELECT, INSERT, UPDATE')
+            OR has_table_privilege(c.oid, 'DELETE, TRUNCATE, TRIGGER') END)
+    ORDER BY 1 LIMIT 1"""
+"""A table, view or sequence of others that the role may use, or whose owner it may become. Those of extensions are not
+of others."""
 
 
-def connection_files(url: str) -> list[str]:
-    """The files that a connection may read: those of the URL, of the variables and of the user."""
-    try:
-        named: dict[str, object] = {**psycopg.conninfo.conninfo_to_dict(url)}
-    except psycopg.ProgrammingError:  # opening it gives the reason
-        named = {}
-    found = [str(named[name]) for name in _FILE_PARAMETERS if named.get(name)]
-    found += [os.environ[name] for name in _FILE_VARIABLES if os.environ.get(name)]
-    return [*_NAMES, *found, *(str(Path.home() / name) for name in _OF_USER)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedConnection:
+    """A connection that needs no name server, no password file and no service file."""
+
+    url: str
+    port: int | None
+    """The TCP port; `None` for a socket file."""
+    files: tuple[str, ...]
+    """Certificates that further connections read."""
+
+
+def resolve_connection(url: str) -> ResolvedConnection:
+    """Connect once, and keep the address and the password that it took. Raises `OutOfService`."""
+    with translated(), psycopg.connect(url, connect_timeout=CONNECT_WAIT_S) as connection:
+        taken = connection.pgconn
+        parameters: dict[str, Any] = {**connection.info.get_parameters()}
+        parameters |= {"host": taken.host.decode(), "port": taken.port.decode(), "dbname": taken.db.decode()}
+        if taken.password:
+            parameters["password"] = taken.password.decode()
+        is_tcp = bool(taken.hostaddr)
+        if is_tcp:
+            parameters["hostaddr"] = taken.hostaddr.decode()
+    for name in ("service", "passfile"):
+        parameters.pop(name, None)
+    for name in _ONCE:
+        os.environ.pop(name, None)
+    files = (*(str(parameters[name]) for name in _FILE_PARAMETERS if parameters.get(name)), str(Path.home() / _OF_USER))
+    return ResolvedConnection(
+        url=psycopg.conninfo.make_conninfo("", **parameters),
+        port=int(parameters["port"]) if is_tcp else None,
+        files=files,
+    )
 
 
 class PostgresKnowledge:
     """One database of a server, named by a URL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, is_alone: bool = False) -> None:
+        """With `is_alone` the role of the URL must have no right to a table of others."""
         self._url = url
+        self._is_alone = is_alone
         self._lock = threading.Lock()
         self._listing = threading.Lock()
         self._readers = threading.local()
@@ -69,6 +103,8 @@ class PostgresKnowledge:
     def open(self) -> None:
         with translated():
             self._writer = self._connect()
+            if self._is_alone:
+                self._check_role()
             self._own()
             if self.fetch("SELECT to_regclass('knowledge_meta') IS NOT NULL")[0][0]:
                 upgrade_schema(self)
@@ -190,6 +226,32 @@ class PostgresKnowledge:
         with self._listing:
             self._opened.append(connection)
         return connection
+
+    def _check_role(self) -> None:
+        """Raises `OutOfService` if this process could use tables of the host."""
+        (role, is_super), found = self.fetch(_ROLE)[0], self.fetch(_FOREIGN)
+        if not is_super and not found:
+            self._check_handover(role)
+            return
+        what = "every table, as a superuser" if is_super else f"{found[0][0]}, a table of others"
+        raise OutOfService(
+            f"the role {role} of knowledge_database can use {what}",
+            hint="give it a role that owns only the knowledge tables, see docs/guides/operate.md",
+            reason="role_too_strong" if is_super else "role_reaches_others",
+            role=role,
+            table="" if is_super else found[0][0],
+        )
+
+    def _check_handover(self, role: str) -> None:
+        """Raises `OutOfService` if the documents are in tables that another role owns: this one would begin empty."""
+        if owners := self.fetch(_EARLIER):
+            raise OutOfService(
+                f"the knowledge tables belong to the role {owners[0][0]}, not to {role}",
+                hint="hand them over, see docs/guides/operate.md",
+                reason="tables_of_another_role",
+                role=role,
+                owner=owners[0][0],
+            )
 
     def _own(self) -> None:
         until = time.monotonic() + LOCK_WAIT_S

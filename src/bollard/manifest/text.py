@@ -142,6 +142,8 @@ class DeclaredWorker:
     """Environment variables that the worker may see."""
     command: tuple[str, ...] = ()
     """The program and its arguments. Empty for the Python runtime."""
+    plugin_id: str | None = None
+    """Its `author/name`. `None` without a usable manifest."""
     version: str | None = None
     """The version that it must state. `None` without a usable manifest."""
     sandbox: PluginSandbox = field(default_factory=PluginSandbox)
@@ -166,6 +168,7 @@ def declared_worker(plugin: Path) -> DeclaredWorker:
         return DeclaredWorker(
             env=env,
             command=manifest.spec.command or (),
+            plugin_id=f"{manifest.metadata.author}/{manifest.metadata.name}",
             version=manifest.metadata.version,
             sandbox=manifest.spec.sandbox or PluginSandbox(),
         )

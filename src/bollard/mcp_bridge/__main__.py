@@ -30,7 +30,7 @@ class Bridge:
     """Owns the connections, calls and logins of this process."""
 
     def __init__(self, channel: socket.socket, pipes: socket.socket) -> None:
-        """The pipes of each server arrive on the socket `pipes` before its order does."""
+        """The pipes of each server, and the socket of each connection, arrive on `pipes` before their message does."""
         self._pipes = pipes
         self._host = FrameLink(
             channel,
@@ -44,7 +44,7 @@ class Bridge:
         self._links: dict[int, tuple[Link, asyncio.Task[None]]] = {}
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._logins: dict[int, tuple[LoginFlow, asyncio.Task[None]]] = {}
-        self._dialer = Dialer(self._send)
+        self._dialer = Dialer(self._send, self._received_socket)
         self._large_frames = asyncio.Lock()
         self._ended = asyncio.Event()
 
@@ -65,7 +65,7 @@ class Bridge:
     def _execute(self, order: frames.ToBridge) -> None:
         match order:
             case frames.OpenStdio():
-                self._open(order, Link(order, self._send, self._dialer, _received(self._pipes)))
+                self._open(order, Link(order, self._send, self._dialer, _received_pipes(self._pipes)))
             case frames.OpenHttp():
                 self._open(order, Link(order, self._send, self._dialer))
             case frames.Close() | frames.Exited() | frames.Refresh():
@@ -80,7 +80,7 @@ class Bridge:
                     running.cancel()
             case frames.BeginLogin() | frames.FinishLogin() | frames.DropLogin():
                 self._log_in(order)
-            case frames.Routes():
+            case frames.Dialled():
                 self._dialer.answered(order)
             case frames.Ping():
                 self._send(frames.Pong(number=order.number))
@@ -93,6 +93,11 @@ class Bridge:
     def _left(self, number: int, link: Link) -> None:
         del self._links[number]
         link.release()
+
+    def _received_socket(self) -> socket.socket | None:
+        """The next socket; `None` if this process has too many open files."""
+        descriptors = _received(self._pipes, 1)
+        return socket.socket(fileno=descriptors[0]) if descriptors else None
 
     def _log_in(self, order: frames.BeginLogin | frames.FinishLogin | frames.DropLogin) -> None:
         if isinstance(order, frames.BeginLogin):
@@ -132,19 +137,26 @@ def _steer(link: Link, task: "asyncio.Task[None]", order: frames.Close | frames.
             link.refresh()
 
 
-def _received(pipes: socket.socket) -> Pipes | None:
+def _received_pipes(pipes: socket.socket) -> Pipes | None:
     """The pipes of the next server; `None` if this process has too many open files."""
-    try:
-        descriptors = socket.recv_fds(pipes, 1, 3)[1]
-    except OSError:
-        return None
-    match descriptors:
+    match _received(pipes, 3):
         case [stdin, stdout, stderr]:
             return stdin, stdout, stderr
         case _:
-            for each in descriptors:
-                os.close(each)
             return None
+
+
+def _received(pipes: socket.socket, count: int) -> list[int]:
+    """The descriptors of the next message; none if this process has no room for all of them."""
+    try:
+        descriptors = socket.recv_fds(pipes, 1, count)[1]
+    except OSError:
+        return []
+    if len(descriptors) == count:
+        return descriptors
+    for each in descriptors:
+        os.close(each)
+    return []
 
 
 def _encode_answer(answer: frames.Returned | frames.Undone) -> bytes:
@@ -180,7 +192,7 @@ def main() -> int:
     pipes.set_inheritable(False)
     pipes.setblocking(False)
     if frames.CONFINED in sys.argv[3:]:
-        confine_helper(sockets="loopback", ports=None)  # TCP to the addresses that the host names
+        confine_helper()  # the host opens its connections
     # The SDK logs messages of servers, which may contain secrets.
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host decides when the bridge stops

@@ -1,21 +1,19 @@
-"""Connections to HTTP servers: directly, or through the proxy of the host. The host resolves each destination and names
-the routes (ADR 0107), so that this process needs no name server."""
+"""Connections to HTTP servers. The host opens each of them and hands over its socket (ADR 0123), so that this process
+needs neither a name server nor the right to connect."""
 
 import asyncio
 import itertools
-import os
 import socket
 from collections.abc import Callable, Iterable
-from errno import errorcode
-from typing import cast
 
 import httpcore2
 import httpx2
+from anyio.abc import SocketStream
+from httpcore2._backends.anyio import AnyIOStream  # the only stream of the library over a socket that is open
 
 from bollard.mcp_bridge.fault import Fault, FaultRaised, fault
 from bollard.mcp_bridge.limits import CONNECT_S
 from bollard.wire import bridge_frames as frames
-from bollard.wire.proxy_handshake import ProxyFailed, connect_through
 
 
 class _NotConnected(FaultRaised, httpx2.ConnectError):
@@ -26,19 +24,27 @@ class _NotConnected(FaultRaised, httpx2.ConnectError):
         self.fault = why
 
 
+_Answer = tuple[frames.Dialled, socket.socket | None]
+
+
 class Dialer(httpcore2.AsyncNetworkBackend):
-    """Asks the host for the routes of each new connection. One per bridge."""
+    """Asks the host for each new connection. One per bridge."""
 
-    def __init__(self, send: Callable[[frames.Dial], None]) -> None:
+    def __init__(self, send: Callable[[frames.Dial], None], take: Callable[[], socket.socket | None]) -> None:
+        """`take` receives the socket that the host sent before its answer."""
         self._send = send
-        self._direct = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+        self._take = take
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[frames.Routes]] = {}
+        self._asked: dict[int, asyncio.Future[_Answer]] = {}
 
-    def answered(self, routes: frames.Routes) -> None:
-        """Take the answer of the host."""
-        if (asked := self._asked.get(routes.number)) is not None and not asked.done():
-            asked.set_result(routes)
+    def answered(self, dialled: frames.Dialled) -> None:
+        """Take the answer of the host, and its socket."""
+        opened = None if dialled.problem else self._take()
+        asked = self._asked.get(dialled.number)
+        if asked is not None and not asked.done():
+            asked.set_result((dialled, opened))
+        elif opened is not None:
+            opened.close()
 
     async def connect_tcp(
         self,
@@ -48,78 +54,34 @@ class Dialer(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        until = asyncio.get_running_loop().time() + (timeout or CONNECT_S)
+        del local_address  # no request has one
         try:
-            async with asyncio.timeout_at(until):
-                routes = await self._routes(host, port, timeout or CONNECT_S)
+            async with asyncio.timeout(timeout or CONNECT_S):
+                dialled, opened = await self._ask(host, port, timeout or CONNECT_S)
         except TimeoutError:
             raise httpcore2.ConnectTimeout from None
-        if routes.problem:
-            raise _NotConnected(Fault(routes.problem, routes.details))
-        ways = [*routes.proxies, *routes.addresses]
-        last = fault("no answer in time", "net.too_late")
-        for at, way in enumerate(ways):
-            left_s = until - asyncio.get_running_loop().time()
-            try:
-                async with asyncio.timeout(left_s / (len(ways) - at)):
-                    if isinstance(way, str):
-                        return await self._direct.connect_tcp(way, port, None, local_address, socket_options)
-                    return await self._through(way, port, socket_options)
-            except ProxyFailed as error:
-                last = Fault(str(error), error.details)
-            except httpcore2.ConnectError as error:
-                inner = _cause_of(error)
-                last = Fault(inner["problem"], inner)
-            except (TimeoutError, httpcore2.TimeoutException):
-                last = fault("no answer in time", "net.too_late")
-        inner = {"problem": last.problem, **last.details}
-        if routes.proxies:
-            raise _NotConnected(fault(f"through the proxy: {last.problem}", "net.proxy", inner=inner))
-        raise _NotConnected(fault(f"no connection: {last.problem}", "net.no_connection", inner=inner))
+        if dialled.problem:
+            raise _NotConnected(Fault(dialled.problem, dialled.details))
+        if opened is None:
+            inner = {"problem_type": "os.EMFILE"}
+            raise _NotConnected(fault("no connection: Too many open files", "net.no_connection", inner=inner))
+        try:
+            for option in socket_options or ():
+                opened.setsockopt(*option)
+            return AnyIOStream(await SocketStream.from_socket(opened))
+        except BaseException:
+            opened.close()
+            raise
 
-    async def _routes(self, host: str, port: int, within_s: float) -> frames.Routes:
+    async def _ask(self, host: str, port: int, within_s: float) -> _Answer:
         number = next(self._numbers)
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
             self._send(frames.Dial(number=number, host=host, port=port, within_s=within_s))
             return await asked
+        except BaseException:
+            if asked.done() and not asked.cancelled() and (opened := asked.result()[1]) is not None:
+                opened.close()
+            raise
         finally:
             del self._asked[number]
-
-    async def _through(
-        self, route: frames.ProxyRoute, port: int, socket_options: Iterable[httpcore2.SOCKET_OPTION] | None
-    ) -> httpcore2.AsyncNetworkStream:
-        stream = await self._direct.connect_tcp(route.host, route.port, socket_options=socket_options)
-        try:
-            await connect_through(_StreamPipe(stream), route.scheme, route.target, port, route.login)
-        except BaseException:
-            await stream.aclose()
-            raise
-        return stream
-
-
-def _cause_of(error: BaseException) -> dict[str, str]:
-    """The problem of the system behind an error, otherwise the words of the library."""
-    each: BaseException | None = error
-    while each is not None:
-        if isinstance(each, BaseExceptionGroup):
-            each = cast("BaseExceptionGroup[BaseException]", each).exceptions[0]
-        if isinstance(each, socket.gaierror):
-            return {"problem": "the name has no address", "problem_type": "net.no_address"}
-        if isinstance(each, OSError) and (name := errorcode.get(each.errno or 0)) is not None:
-            return {"problem": os.strerror(each.errno or 0), "problem_type": f"os.{name}"}
-        each = each.__cause__ or each.__context__
-    return {"problem": str(error) or type(error).__name__}
-
-
-class _StreamPipe:
-    """Bytes that a proxy sends too early go into the TLS handshake, which fails."""
-
-    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
-        self._stream = stream
-
-    async def send(self, data: bytes) -> None:
-        await self._stream.write(data)
-
-    async def receive(self, size: int) -> bytes:
-        return await self._stream.read(size)

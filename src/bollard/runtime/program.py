@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from bollard.confine.errors import ConfineError
-from bollard.confine.launch import Launch
-from bollard.confine.plugin_launch import launch_plugin, level_of
+from bollard.confine.plugin_launch import level_of
 from bollard.confine.worker_level import UNCONFINED, WorkerLevel
+from bollard.host.egress.connection_log import ConnectionSum
+from bollard.host.workers.plugin_sandbox import confine_plugin, connection_sentence
+from bollard.host.workers.sandbox import ConfinedWorker
 from bollard.manifest import PluginLoadError, Problem, read_manifest
-from bollard.manifest.text import declared_worker
-from bollard.protocol import CHANNEL_FD_VARIABLE, JsonObject, JsonValue, PluginSandbox
+from bollard.manifest.text import DeclaredWorker, declared_worker
+from bollard.protocol import CHANNEL_FD_VARIABLE, JsonObject, JsonValue
 from bollard.protocol.limits import LOG_MESSAGE_CHARACTERS
 from bollard.runtime.limits import EXIT_GRACE_S, PROGRAM_BYTES, PROGRAM_FILES
 from bollard.runtime.problems import make_sendable
@@ -80,7 +82,7 @@ class Program:
     folder: Path
     environment: Mapping[str, str]
     digest: str
-    sandbox: PluginSandbox | None = None
+    declared: DeclaredWorker | None = None
     """What the manifest asks for; `None` for a command that a person typed, which is not confined."""
     code: Path = Path()
     """The plugin's folder or file."""
@@ -89,14 +91,12 @@ class Program:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a person at this machine should know before a plugin is served."""
-        if self.sandbox is None:
+        if self.declared is None:
             return ()
         if self.level.name == "none":
             problem = self.level.problem or "BOLLARD_WORKER_SANDBOX is none"
             return (f"the plugin is not confined and can read everything that this user can read: {problem}",)
-        if self.sandbox.network == "none":
-            return ()
-        return ("the plugin reaches the network of this machine unfiltered: there is no proxy of the host here",)
+        return ()
 
     @classmethod
     def of_plugin(cls, code: Path, inherited: Mapping[str, str]) -> Self:
@@ -112,7 +112,7 @@ class Program:
             argv = (sys.executable, "-P", "-m", "bollard.runtime", str(code))
             folder = code if code.is_dir() else code.parent
             program = cls(argv=argv, folder=folder, environment=environment, digest=_digest_of(code))
-        return replace(program, environment=environment, sandbox=declared.sandbox, code=code, level=level_of(inherited))
+        return replace(program, environment=environment, declared=declared, code=code, level=level_of(inherited))
 
     @classmethod
     def of_command(cls, command: Sequence[str], folder: Path, inherited: Mapping[str, str]) -> Self:
@@ -164,7 +164,7 @@ class ProgramRelay:
         """Set when the connection to the host is closed."""
         self._disconnected: Final = asyncio.Event()
         """Set when the connection to the program is closed."""
-        self._launch: Launch | None = None
+        self._sandbox: ConfinedWorker | None = None
         """The sandbox of the program, if it has one."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._introduced = False
@@ -195,10 +195,10 @@ class ProgramRelay:
             await process.stop(EXIT_GRACE_S)
         else:
             await process.kill()  # its children
-        if self._launch is not None:
-            if self._launch.memory_kills:
+        if self._sandbox is not None:
+            if self._sandbox.memory_kills:
                 self._tell("its memory was used up; spec.sandbox.memory_mib of its manifest asks for more")
-            await self._launch.close()
+            await self._sandbox.close()
         self._host.close(reason)
         with contextlib.suppress(TimeoutError):  # the last frames leave first
             await asyncio.wait_for(self._hung_up.wait(), EXIT_GRACE_S)
@@ -206,34 +206,36 @@ class ProgramRelay:
 
     async def _start(self) -> WorkerProcess:
         """Start the program, confined if it is a plugin: it must not read the key of this runtime."""
-        program, launch = self._program, None
-        if program.sandbox is not None:
-            launch = await asyncio.to_thread(
-                launch_plugin,
+        program = self._program
+        if program.declared is not None:
+            self._sandbox = await confine_plugin(
                 program.level,
                 program.argv,
                 code=program.code,
-                sandbox=program.sandbox,
+                declared=program.declared,
                 environment=os.environ,
                 descriptor_variable=CHANNEL_FD_VARIABLE,
+                note=self._connected,
             )
-        if launch is None:
+        if (sandbox := self._sandbox) is None:
             return await spawn_worker(
                 program.argv, environment=program.environment, output=self._printed, cwd=program.folder
             )
-        self._launch = launch
+        process: WorkerProcess | None = None
         try:
-            return await spawn_worker(
-                launch.argv,
-                environment=launch.environment(program.environment),
+            process = await spawn_worker(
+                sandbox.argv,
+                environment=sandbox.environment(program.environment),
                 output=self._printed,
-                descriptors=launch.descriptors,
+                descriptors=sandbox.descriptors,
             )
+            await sandbox.start()
         except BaseException:
-            await launch.close()
+            if process is not None:
+                await process.kill()
+            await sandbox.close()
             raise
-        finally:
-            launch.release()
+        return process
 
     def hang_up(self, reason: str) -> None:
         """End the relay."""
@@ -321,6 +323,14 @@ class ProgramRelay:
             self._tell(line)
             return
         self._log("info" if stream == "stdout" else "warning", line, {"stream": stream})
+
+    def _connected(self, found: ConnectionSum) -> None:
+        """Report connections of the plugin in its log, the only message that the protocol has for them."""
+        if not self._introduced:
+            self._tell(connection_sentence(found))
+            return
+        fields: JsonObject = {"host": found.host, "port": found.port, "outcome": found.outcome, "count": found.count}
+        self._log("info" if found.outcome == "closed" else "warning", connection_sentence(found), fields)
 
     def _log(self, level: str, message: str, fields: JsonObject) -> None:
         dropped = self._log_gate.admit(self._loop.time())

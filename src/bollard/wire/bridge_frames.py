@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 import msgspec
 
 from bollard.protocol.limits import KIB, MIB
-from bollard.wire.proxy_handshake import ProxyScheme
 
 MCP_MESSAGE_BYTES: Final = 4 * MIB
 """The largest message of an MCP server, such as a result with images. A larger one ends the connection."""
@@ -254,7 +253,7 @@ class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong", tag_field="tag
 
 
 class Dial(msgspec.Struct, frozen=True, kw_only=True, tag="dial", tag_field="tag"):
-    """Asks how to connect to an HTTP server. The response is `Routes`."""
+    """Asks the host to connect to an HTTP server. The response is `Dialled`."""
 
     number: int
     host: str
@@ -262,27 +261,10 @@ class Dial(msgspec.Struct, frozen=True, kw_only=True, tag="dial", tag_field="tag
     within_s: float
 
 
-class ProxyRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One way through a proxy."""
-
-    scheme: ProxyScheme
-    host: str
-    """The address of the proxy."""
-    port: int
-    login: str
-    target: str
-    """What the proxy connects to: an address that the host has resolved, or a name that the proxy resolves."""
-
-    def __repr__(self) -> str:
-        return f"ProxyRoute({self.scheme}://{self.host}:{self.port})"  # keeps the login out of tracebacks
-
-
-class Routes(msgspec.Struct, frozen=True, kw_only=True, tag="routes", tag_field="tag"):
-    """How to connect: through one of the proxies, to one of the addresses, or not at all if there is a problem."""
+class Dialled(msgspec.Struct, frozen=True, kw_only=True, tag="dialled", tag_field="tag"):
+    """The connection is open, and its socket was sent before, on the socket for pipes; unless there is a problem."""
 
     number: int
-    proxies: list[ProxyRoute] = []
-    addresses: list[str] = []
     problem: str = ""
     details: dict[str, Any] = {}
 
@@ -299,7 +281,7 @@ ToBridge = (
     | FinishLogin
     | DropLogin
     | Ping
-    | Routes
+    | Dialled
 )
 ToHost = (
     Connected

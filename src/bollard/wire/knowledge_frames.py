@@ -36,6 +36,8 @@ class Begin(_Frame, frozen=True, kw_only=True):
     """Empty for SQLite in the folder."""
     data: str
     """The folder of the process."""
+    is_alone: bool = False
+    """Whether the role of the database must have no right to a table of others."""
     is_confined: bool = False
     """Whether the process confines itself to its folder and, on PostgreSQL, the network."""
 

@@ -23,6 +23,7 @@ from tests.tables import for_each
 from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connection_log import ConnectionLog, ProxyClient
+from bollard.host.egress.connection_records import connection_recorder
 from bollard.host.egress.network_consent import NetworkConsent
 from bollard.host.egress.proxy import Proxy, ProxyRules
 from bollard.host.egress.relay import RelayLimits
@@ -98,7 +99,7 @@ async def gate(memory_store: MemoryStore, open_journal: Any, clock: ManualClock)
         names, counts = Names(), ProxyCounts()
         rules = ProxyRules(proxy=proxy, resolves=True) if proxy else None
         egress = EgressClient(parse_allow(allow), resolver=names, proxies=rules)
-        log = ConnectionLog(journal, clock, counts)
+        log = ConnectionLog(connection_recorder(journal, clock), counts)
         served = WorkerProxy(egress, log, **more)
         listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         port = listener.getsockname()[1]

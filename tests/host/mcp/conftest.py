@@ -20,6 +20,7 @@ from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult, Progress
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connection_log import ConnectionLog
+from bollard.host.egress.connection_records import connection_recorder
 from bollard.host.egress.worker_proxy import WorkerProxy
 from bollard.host.errors import NotFound
 from bollard.host.log.journal import Journal
@@ -165,7 +166,7 @@ async def open_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
         secrets, egress = KnownSecrets(), egress or EgressClient()
         writer = Writer(store, BlobStore(folder / "blobs"), clock, incarnation=f"i{len(opened)}", key=key)
         journal = Journal(WriterThread(writer))
-        proxy = WorkerProxy(egress, ConnectionLog(journal, clock, ProxyCounts()))
+        proxy = WorkerProxy(egress, ConnectionLog(connection_recorder(journal, clock), ProxyCounts()))
         source = McpSource(
             changes=SavedChanges(journal, clock),
             secrets=secrets,

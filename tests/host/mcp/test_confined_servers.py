@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.host.mcp.conftest import PROGRAMS, OpenServers, Servers
+from tests.ports import free_port
 from tests.replacement import replace
 
 from bollard.confine.probe import machine_findings
@@ -247,3 +248,12 @@ async def test_the_bridge_is_confined_and_starts_no_program(confined: Servers) -
 async def test_a_server_of_the_sdk_works_confined(confined: Servers) -> None:
     await confined.ready("friendly", "friendly")
     assert confined.offered("friendly")
+
+
+async def test_a_confined_bridge_reaches_a_server_over_http(confined: Servers, http_server: str) -> None:
+    await confined.ready("near", url=http_server)
+    answer = await confined.call("mcp:near/add", {"a": 1, "b": 2})
+    assert not answer.is_error
+    refused = await confined.add("closed", url=f"http://127.0.0.1:{free_port()}/mcp")
+    await confined.until(lambda: bool(refused.problem))
+    assert str(refused.problem) == "no connection: Connection refused"

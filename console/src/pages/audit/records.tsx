@@ -19,7 +19,7 @@ import { texts } from "./texts";
 const PAGE = 50;
 const TYPES = [
   "action.completed", "action.failed", "action.rejected", "action.started", "api.denied", "approval.denied", "approval.granted", "approval.requested", "audit.exported", "audit.gap",
-  "grant.issued", "grant.revoked", "login.failed", "login.succeeded", "model.called", "plugin.installed", "policy.changed", "run.cancelled", "run.created", "run.ended", "secret.used", "token.issued",
+  "grant.issued", "grant.revoked", "login.failed", "login.succeeded", "model.called", "plugin.installed", "plugin.refused", "policy.changed", "run.cancelled", "run.created", "run.ended", "secret.used", "token.issued",
   "worker.connection", "worker.violation",
 ];
 

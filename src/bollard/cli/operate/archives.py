@@ -63,7 +63,7 @@ def backup(
     settings = store.settings()
     with ExitStack() as stack:
         report = back_up(
-            BackupSource(database=settings.database, data=settings.data),
+            BackupSource.of(settings),
             file,
             with_keys=with_keys,
             version=__version__,
@@ -162,7 +162,7 @@ def export(
     settings = store.settings()
     with ExitStack() as stack:
         report = export_workspace(
-            BackupSource(database=settings.database, data=settings.data),
+            BackupSource.of(settings),
             workspace,
             file,
             version=__version__,
@@ -221,7 +221,7 @@ def import_archive(
         stack.callback(DataLock.take(settings.data).close)
         report = import_workspace(
             file,
-            BackupSource(database=settings.database, data=settings.data),
+            BackupSource.of(settings),
             trust=believed,
             clock=SystemClock(),
             incomplete=incomplete,

@@ -96,7 +96,7 @@ def _verify_store(
         checked = check_log(snapshot, witnessed, archive=settings.data / ARCHIVE_FOLDER, progress=progress)
         compared = None
         if not log_only and not checked.report.problems:
-            source = BackupSource(database=settings.database, data=settings.data)
+            source = BackupSource.of(settings)
             compared = check_projections(snapshot, source, now_ms=SystemClock().now_ms(), progress=progress)
     inside = not settings.witness and witness == [own]
     report, signers = checked.report, sorted(known)

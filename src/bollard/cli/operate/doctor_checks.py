@@ -101,6 +101,8 @@ class StoreFacts:
     """Time of the newest record."""
     fault: ExplainedError | None = None
     """The fault in the newest records."""
+    shares_role: bool = False
+    """Whether the knowledge process has the host's role of PostgreSQL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +288,8 @@ def store(facts: Facts) -> Iterator[Finding]:
         )
     if database.fault is not None:
         yield _error("chain_broken", problem=database.fault)
+    if database.shares_role:
+        yield _note("knowledge_role")
 
 
 def clock(facts: Facts) -> Iterator[Finding]:

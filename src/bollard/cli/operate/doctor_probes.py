@@ -173,7 +173,14 @@ def _store(settings: Settings) -> StoreFacts:
             snapshot.close()
     except HostError as error:
         return StoreFacts(name=name, problem=error, known=REVISIONS.known)
-    return StoreFacts(name=name, revision=revision, known=REVISIONS.known, newest_ms=tail.newest_ms, fault=tail.fault)
+    return StoreFacts(
+        name=name,
+        revision=revision,
+        known=REVISIONS.known,
+        newest_ms=tail.newest_ms,
+        fault=tail.fault,
+        shares_role=bool(settings.database) and not settings.knowledge_database,
+    )
 
 
 def _public_keys(data: Path) -> dict[str, str]:

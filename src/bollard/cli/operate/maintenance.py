@@ -80,7 +80,7 @@ def rebuild(
 
     settings = store.settings()
     # Opening a missing store would create an empty one.
-    readable_snapshot(BackupSource(database=settings.database, data=settings.data)).close()
+    readable_snapshot(BackupSource.of(settings)).close()
     with _locked_store(settings) as opened, ExitStack() as stack:
         made = rebuild_log(opened, _counter(shell, stack))
         dropped = _drop_unverified(opened) if drop_unverified else []

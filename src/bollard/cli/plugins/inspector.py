@@ -13,8 +13,9 @@ from typing import Any, Final, Literal
 
 from bollard.cli.language import Text
 from bollard.cli.limits import LINE_CHARACTERS
-from bollard.cli.plugins.local_sandbox import confine_locally
+from bollard.cli.plugins.local_sandbox import confine_locally, confinement_problems
 from bollard.cli.terminal.columns import printable, shorten
+from bollard.host.egress.connection_log import ConnectionSum
 from bollard.runtime import Problem
 from bollard.wire import worker_environment
 
@@ -47,32 +48,39 @@ class Inspection:
 def inspect_plugin(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s: float) -> Inspection:
     """Load the plugin in its sandbox, with the variables that its manifest names, and return its report. Raises
     `WorkerProblem`."""
+    return asyncio.run(_inspect(path.resolve(), environment, text, timeout_s=timeout_s))
+
+
+async def _inspect(path: Path, environment: tuple[str, ...], text: Text, *, timeout_s: float) -> Inspection:
     # Files, not pipes: a process that the plugin left behind may hold them open, and would delay the end.
     with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as printed:
         argv = [sys.executable, *_ISOLATED, "-m", "bollard.cli.plugins.inspection"]
-        argv += [str(answers.fileno()), str(path.resolve())]
+        argv += [str(answers.fileno()), str(path)]
         variables = worker_environment(os.environ, environment)
-        launch = confine_locally(path, argv, _ANSWERS_VARIABLE, text)
-        if launch is not None:
-            argv, variables = launch.argv, launch.environment(variables)
+        sandbox = await confine_locally(path, argv, _ANSWERS_VARIABLE, text, _ignore)
+        if sandbox is not None:
+            argv, variables = sandbox.argv, sandbox.environment(variables)
         # The child leads a session of its own, so that whatever it started ends with it.
-        with subprocess.Popen(  # noqa: S603 -- our own interpreter, with a path the person gave
+        with subprocess.Popen(  # noqa: S603, ASYNC220 -- our own interpreter; only its proxy uses this loop
             argv,
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.STDOUT,
             env={**variables, _ANSWERS_VARIABLE: str(answers.fileno())},
-            pass_fds=(answers.fileno(), *(() if launch is None else launch.descriptors)),
+            pass_fds=(answers.fileno(), *(() if sandbox is None else sandbox.descriptors)),
             start_new_session=True,
         ) as child:
             try:
-                code = child.wait(timeout=timeout_s)
+                if sandbox is not None:
+                    with confinement_problems(path, text):
+                        await sandbox.start()
+                code = await asyncio.to_thread(child.wait, timeout_s)
             except subprocess.TimeoutExpired:
                 return Inspection(timeout_s=timeout_s, rule="PC08")
             finally:
                 _end_group(child)
-                if launch is not None:
-                    asyncio.run(launch.close())
+                if sandbox is not None:
+                    await sandbox.close()
         answers.seek(0)
         output = answers.read()
         if code == 0 and output:
@@ -81,6 +89,11 @@ def inspect_plugin(path: Path, environment: tuple[str, ...], text: Text, *, time
         lines = printable(printed.read().decode("utf-8", "replace")).split("\n")
         last = next((line for line in reversed(lines) if line.strip()), "")
     return Inspection(timeout_s=timeout_s, rule="PC09", code=code, last_line=shorten(last, LINE_CHARACTERS))
+
+
+def _ignore(found: ConnectionSum) -> None:
+    """A refused connection is a problem of the plugin, which the report has."""
+    del found
 
 
 def _end_group(child: "subprocess.Popen[bytes]") -> None:

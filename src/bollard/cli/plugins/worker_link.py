@@ -13,9 +13,10 @@ from bollard.cli.errors import PluginUnusable, WorkerProblem
 from bollard.cli.language import Text
 from bollard.cli.limits import LINE_CHARACTERS, LOAD_TIMEOUT_S, STOP_GRACE_S, TOOL_TIMEOUT_MS
 from bollard.cli.plugins.inspector import inspect_plugin
-from bollard.cli.plugins.local_sandbox import confine_locally
+from bollard.cli.plugins.local_sandbox import confine_locally, confinement_problems
 from bollard.cli.terminal.columns import shorten
-from bollard.confine.launch import Launch
+from bollard.host.egress.connection_log import ConnectionSum
+from bollard.host.workers.sandbox import ConfinedWorker
 from bollard.protocol import (
     CHANNEL_FD_VARIABLE,
     AgentRunnerDiscovery,
@@ -34,6 +35,7 @@ from bollard.wire import (
     HostEnd,
     ProgramNotFound,
     Strike,
+    Transport,
     WireError,
     WorkerProcess,
     check_program,
@@ -74,9 +76,13 @@ class LinkEvents:
 class ConfinedProcess:
     """The process of a worker, and its sandbox if it has one."""
 
-    def __init__(self, process: WorkerProcess, launch: Launch | None) -> None:
+    def __init__(self, process: WorkerProcess, sandbox: ConfinedWorker | None) -> None:
         self._process = process
-        self._launch = launch
+        self._sandbox = sandbox
+
+    @property
+    def transport(self) -> Transport:
+        return self._process.transport
 
     async def stop(self, grace_s: float) -> int:
         """End the worker and its child processes. Returns its exit code."""
@@ -91,8 +97,8 @@ class ConfinedProcess:
         return code
 
     async def _close(self) -> None:
-        if self._launch is not None:
-            await self._launch.close()
+        if self._sandbox is not None:
+            await self._sandbox.close()
 
 
 class WorkerLink:
@@ -163,23 +169,8 @@ async def start_worker(path: Path, events: LinkEvents, text: Text, *, timeout_s:
         if ready.is_set():  # native code, or a process of the plugin: not seen by the runtime
             events.logged(LogRecord(level="info", message=line, fields={"stream": stream}))
 
-    plugin, folder = _located(path)
-    environment = worker_environment(os.environ, () if declared is None else declared.env)
-    # No bytecode into the plugin's folder, nothing imported from the current one.
-    argv = [sys.executable, "-B", "-P", "-m", "bollard.runtime", str(plugin)]
-    try:
-        if declared is not None and declared.command:
-            argv = worker_argv(declared.command, folder, environment)
-            check_program(argv[0])
-        launch = await asyncio.to_thread(confine_locally, path, argv, CHANNEL_FD_VARIABLE, text)
-        process = await _spawn(launch, argv, environment, output, folder)
-    except ProgramNotFound as error:
-        key = "error.program_file" if error.is_file else "error.program_path"
-        raise WorkerProblem(key, "hint.program", path=path, program=error.program) from error
-    except OSError as error:
-        raise WorkerProblem("error.program", "hint.program", path=path, detail=error) from error
-    end = HostEnd(process.transport, events)
-    worker = ConfinedProcess(process, launch)
+    worker = await _start_process(path, declared, events, output, text)
+    end = HostEnd(worker.transport, events)
     try:
         async with asyncio.timeout(timeout_s):
             await end.initialize(__version__, timeout_s=timeout_s)
@@ -202,20 +193,61 @@ async def start_worker(path: Path, events: LinkEvents, text: Text, *, timeout_s:
     return WorkerLink(worker, end, events, runners.runners, tools.tools, (*runners.problems, *tools.problems))
 
 
-async def _spawn(
-    launch: Launch | None, argv: list[str], environment: dict[str, str], output: LineCallback, folder: Path
-) -> WorkerProcess:
-    if launch is None:
-        return await spawn_worker(argv, environment=environment, output=output, cwd=folder)
+async def _start_process(
+    path: Path, declared: ManifestReading | None, events: LinkEvents, output: LineCallback, text: Text
+) -> ConfinedProcess:
+    """Start the process in its sandbox. Its connections become log lines."""
+
+    def connected(found: ConnectionSum) -> None:
+        level = "info" if found.outcome == "closed" else "warning"
+        events.logged(LogRecord(level=level, message=_connection(found, text)))
+
+    plugin, folder = _located(path)
+    environment = worker_environment(os.environ, () if declared is None else declared.env)
+    # No bytecode into the plugin's folder, nothing imported from the current one.
+    argv = [sys.executable, "-B", "-P", "-m", "bollard.runtime", str(plugin)]
     try:
-        return await spawn_worker(
-            launch.argv, environment=launch.environment(environment), output=output, descriptors=launch.descriptors
+        if declared is not None and declared.command:
+            argv = worker_argv(declared.command, folder, environment)
+            check_program(argv[0])
+        sandbox = await confine_locally(path, argv, CHANNEL_FD_VARIABLE, text, connected)
+        with confinement_problems(path, text):
+            return await _spawn(sandbox, argv, environment, output, folder)
+    except ProgramNotFound as error:
+        key = "error.program_file" if error.is_file else "error.program_path"
+        raise WorkerProblem(key, "hint.program", path=path, program=error.program) from error
+    except OSError as error:
+        raise WorkerProblem("error.program", "hint.program", path=path, detail=error) from error
+
+
+async def _spawn(
+    sandbox: ConfinedWorker | None, argv: list[str], environment: dict[str, str], output: LineCallback, folder: Path
+) -> ConfinedProcess:
+    if sandbox is None:
+        return ConfinedProcess(await spawn_worker(argv, environment=environment, output=output, cwd=folder), None)
+    process: WorkerProcess | None = None
+    try:
+        process = await spawn_worker(
+            sandbox.argv, environment=sandbox.environment(environment), output=output, descriptors=sandbox.descriptors
         )
+        await sandbox.start()
     except BaseException:
-        await launch.close()
+        if process is not None:
+            await process.kill()
+        await sandbox.close()
         raise
-    finally:
-        launch.release()
+    return ConfinedProcess(process, sandbox)
+
+
+def _connection(found: ConnectionSum, text: Text) -> str:
+    return text(
+        "run.connection",
+        place=f"{found.host}:{found.port}",
+        outcome=text(f"connection.{found.outcome}"),
+        count=found.count,
+        sent=found.sent,
+        received=found.received,
+    )
 
 
 def _located(path: Path) -> tuple[Path, Path]:

@@ -38,6 +38,7 @@ _BY_SEVERITY: Final[Mapping[Severity, frozenset[str]]] = MappingProxyType(
                 "grant.revoked",
                 "login.failed",
                 "outpost.lost",
+                "plugin.refused",
                 "result.rejected",
                 "run.cancelled",
                 "runtime.lost",

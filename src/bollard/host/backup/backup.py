@@ -28,6 +28,7 @@ from bollard.host.backup.table_source import open_snapshot
 from bollard.host.backup.tables import Row, Snapshot
 from bollard.host.clock import Clock
 from bollard.host.errors import NotFound, StorageUnavailable
+from bollard.host.settings import Settings
 from bollard.host.store.blobs import BlobStore
 from bollard.host.store.database import build_rows
 from bollard.host.store.rows import RecordRow
@@ -44,6 +45,18 @@ class BackupSource(msgspec.Struct, frozen=True, kw_only=True):
 
     database: str
     data: Path
+    knowledge_database: str = ""
+    """The URL of the tables of knowledge bases, if they are not those of `database`."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> "BackupSource":
+        """The store of a host."""
+        return cls(database=settings.database, data=settings.data, knowledge_database=settings.knowledge_database)
+
+    @property
+    def documents(self) -> str:
+        """The database with the documents; empty for SQLite."""
+        return self.knowledge_database or self.database
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +115,7 @@ def back_up(
             missing=tuple(sorted(missing)),
             public_keys=public_keys(source.data),
             keys=keys,
-            files=(*files, *copy_documents(writer, source.database, source.data)),
+            files=(*files, *copy_documents(writer, source.documents, source.data)),
         )
         key = head_key(source.data)
         writer.finish(manifest, key)

@@ -101,7 +101,7 @@ def export_workspace(
         missing = copy_blobs(writer, source, found.references.blobs(moment), progress)
         skills = tuple(_copy_skills(writer, source.data, found.references, missing))
         lost = lost_contents(source, missing, clock.now_ms(), incomplete=incomplete)
-        documents = tuple(copy_documents(writer, source.database, source.data, workspace))
+        documents = tuple(copy_documents(writer, source.documents, source.data, workspace))
         key = head_key(source.data)
         writer.finish(
             Manifest(

@@ -1,22 +1,16 @@
-"""Records connections of workers to the outside. Equal ones within ten seconds share a record, so that a flood of them
-leaves few. No connection waits for its record (class B).
+"""Counts connections of workers to the outside. Equal ones within ten seconds share a sum, so that a flood of them
+leaves few records. No connection waits for its record (class B).
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
-import structlog
 
-from bollard.host.clock import Clock
-from bollard.host.errors import HostError
 from bollard.host.limits import WORKER_PROXY_REPEAT_S, WORKER_PROXY_TALLIES
-from bollard.host.log.entries import Entry
-from bollard.host.log.journal import Journal
-from bollard.host.log.records import NewRecord, encode_data
 from bollard.host.telemetry.counts import ProxyCounts
 
-_log = structlog.get_logger("bollard.host.egress")
 _OTHER: Final = "other"
 """The name in the record of further names."""
 _NAME_CHARACTERS: Final = 255
@@ -56,12 +50,24 @@ class _Tally(msgspec.Struct):
     received: int = 0
 
 
-class ConnectionLog:
-    """Records the first connection at once, and the sum of equal ones later. One per host."""
+class ConnectionSum(msgspec.Struct, frozen=True, kw_only=True):
+    """Equal connections of one client."""
 
-    def __init__(self, journal: Journal, clock: Clock, counts: ProxyCounts) -> None:
-        self._journal = journal
-        self._clock = clock
+    client: ProxyClient
+    host: str
+    port: int
+    outcome: Outcome
+    count: int
+    sent: int
+    """Bytes of the worker to the destination."""
+    received: int
+
+
+class ConnectionLog:
+    """Passes the first connection on at once, and the sum of equal ones later. One per proxy."""
+
+    def __init__(self, write: Callable[[ConnectionSum], None], counts: ProxyCounts) -> None:
+        self._note = write
         self.counts = counts
         self._tallies: dict[_Key, _Tally] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -104,21 +110,14 @@ class ConnectionLog:
             self._timer = asyncio.get_running_loop().call_later(WORKER_PROXY_REPEAT_S, self.flush)
 
     def _write(self, key: _Key, tally: _Tally) -> None:
-        data = encode_data(
-            {
-                "plugin": key.client.plugin,
-                "host": key.host,
-                "port": key.port,
-                "outcome": key.outcome,
-                "count": tally.count,
-                "sent_bytes": tally.sent,
-                "received_bytes": tally.received,
-            }
+        self._note(
+            ConnectionSum(
+                client=key.client,
+                host=key.host,
+                port=key.port,
+                outcome=key.outcome,
+                count=tally.count,
+                sent=tally.sent,
+                received=tally.received,
+            )
         )
-        record = NewRecord(
-            workspace=key.client.workspace, type="worker.connection", data=data, created_ms=self._clock.now_ms()
-        )
-        try:
-            self._journal.append(Entry(records=[record], size=len(data), urgent=False))
-        except HostError as error:
-            _log.warning("a connection was not recorded", plugin=key.client.plugin, problem=error.message)

@@ -256,7 +256,7 @@ class HttpAnswer:
         return self._connection.kept_at is not None and self._came == 0
 
 
-def _details_of(error: OSError) -> Mapping[str, Any]:
+def problem_details(error: OSError) -> Mapping[str, Any]:
     """The system's error text: that of asyncio repeats the address. TLS errors have other numbers."""
     if isinstance(error, ProxyFailed):
         return error.details
@@ -270,7 +270,7 @@ def _details_of(error: OSError) -> Mapping[str, Any]:
 
 
 def _broken(error: OSError) -> NotAnswered:
-    inner = _details_of(error)
+    inner = problem_details(error)
     return NotAnswered("broken", f"the connection broke: {inner['problem']}", "net.broken", inner=inner)
 
 
@@ -390,7 +390,7 @@ class Connections:
                 async with asyncio.timeout(each_s):
                     return await _open(route, place.port, tls, name)
             except OSError as error:  # among them every problem of TLS, and the time that is up
-                inner, cause = _details_of(error), error
+                inner, cause = problem_details(error), error
                 problem = inner["problem"]
                 if isinstance(route, Tunnel):
                     failure = NotSent(f"through the proxy: {problem}", "net.proxy", inner=inner)

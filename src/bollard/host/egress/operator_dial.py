@@ -5,12 +5,12 @@ import asyncio
 import functools
 import socket
 from collections.abc import Sequence
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 from bollard.host.dial import Dial
 from bollard.host.egress.addresses import literal
 from bollard.host.egress.client import EgressClient
-from bollard.host.egress.connections import NotSent
+from bollard.host.egress.connections import NotSent, problem_details
 from bollard.host.egress.destination import Address, Destination
 from bollard.host.egress.proxy import Route, Tunnel
 from bollard.host.errors import UnknownName
@@ -46,6 +46,37 @@ async def _open(egress: EgressClient, address: tuple[str, int], within_s: float)
             opened.settimeout(within_s)
             return opened
     raise OSError(f"through the proxy: {last or 'no route'}") from last
+
+
+async def operator_connection(egress: EgressClient, host: str, port: int, within_s: float) -> socket.socket:
+    """A connected socket to a destination that obeys no address rule. Raises `NotSent` and `UnknownName`."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + within_s
+    routes = await operator_routes(egress, host, port, within_s)
+    failure, cause = NotSent("no connection: no answer in time", "net.too_late"), None
+    for at, route in enumerate(routes):
+        try:
+            async with asyncio.timeout((until - loop.time()) / (len(routes) - at)):
+                return await (route.open(port) if isinstance(route, Tunnel) else _connected(route, port))
+        except OSError as error:
+            inner, cause = problem_details(error), error
+            if isinstance(route, Tunnel):
+                failure = NotSent(f"through the proxy: {inner['problem']}", "net.proxy", inner=inner)
+            else:
+                failure = NotSent(f"no connection: {inner['problem']}", "net.no_connection", inner=inner)
+    raise failure from cause
+
+
+async def _connected(address: Address, port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if isinstance(address, IPv6Address) else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(sock, (str(address), port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 async def operator_routes(egress: EgressClient, host: str, port: int, within_s: float) -> Sequence[Route]:

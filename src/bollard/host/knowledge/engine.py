@@ -99,13 +99,15 @@ class ProcessEngine:
         *,
         data: Path,
         database: str,
+        is_alone: bool = False,
         is_confined: bool = False,
         idle_s: float = IDLE_S,
         back_off_s: float = BACK_OFF_S,
     ) -> None:
-        """`data` is the folder of the process, which confines itself to it with `is_confined`."""
+        """`data` is the folder of the process, which confines itself to it with `is_confined`. With `is_alone` the role
+        of `database` must have no right to a table of others."""
         self._data = data
-        self._begin = Begin(database=database, data=str(data.absolute()), is_confined=is_confined)
+        self._begin = Begin(database=database, data=str(data.absolute()), is_alone=is_alone, is_confined=is_confined)
         self._idle_s = idle_s
         self._back_off_s = back_off_s
         self._helper: _Helper | None = None

@@ -277,7 +277,12 @@ def open_library(
 
     def engine() -> KnowledgeEngine:
         module = importlib.import_module("bollard.host.knowledge.engine")
-        opened = module.ProcessEngine(data=folder, database=settings.database, is_confined=is_confined)
+        opened = module.ProcessEngine(
+            data=folder,
+            database=settings.knowledge_database or settings.database,
+            is_alone=bool(settings.knowledge_database),
+            is_confined=is_confined,
+        )
         return cast("KnowledgeEngine", opened)
 
     _adopt(settings.data, folder)

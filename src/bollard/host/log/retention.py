@@ -61,6 +61,7 @@ KINDS: Final = frozenset(
         "plugin.developed",
         "plugin.installed",
         "plugin.quarantined",
+        "plugin.refused",
         "plugin.removed",
         "plugin.undeveloped",
         "plugin.updated",

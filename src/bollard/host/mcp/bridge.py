@@ -6,8 +6,9 @@ import importlib.util
 import itertools
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol, cast
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -16,14 +17,14 @@ from bollard.helper.process import HelperEnded, HelperProcess, LinkLimits
 from bollard.host.capabilities.sources import Progress
 from bollard.host.egress.client import EgressClient
 from bollard.host.egress.connections import NotSent
-from bollard.host.egress.operator_dial import operator_routes
-from bollard.host.egress.proxy import Tunnel
+from bollard.host.egress.operator_dial import operator_connection
 from bollard.host.errors import OutcomeUnknown, SettingsError, ToolFailed, UnknownName
 from bollard.host.mcp.limits import BRIDGE_ANSWER_S, BRIDGE_PING_S, CALL_GRACE_S
 from bollard.host.mcp.stdio_servers import ServerProcess
-from bollard.host.reason import why, why_error
+from bollard.host.reason import Why, why, why_error
 from bollard.protocol import JsonObject
 from bollard.wire import worker_environment
+from bollard.wire.addresses import named_address_problem
 from bollard.wire.bridge_frames import (
     BRIDGE_FRAME_BYTES,
     CONFINED,
@@ -33,6 +34,7 @@ from bollard.wire.bridge_frames import (
     Closed,
     Connected,
     Dial,
+    Dialled,
     DropLogin,
     Ended,
     Exited,
@@ -48,10 +50,8 @@ from bollard.wire.bridge_frames import (
     Ping,
     Pong,
     Progressed,
-    ProxyRoute,
     Refresh,
     Returned,
-    Routes,
     ToBridge,
     ToHost,
     Tools,
@@ -74,6 +74,7 @@ _NO_ADDRESS: Final = why(
     "net.no_connection",
     inner={"problem": "the name has no address", "problem_type": "net.no_address"},
 )
+_PORTS: Final = {"http": 80, "https": 443}
 _END_S: Final = 6.0
 """Time that the bridge has to end after its socket is closed."""
 
@@ -115,6 +116,8 @@ class McpBridge:
         self._changing = asyncio.Lock()
         self._numbers = itertools.count(1)
         self._links: dict[int, LinkListener] = {}
+        self._urls: dict[int, str] = {}
+        """The addresses of the servers of connections and logins."""
         self._pipes: socket.socket | None = None
         """Where the pipes of a server are sent before its order."""
         self._servers: dict[int, ServerProcess] = {}
@@ -147,6 +150,8 @@ class McpBridge:
                 if server is not None:
                     self._hand_over(order.link, server)
                 self._links[order.link] = listener
+                if isinstance(order, OpenHttp):
+                    self._urls[order.link] = order.url
                 self._send(order)
         except BaseException:
             if server is not None:
@@ -237,6 +242,7 @@ class McpBridge:
         async with self._changing:
             helper = self._ensure_started()
             self._logins[order.login] = asyncio.get_running_loop().create_future()
+            self._urls[order.login] = order.url
         try:
             async with asyncio.timeout(limit_s):
                 answer = cast("LoginAsked | LoginEnded", await helper.request(order.login, encode_frame(order)))
@@ -267,6 +273,7 @@ class McpBridge:
 
     def drop_login(self, number: int) -> None:
         if self._logins.pop(number, None) is not None:
+            self._urls.pop(number, None)
             self._send(DropLogin(login=number))
 
     async def rest(self) -> None:
@@ -358,6 +365,7 @@ class McpBridge:
         for number, ended in self._logins.items():
             _settle(ended, LoginEnded(login=number, problem=_LOST, details=_LOST_DETAILS))
         self._logins.clear()
+        self._urls.clear()
         links, self._links = self._links, {}
         for link, listener in links.items():
             listener.link_closed(Closed(link=link, problem=_LOST, details=_LOST_DETAILS, hint="it restarts by itself"))
@@ -388,6 +396,8 @@ class McpBridge:
     def _notify(self, message: Connected | Tools | Logged | LoginChanged | Closed | Ended) -> None:
         if isinstance(message, Closed | Ended):
             self._end_server(message.link)
+        if isinstance(message, Ended):
+            self._urls.pop(message.link, None)  # not before: a closing connection may need a last request
         listener = self._links.get(message.link)
         if listener is None:
             return  # the host closed the connection while the message was in flight
@@ -410,30 +420,40 @@ class McpBridge:
                     ending.add_done_callback(lambda _: listener.link_ended())
 
     async def _answer_dial(self, dial: Dial) -> None:
-        try:
-            found = await operator_routes(self._egress, dial.host, dial.port, dial.within_s)
-        except UnknownName as error:
-            reason = why_error(error) if self._egress.has_proxy else _NO_ADDRESS
-            self._send(Routes(number=dial.number, problem=reason.sentence, details={**reason.details}))
-            return
-        except NotSent as error:
-            reason = why_error(error)
-            self._send(Routes(number=dial.number, problem=reason.sentence, details={**reason.details}))
-            return
-        proxies = [_proxy_route(each) for each in found if isinstance(each, Tunnel)]
-        addresses = [str(each) for each in found if not isinstance(each, Tunnel)]
-        self._send(Routes(number=dial.number, proxies=proxies, addresses=addresses))
+        """Connect for the bridge, which cannot, and send it the socket."""
+        problem = address_problem_of(dial, self._urls.values())
+        if problem is None:
+            try:
+                with await operator_connection(self._egress, dial.host, dial.port, dial.within_s) as opened:
+                    if self._pipes is not None:
+                        socket.send_fds(self._pipes, [b"."], [opened.fileno()])
+            except UnknownName as error:
+                problem = why_error(error) if self._egress.has_proxy else _NO_ADDRESS
+            except (NotSent, OSError) as error:
+                problem = why_error(error)
+        details = {} if problem is None else {**problem.details}
+        self._send(Dialled(number=dial.number, problem="" if problem is None else problem.sentence, details=details))
 
     def _send(self, order: ToBridge) -> None:
         if self._helper is not None:
             self._helper.send(encode_frame(order))
 
 
-def _proxy_route(tunnel: Tunnel) -> ProxyRoute:
-    proxy = tunnel.proxy
-    return ProxyRoute(
-        scheme=proxy.scheme, host=str(tunnel.at), port=proxy.port, login=proxy.login, target=str(tunnel.target)
-    )
+def address_problem_of(dial: Dial, servers: Iterable[str]) -> Why | None:
+    """Why no server may lead to this place: each is one of the saved servers, or one that they may name."""
+    host = f"[{dial.host}]" if ":" in dial.host else dial.host
+    url = f"https://{host}:{dial.port}"
+    reason = "url_own_network"
+    said = "is in the own network, but the server that names it is not"
+    for server in servers:
+        parts = urlsplit(server)
+        if (parts.hostname, parts.port or _PORTS[parts.scheme]) == (dial.host, dial.port):
+            return None
+        if (problem := named_address_problem(url, server)) is None:
+            return None
+        reason, said = problem.reason, problem.message
+    inner = {"problem_type": f"address.{reason}"}
+    return why(f"the server leads to {url}, which {said}", "mcp.leads_to", url=url, inner=inner)
 
 
 def _report_progress(progress: Progress, message: Progressed) -> None:

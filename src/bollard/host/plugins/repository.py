@@ -99,7 +99,7 @@ class PluginRepository:
             if installed.enabled and self._fleet.is_open(row.workspace):
                 try:
                     code = await asyncio.to_thread(self._code_store.find, installed.current.digest)
-                    self.check_paths(code.described)
+                    self._check_paths(code.described)
                 except HostError as error:
                     self._unusable[key] = why_error(error)
                 else:
@@ -160,7 +160,7 @@ class PluginRepository:
         described, key = code.described, (workspace, code.described.plugin_id)
         async with self._locks[key]:
             self._check_new(workspace, described.plugin_id)
-            self.check_paths(described)
+            await self.admit_paths(workspace, described, by)
             change = check_consent(code.digest, described, None, consent)
             installed = Installed(
                 workspace=workspace,
@@ -204,7 +204,7 @@ class PluginRepository:
                 )
             if code.digest == before.current.digest and (workspace, plugin_id) not in self._unusable:
                 return before  # the same code again repairs a plugin whose code was missing
-            self.check_paths(code.described)
+            await self.admit_paths(workspace, code.described, by)
             change = check_consent(code.digest, code.described, before.current.access, consent)
             after = before.with_version(Version.of(code, by, self._clock.now_ms()))
             after = replace(after, source=source, source_kind=source_kind)
@@ -226,7 +226,7 @@ class PluginRepository:
                 )
             version = matches[0]
             async with self.uploads.stored(version.digest) as code:
-                self.check_paths(code.described)
+                await self.admit_paths(workspace, code.described, by)
                 change = compare(before.current.access, version.access)
                 data: JsonObject = {"before": before.current.digest, "change": change.to_wire(), "rollback": True}
                 return await self._deploy(before.with_version(version), code, by, ("plugin.updated", data))
@@ -255,7 +255,7 @@ class PluginRepository:
             after = replace(after, revision=before.revision + 1)
             if after.enabled:
                 async with self.uploads.stored(after.current.digest) as code:
-                    self.check_paths(code.described)
+                    await self.admit_paths(workspace, code.described, by)
                     return await self._deploy(after, code, by, None)
             await self._changes.write(_change_of(after, by), lambda: self._apply_disabled(after))
             return after
@@ -314,8 +314,17 @@ class PluginRepository:
                 other=other,
             )
 
-    def check_paths(self, described: Description) -> None:
-        """Raise `InvalidRequest` for a path outside of the roots that the operator allows."""
+    async def admit_paths(self, workspace: str, described: Description, by: str) -> None:
+        """Raise `InvalidRequest` for a path outside of the roots that the operator allows, and record the refusal."""
+        try:
+            self._check_paths(described)
+        except InvalidRequest as error:
+            data = encode_data({"plugin": described.plugin_id, "by": by, "path": error.details["path"]})
+            record = NewRecord(workspace=workspace, type="plugin.refused", data=data, created_ms=self._clock.now_ms())
+            await self._journal.commit(Entry(records=[record], size=len(data)))
+            raise
+
+    def _check_paths(self, described: Description) -> None:
         check_roots(described.plugin_id, described.access.sandbox, self._sandbox_roots)
 
     async def _deploy(

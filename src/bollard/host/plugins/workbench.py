@@ -53,7 +53,7 @@ class Workbench:
         key = (workspace, described.plugin_id)
         async with self._locks[key]:
             self._repository.check_name(workspace, described.plugin_id)
-            self._repository.check_paths(described)
+            await self._repository.admit_paths(workspace, described, by)
             current = self._fleet.find(workspace, described.plugin_id)
             before = None if current is None else current.access
             change = check_consent(code.digest, described, before, consent)
