@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from bollard import protocol
-from bollard.protocol import JsonValue, Shape, limits
+from bollard.protocol import JsonObject, JsonValue, Shape, limits
 from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.models import overlap
 
@@ -101,26 +101,22 @@ class Transcript:
             )
         )
 
-    def receive(self, context: protocol.AgentRunContext) -> None:
-        """Add the message of a run, as a host does before the run starts."""
-        actor, event, given = context.actor, context.event, context.input
+    def receive(self, message: protocol.AgentRunContext | protocol.SteeringInputItem, at: float | None) -> None:
+        """Add the message of a run, as a host does before the run starts, or a message into a run."""
+        actor, event, given = message.actor, message.event, message.input
         scripted = any(item.event_id == event.event_id for item in self.items)
-        if context.conversation is None or scripted or (given.text is None and not given.contents):
+        if message.conversation is None or scripted or (given.text is None and not given.contents):
             return
         self.origins[event.event_id] = Origin(
             event.event_type, actor.actor_type if actor else None, actor.actor_id if actor else None
         )
-        self._say(event.event_id, "user", context.input.text, context.trigger.timestamp)
+        self._say(event.event_id, "user", given.text, at)
 
-    def answer(
-        self, context: protocol.AgentRunContext, steering: Iterable[str], texts: Iterable[str], at: float
-    ) -> None:
-        """Add the steering messages and the completed messages of a run whose message was added."""
+    def answer(self, context: protocol.AgentRunContext, texts: Iterable[str], at: float) -> None:
+        """Add the completed messages of a run whose message was added."""
         event_id = context.event.event_id
         if event_id not in self.origins:
             return
-        for text in steering:
-            self._say(event_id, "user", text, at)
         for text in texts:
             self._say(event_id, "assistant", text, at)
 
@@ -222,6 +218,15 @@ class Events:
                 metadata={"run_id": context.run_id, **{name: value for name, value in said.items() if value}},
             )
         )
+
+    def mark(self, event_id: str, mark: JsonObject) -> None:
+        """Write how an active run claimed a message."""
+        self.items = [
+            item.model_copy(update={"metadata": {**item.metadata, "steering": mark}})
+            if item.event_id == event_id
+            else item
+            for item in self.items
+        ]
 
     def get(self, event_id: str) -> protocol.AgentEventRecord:
         for event in self.items:
