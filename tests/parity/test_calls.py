@@ -260,3 +260,13 @@ def test_a_message_into_a_run_has_the_same_mark_and_facts(real: RealHost) -> Non
     assert told[0] == told[1]
     marked = [each["metadata"] for each in ours[1]["outcomes"][0]["items"] if "steering" in each["metadata"]]
     assert [(each["steering"]["status"]) for each in marked] == ["acknowledged"]
+
+
+def test_a_run_without_a_conversation_reads_its_own_event_and_facts(real: RealHost) -> None:
+    weighed = call("tools.call", name="weigh", parameters={"thing": "a door"}, call_id="once")
+    memory, data = everything(), {"calls": [weighed, PAGE, call("events.page", limit=1)]}
+    for _ in range(2):  # the facts of the first run are not those of the second
+        theirs = real.send("hello", data, agent="polymath")["outcomes"]
+        ours = remembered(memory, "hello", data, wide, conversation_id=None)["outcomes"]
+    assert [common(each) for each in theirs[1:]] == [common(each) for each in ours[1:]]
+    assert [name for name, _ in facts(ours[1])] == ["message.received", "action.completed"]

@@ -8,6 +8,7 @@ from bollard import protocol
 from bollard.protocol import JsonObject, JsonValue, limits
 
 CONVERSATION_ID = "conversation-1"
+WORKSPACE_ID = "workspace-1"
 _SUMMARY_CHARACTERS = 200
 
 
@@ -77,7 +78,7 @@ def build_context(
             launcher_id=occasion.get("launcher_id"),
             sender_id=actor_id,
             bot_id=occasion.get("bot_id"),
-            workspace_id="workspace-1",
+            workspace_id=WORKSPACE_ID,
             session_id=occasion.get("session_id"),
         ),
         actor=None
@@ -147,7 +148,7 @@ def build_event_record(
         event_time=message.event.event_time,
         source=message.event.source,
         bot_id=place.bot_id if place else None,
-        workspace_id=place.workspace_id if place else None,
+        workspace_id=place.workspace_id if place else WORKSPACE_ID,
         conversation_id=place.conversation_id if place else None,
         thread_id=place.thread_id if place else None,
         actor_type=actor.actor_type if actor else None,

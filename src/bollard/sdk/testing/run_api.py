@@ -16,6 +16,7 @@ from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.grant import Denials
 from bollard.sdk.testing.ledger import ApiRecord, RunLedger
 from bollard.sdk.testing.models import ScriptedModel
+from bollard.sdk.testing.occasion import WORKSPACE_ID
 from bollard.sdk.testing.resources import knowledge_bases_of
 from bollard.sdk.testing.stores import Blobs, measure_json
 from bollard.sdk.testing.world import World
@@ -47,8 +48,8 @@ def _build_handlers(world: World) -> Mapping[str, Handler]:
         "knowledge.retrieve": lambda _, asked: world.knowledge.retrieve(asked),
         "history.page": lambda _, asked: world.transcript.page(asked),
         "history.search": lambda _, asked: world.transcript.search(asked),
-        "events.get": lambda _, asked: world.events.get(asked.event_id),
-        "events.page": lambda _, asked: world.events.page(asked),
+        "events.get": lambda run, asked: world.events.get(asked.event_id, run.context),
+        "events.page": lambda run, asked: world.events.page(asked, run.context),
         "steering.pull": lambda run, asked: run.steering.pull(asked),
         "agents.call": lambda run, asked: _call_agent(world, run, asked),
         "platform.request": lambda run, asked: _request_action(world, run, asked),
@@ -154,7 +155,7 @@ def _tool_context(run: RunLedger) -> protocol.ToolCallContext:
     context = run.context
     return protocol.ToolCallContext(
         run_id=context.run_id,
-        workspace_id="workspace-1",
+        workspace_id=WORKSPACE_ID,
         agent_id="agent-1",
         actor=context.actor,
         conversation=context.conversation,
