@@ -1,22 +1,16 @@
 """The same scenarios on a real host and on the in-memory host of the SDK: contexts and answers agree field by field."""
 
-import asyncio
-import json
-from collections.abc import Iterator
-from pathlib import Path
+import base64
 from typing import Any
 
 import pytest
-from tests.host.http.conftest import Client, HostThread
-from tests.local_agent.host_kit import own_database
-from tests.parity.mirror import NEEDS, mirror
+from tests.parity.hosts import ACTIONS, CHANNEL, LEAVE, RULES, RealHost, flat, remembered
+from tests.parity.mirror import weigh, wide
 
 from bollard import protocol
-from bollard.host.settings import Settings
-from bollard.sdk.testing import MemoryHost
+from bollard.sdk.testing import MemoryArtifact, MemoryHost
 
 CONVERSATION = "conversation-1"
-CALCULATE = "tool:builtin/calculate"
 OWN = {
     *("run_id", "event.event_id", "trigger.timestamp", "context.latest_cursor"),
     *("context.transcript_seq", "context.event_seq", "conversation.workspace_id"),
@@ -55,67 +49,6 @@ SCENARIOS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def flat(value: Any, path: str = "") -> dict[str, Any]:
-    """A document as one level: the path of each leaf, and its value."""
-    if not isinstance(value, dict) or not value:
-        return {path: value}
-    return {k: v for name, inner in value.items() for k, v in flat(inner, f"{path}.{name}".lstrip(".")).items()}
-
-
-class RealHost:
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.number = 0
-
-    def send(self, text: str | None, data: dict[str, Any], **event: Any) -> dict[str, Any]:
-        self.number += 1
-        body = {"source": "desk", "id": f"event-{self.number}", "type": "message.received", "agent": "looking-glass"}
-        body |= {"actor": {"id": "user-1"}, "text": text, "data": data, **event}
-        answer = self.client.post("/api/v1/events", body)
-        assert answer.status == 202, answer.body
-        records = self.client.read(answer.json["run_id"])
-        if data.get("fails"):
-            return {}
-        (said,) = [each.data["data"]["message"]["content"] for each in records if each.type == "message.completed"]
-        return {} if said == "noted" else json.loads(said)
-
-
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
-def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHost]:
-    if request.param == "sqlite":
-        yield from _started(tmp_path_factory, "")
-        return
-    with own_database() as database:
-        yield from _started(tmp_path_factory, database)
-
-
-def _started(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[RealHost]:
-    data = tmp_path_factory.mktemp("parity") / "data"
-    plugin = Path(__file__).with_name("mirror.py")
-    host = HostThread(
-        Settings(data=data, database=database, plugins=(plugin,), builtin_plugins=False, port=0, grace_s=0.5)
-    )
-    assert host.token is not None
-    client = Client(host.port, host.token)
-    client.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
-    access = {"permissions": NEEDS}
-    client.save_agent("looking-glass", "mirror/default", access=access, state={"enabled": True})
-    with_tool = {**access, "resources": {"tools": {"add": [CALCULATE]}}}
-    client.save_agent("calculator", "mirror/default", access=with_tool)
-    yield RealHost(client)
-    host.stop()
-
-
-def remembered(host: MemoryHost, text: str | None, data: dict[str, Any], **occasion: Any) -> dict[str, Any]:
-    delivery = protocol.DeliveryContext(surface="api", supports_streaming=True)
-    occasion = {"source": "webhook", "event_source": "desk", "delivery": delivery, **occasion}
-    outcome = asyncio.run(host.run(mirror, text, config={"prompt": "Be brief."}, event_data=data, **occasion))
-    if data.get("fails"):
-        return {}
-    assert outcome.status == "completed", outcome.error
-    return {} if outcome.text == "noted" else json.loads(outcome.text)
-
-
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_contexts_of_both_hosts_have_the_same_fields(real: RealHost, name: str) -> None:
     event, occasion = SCENARIOS[name]
@@ -126,6 +59,82 @@ def test_contexts_of_both_hosts_have_the_same_fields(real: RealHost, name: str) 
     assert set(theirs) - TRACED == set(ours)
     differing = {path for path in ours if path not in OWN and ours[path] != theirs[path]}
     assert {path: (ours[path], theirs[path]) for path in differing} == {}
+
+
+def compare(theirs: dict[str, Any], ours: dict[str, Any], *, own: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """The fields that differ, each with both values."""
+    real, memory = flat(theirs["context"]), flat(ours["context"])
+    names = {*real, *memory} - TRACED - OWN - own
+    return {each: (memory.get(each), real.get(each)) for each in names if memory.get(each) != real.get(each)}
+
+
+NOTE = b"quarter,revenue\n1,12\n"
+
+
+def test_a_message_with_contents_and_attachments_has_the_same_input(real: RealHost) -> None:
+    conversation = "contents"
+    uploaded = real.upload(conversation, NOTE, "notes.txt")
+    named = uploaded["artifact_id"]
+    kept = MemoryArtifact(metadata=protocol.ArtifactMetadata.from_wire({**uploaded, "source": "message"}), content=NOTE)
+    contents: list[dict[str, Any]] = [
+        {"type": "text", "text": "and this"},
+        {"type": "file_base64", "file_base64": base64.b64encode(NOTE).decode(), "file_name": "inline.txt"},
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        {"type": "artifact", "artifact_id": named},
+    ]
+    attachments = [{"artifact_id": named, "artifact_type": "file", "name": "a lie", "size_bytes": 1}]
+    reads = {"calls": [{"action": "artifacts.read", "params": {"artifact_id": named}}]}
+    theirs = real.send(
+        "hello", reads, conversation=conversation, contents=contents, attachments=attachments, agent="polymath"
+    )
+    given = protocol.AgentInput.from_wire({"contents": contents, "attachments": attachments})
+    ours = remembered(
+        MemoryHost(artifacts={named: kept}),
+        *("hello", reads, wide),
+        conversation_id=conversation,
+        contents=given.contents,
+        attachments=given.attachments,
+    )
+    theirs["context"]["resources"] = ours["context"]["resources"]
+    inline = theirs["context"]["input"]["contents"][1]["artifact_id"]
+    assert inline == theirs["context"]["input"]["attachments"][0]["artifact_id"]
+    ids = {"input.contents.1.artifact_id", "input.attachments.0.artifact_id"}
+    lives = {f"input.attachments.{number}.expires_at" for number in range(2)}
+    assert compare(theirs, ours, own=frozenset(ids | lives)) == {}
+    assert theirs["outcomes"] == ours["outcomes"]
+
+
+def test_a_message_of_a_channel_has_the_same_delivery(real: RealHost) -> None:
+    data = {"calls": []}
+    theirs = real.chat("hello", data, conversation="lobby", is_private=True)
+    abilities = real.client.get(f"/api/v1/channels/{CHANNEL}").json["abilities"]
+    own_field = ("supports_streaming", "supports_edit", "supports_reaction", "max_message_size")
+    delivery = protocol.DeliveryContext(
+        surface="http",
+        reply_target={"channel": CHANNEL, "target": "lobby"},
+        supports_streaming=True,
+        supports_edit=True,
+        supports_reaction=True,
+        max_message_size=4000,
+        platform_capabilities={name: value for name, value in abilities.items() if name not in own_field},
+    )
+    occasion = {"source": "platform", "event_source": CHANNEL, "actor_type": CHANNEL, "bot_id": "porter"}
+    ours = remembered(MemoryHost(), "hello", data, conversation_id="lobby", delivery=delivery, **occasion)
+    assert compare(theirs, ours) == {}
+
+
+def test_an_agent_with_everything_has_the_same_resources(real: RealHost) -> None:
+    theirs = real.send("hello", {}, conversation="resources", agent="polymath")
+    host = MemoryHost(
+        tools=[weigh],
+        agents={"echo": "heard"},
+        files={"rules.txt": RULES.encode()},
+        knowledge={"handbook": [LEAVE]},
+        platform=dict.fromkeys((*ACTIONS, "message.send"), "completed"),
+    )
+    ours = remembered(host, "hello", {}, wide, conversation_id="resources")
+    own = frozenset({"resources.files.0.file_id", "resources.tools.0.definition_sha256"})
+    assert compare(theirs, ours, own=own) == {}
 
 
 SEARCHES: dict[str, dict[str, Any]] = {
@@ -201,7 +210,7 @@ def test_the_configured_prompt_is_pulled_by_its_field_or_as_the_first(real: Real
     assert theirs == ours
     assert theirs[0] == theirs[1]
     assert (theirs[0]["name"], theirs[0]["text"], len(theirs[0]["sha256"])) == ("prompt", "Be brief.", 64)
-    assert theirs[2:] == [{"error": "not_found"}, {"error": "invalid_argument"}]
+    assert [each["error"] for each in theirs[2:]] == ["not_found", "invalid_argument"]
 
 
 def calculate(expression: str) -> str:

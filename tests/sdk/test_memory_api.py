@@ -176,8 +176,7 @@ async def test_tools_are_described_and_called(inside):
         assert (detail.risk, detail.input_schema["required"]) == ("high", ["a", "b"])
         result = await api.tools.call("add", {"a": 1, "b": 2}, call_id="c1")
         assert (result.call_id, result.structured, result.is_error) == ("c1", {"sum": 3}, False)
-        wrong = await api.tools.call("add", {"a": "x"})
-        assert wrong.is_error
+        await refused(api.tools.call("add", {"a": "x"}), "invalid_argument")
         await refused(api.tools.call("sub", {}), "not_found")
         await refused(api.tools.detail(["add", "sub"]), "not_found")
 
@@ -269,6 +268,9 @@ async def test_knowledge_is_ranked_and_filtered(inside):
     await inside(MemoryHost(knowledge={"fruit": pieces}), code)
 
 
+HALL = {"channel": "hall"}
+
+
 async def test_child_agents_and_platform_actions_give_scripted_answers(inside):
     async def later(given):
         return f"async {given.text}"
@@ -293,10 +295,12 @@ async def test_child_agents_and_platform_actions_give_scripted_answers(inside):
         assert (await api.agents.call("later", "x")).messages[0].content == "async x"
         assert (await api.agents.call("failing", "x")).code == "runner.error"
         await refused(api.agents.call("nobody", "x"), "not_found")
-        assert (await api.platform.request("pin")).outcome == "done"
-        assert (await api.platform.request("look", {"id": "1"})).result == {"seen": {"id": "1"}}
-        await refused(api.platform.request("ban"), "approval_required")
-        await refused(api.platform.request("fly"), "not_found")
+        pinned = await api.platform.request("pin", HALL)
+        assert (pinned.outcome, pinned.result) == ("completed", "done")
+        assert (await api.platform.request("look", HALL)).result == {"seen": HALL}
+        await refused(api.platform.request("ban", HALL), "approval_required")
+        await refused(api.platform.request("fly", HALL), "not_found")
+        await refused(api.platform.request("pin"), "invalid_argument")
 
     await inside(host, code)
 
@@ -465,8 +469,10 @@ async def test_keys_are_paged(inside):
         for listed in (api.state.list("actor", "a", limit=3), api.storage.plugin.list("a", limit=3)):
             page = await listed
             assert (page.keys, page.has_more) == (("a0", "a1", "a2"), True)
-        page = await api.state.list("actor", "a", cursor="a2")
+        first = await api.state.list("actor", "a", limit=3)
+        page = await api.state.list("actor", "a", cursor=first.next_cursor)
         assert (page.keys, page.has_more, page.next_cursor) == (("a3", "a4"), False, None)
+        await refused(api.state.list("actor", "", cursor=first.next_cursor), "invalid_argument")
 
     await inside(MemoryHost(), code)
 
@@ -508,7 +514,7 @@ async def test_an_upload_checks_its_offsets_and_its_digest():
         async def call(action, **params):
             return await host.answer(ctx.run_id, action, params)
 
-        upload = (await call("artifacts.begin", name="a", mime_type="b"))["upload_id"]
+        upload = (await call("artifacts.begin", name="a", mime_type="text/plain"))["upload_id"]
         await call("artifacts.append", upload_id=upload, offset=0, content_base64="YWJj")
         again = await call("artifacts.append", upload_id=upload, offset=0, content_base64="YWJj")
         assert again["offset"] == 3

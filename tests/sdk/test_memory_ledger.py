@@ -93,9 +93,9 @@ def test_an_artifact_with_wrong_metadata_is_rejected(host: MemoryHost, data, rea
 
 def test_a_state_update_above_its_limit_is_rejected(host: MemoryHost):
     big = "x" * limits.STATE_VALUE_BYTES
-    host.take(result(1, "state.updated", {"scope": "actor", "key": "k", "value": big}))
+    host.take(result(1, "state.updated", {"scope": "runner", "key": "k", "value": big}))
     outcome = host.end("run-1")
-    assert outcome.state["actor"] == {}
+    assert outcome.state["runner"] == {}
     assert "exceed" in outcome.rejected[0].reason
 
 

@@ -262,13 +262,24 @@ class ToolDeclaration:
             effects=self.effects,
         )
 
+    def problem(self, arguments: JsonObject) -> str | None:
+        """What is wrong with the arguments, if anything."""
+        try:
+            self.signature.model.model_validate(arguments)
+        except ValidationError as error:
+            return self._invalid(error)
+        return None
+
+    def _invalid(self, error: ValidationError) -> str:
+        field, problem = first_problem(error)
+        return f"invalid arguments for {self.name}: {field}: {problem}"
+
     async def invoke(self, arguments: JsonObject, context: ToolCallContext) -> ToolAnswer:
         """Call the tool. Its errors become an answer with `is_error`; cancellation propagates."""
         try:
             checked = self.signature.model.model_validate(arguments)
         except ValidationError as error:
-            field, problem = first_problem(error)
-            return failed_answer(f"invalid arguments for {self.name}: {field}: {problem}")
+            return failed_answer(self._invalid(error))
         values = {parameter: getattr(checked, field) for field, parameter in self.signature.parameters.items()}
         if self.signature.context_parameter is not None:
             values[self.signature.context_parameter] = ToolContext(context)

@@ -24,13 +24,13 @@ KIT = """
         text = ctx.input.text
         if text == "fail":
             raise ValueError("on request")
-        if text == "sum":
+        if text in ("sum", "sum and look"):
             await ctx.api.tools.call("calculate", {"expression": "6 * 7"})
         while text == "hold":
             if (await ctx.api.steering.pull()).items:
                 break
             await asyncio.sleep(0.02)
-        if text != "look":
+        if text not in ("look", "sum and look"):
             yield ctx.completed("noted")
             return
         page = await ctx.api.events.page(limit=100)
@@ -95,3 +95,18 @@ def test_a_run_reads_the_facts_of_earlier_runs_of_its_agent_in_its_conversation(
     assert told["run.failed"] == {"run_id": "", "status": "failed", "code": "runner.error"}
     assert told["action.completed"] == {"run_id": "", "tool_name": "calculate", "call_id": "call_1"}
     assert told["delivery.sent"]["channel_id"] == "facts"
+
+
+def test_a_run_without_a_conversation_reads_its_own_facts_and_no_others(api: Any) -> None:
+    api.until_health(lambda health: {each["status"] for each in health["plugins"].values()} == {"ready"})
+    access = {"permissions": {"events": ["get", "page"], "tools": ["call"]}}
+    tools = {"tools": {"add": ["tool:builtin/calculate"]}}
+    api.save_agent("alone", "kit/reader", access={**access, "resources": tools})
+    summed = api.tell("alone", "sum").json["run_id"]
+    assert api.ended(summed)["status"] == "completed"
+    seen = looked(api, api.tell("alone", "sum and look").json["run_id"])
+    assert [[event_type, {**metadata, "run_id": ""}] for event_type, metadata in seen["facts"]] == [
+        ["action.completed", {"run_id": "", "tool_name": "calculate", "call_id": "call_1"}]
+    ]
+    assert summed not in {metadata["run_id"] for _, metadata in seen["facts"]}
+    assert (seen["same"], seen["ordered"], seen["foreign"]) == (True, True, ["not_found"] * 4)

@@ -1,4 +1,5 @@
-"""`events.*`: the events of a conversation for its runs, and the facts of the agent's own runs there.
+"""`events.*`: the events of a conversation for its runs, and the facts of the agent's own runs there. A run without a
+conversation has its own event and its own facts.
 
 A fact is the end of a tool call, the state of a delivery, the failure of a run, or a step of steering. It has names,
 ids and codes, never the content of a call or of a message, so reading it adds nothing to the data flow of a run.
@@ -101,10 +102,10 @@ class Events:
     # --- facts ---
 
     def _facts(self, run: LiveRun, before: int | None, limit: int) -> list[RecordRow]:
-        """The newest facts of the agent's runs in the place of this run."""
+        """The newest facts of the agent's runs in the place of this run. Without a conversation, a run has its own."""
         facts = run.facts
         if not facts.conversation:
-            return []
+            return self._store.facts_of_run(facts.run_id, before, limit)
         query = FactQuery(
             workspace=facts.workspace,
             agent=facts.agent_id,

@@ -401,17 +401,22 @@ ACTORS_IN: Final = (
     "SELECT DISTINCT actor_type, actor_id FROM (SELECT actor_type, actor_id FROM events WHERE place = ? "
     "ORDER BY record_id DESC LIMIT ?) newest WHERE actor_id IS NOT NULL"
 )
-FACTS: Final = (
-    f"SELECT {columns(RecordRow)} FROM records WHERE run_id IN (SELECT run_id FROM ("  # noqa: S608 -- names of our own
-    "SELECT run_id FROM runs WHERE workspace = ? AND conversation = ? AND agent_id = ? AND coalesce(bot, '') = ? "
-    "AND coalesce(thread, '') = ? AND created_ms <= ? ORDER BY created_ms DESC, run_id DESC LIMIT ?) newest) "
+_FACTS: Final = (
     "AND id < ? AND (type IN ('action.completed', 'action.failed', 'action.rejected', 'action.unknown', "
     "'steering.queued', 'steering.injected', 'steering.acknowledged', 'steering.dropped') "
     "OR (type = 'run.ended' AND EXISTS (SELECT 1 FROM runs failed WHERE failed.run_id = records.run_id "
     "AND failed.status IN ('failed', 'timeout'))) OR (type = 'message.completed' AND EXISTS (SELECT 1 FROM outbox "
     "WHERE delivery_id = records.run_id || '.' || records.seq))) ORDER BY id DESC LIMIT ?"
 )
+FACTS: Final = select(
+    "records",
+    RecordRow,
+    "WHERE run_id IN (SELECT run_id FROM ("  # noqa: S608 -- names of our own
+    "SELECT run_id FROM runs WHERE workspace = ? AND conversation = ? AND agent_id = ? AND coalesce(bot, '') = ? "
+    "AND coalesce(thread, '') = ? AND created_ms <= ? ORDER BY created_ms DESC, run_id DESC LIMIT ?) newest) " + _FACTS,
+)
 """The facts of the newest runs of an agent in one place."""
+FACTS_OF_RUN: Final = select("records", RecordRow, "WHERE run_id = ? " + _FACTS)
 PENDING_EVENTS: Final = select(
     "events", EventRow, "WHERE dispatch = 'pending' AND record_id > ? ORDER BY record_id LIMIT ?"
 )

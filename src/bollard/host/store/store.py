@@ -316,6 +316,10 @@ class Store:
         place = (query.workspace, query.conversation, query.agent, query.bot or "", query.thread or "")
         return self._all(RecordRow, statements.FACTS, *place, until_ms, query.runs, before, query.limit)
 
+    def facts_of_run(self, run_id: str, before: int | None, limit: int) -> list[RecordRow]:
+        """The same records of one run, newest first; those before `before`."""
+        return self._all(RecordRow, statements.FACTS_OF_RUN, run_id, _BIGGEST if before is None else before, limit)
+
     def actors_in(
         self, workspace: str, bot: str | None, conversation: str, thread: str | None, events: int
     ) -> list[Actor]:

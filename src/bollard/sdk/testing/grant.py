@@ -8,6 +8,10 @@ from bollard.sdk.errors import AgentAPIException, api_failure
 
 FILE_SOURCE: Final = "config"
 """Where the files of the in-memory host come from, as a permission names it."""
+DOCUMENT_SOURCE: Final = "knowledge"
+"""Where the documents of knowledge bases come from, as a permission names it."""
+DOCUMENTS: Final = "kb:"
+"""The beginning of the file ids of documents."""
 EVERYTHING = AgentRunnerPermissions(
     models=("invoke", "stream", "rerank", "embed"),
     tools=("detail", "call"),
@@ -49,8 +53,8 @@ class Grant:
         if not held:
             advice = self.advice(key, operation)
             raise api_failure("unauthorized", f"the runner's manifest asks for no {key}", hint=advice)
-        if key == "files" and FILE_SOURCE not in held:  # a file of another source looks absent
-            raise api_failure("not_found", "this run has no such file", hint=self.advice(key, FILE_SOURCE))
+        if key == "files" and (source := _source_of(params)) not in held:  # a file of another source looks absent
+            raise api_failure("not_found", "this run has no such file", hint=self.advice(key, source))
         if operation is not None and operation not in held:
             message = f"the runner's manifest does not ask for {key}: {operation}"
             raise api_failure("capability_denied", message, hint=self.advice(key, operation))
@@ -88,6 +92,10 @@ class Grant:
             storage=bool(held.storage),
             steering_pull=self.steering,
         )
+
+
+def _source_of(params: Strict) -> str:
+    return DOCUMENT_SOURCE if str(getattr(params, "file_id", "")).startswith(DOCUMENTS) else FILE_SOURCE
 
 
 @dataclass(slots=True)

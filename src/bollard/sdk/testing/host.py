@@ -19,6 +19,7 @@ from bollard.sdk.testing.clock import Clock, SystemClock
 from bollard.sdk.testing.grant import EVERYTHING, Denials, Grant
 from bollard.sdk.testing.ledger import RunLedger, RunOutcome
 from bollard.sdk.testing.live_run import HostCaller, LiveRun
+from bollard.sdk.testing.message_files import take_files
 from bollard.sdk.testing.models import ScriptedModel
 from bollard.sdk.testing.occasion import (
     CONVERSATION_ID,
@@ -30,9 +31,10 @@ from bollard.sdk.testing.occasion import (
 )
 from bollard.sdk.testing.plugin_manifest import declared_on_host
 from bollard.sdk.testing.recording import Recording, ReplayedCalls
+from bollard.sdk.testing.resources import resources_of
 from bollard.sdk.testing.run_api import RunApiHandler
 from bollard.sdk.testing.steering import Steer, SteeringQueue
-from bollard.sdk.testing.stores import Artifacts, Blobs, StateStore
+from bollard.sdk.testing.stores import Artifacts, Blobs, MemoryArtifact, StateStore
 from bollard.sdk.testing.transcript import Events, HistoryEntry, Transcript, text_of
 from bollard.sdk.testing.world import ChildAgents, KnowledgeBases, PlatformActions, Tools, World
 
@@ -50,7 +52,7 @@ class MemoryHost:
         events: Iterable[protocol.AgentEventRecord] = (),
         state: Mapping[str, Mapping[str, JsonValue]] | None = None,
         storage: Mapping[str, Mapping[str, bytes]] | None = None,
-        artifacts: Mapping[str, bytes] | None = None,
+        artifacts: Mapping[str, bytes | MemoryArtifact] | None = None,
         files: Mapping[str, bytes] | None = None,
         agents: Mapping[str, str | protocol.ChildRunResult | Callable[..., Any]] | None = None,
         platform: Mapping[str, Any] | None = None,
@@ -132,6 +134,7 @@ class MemoryHost:
         context = build_context(
             f"run-{len(self._ledgers) + 1}", text, occasion, config=given, now=self.clock.now(), timeout_s=timeout_s
         )
+        context = context.model_copy(update={"input": take_files(context, self.world.artifacts)})
         ledger = self.open(
             context,
             permissions=declaration.permissions,
@@ -164,20 +167,20 @@ class MemoryHost:
             steering=steerable and context.conversation is not None,
         )
         keys = scope_keys(context, runner_name)
-        self.world.transcript.receive(context)
+        self.world.transcript.receive(context, context.trigger.timestamp)
         access, state, shortened = self.world.projection(context, grant, keys)
-        whole = add_grant(context, self.world.resources(grant), access, state, permissions)
+        whole = add_grant(context, resources_of(self.world, grant), access, state, permissions)
         if shortened:
             whole = whole.model_copy(update={"metadata": {**whole.metadata, "state_snapshot": shortened}})
         own_id = protocol.runner_id("local", "test", runner_name)
         queue = SteeringQueue(
-            whole, own_id, lambda item: self.world.fact(whole, "steering.queued", event_id=item.event.event_id)
+            whole, own_id, self.clock.now, lambda item, status: self.world.steered(whole, item, status)
         )
         prompts = prompts_in(form, {**default_config(form), **context.config})
         ledger = RunLedger(
             context=whole, grant=grant, runner_id=own_id, scope_keys=keys, steering=queue, prompts=prompts
         )
-        self.world.events.add(build_event_record(whole))
+        self.world.events.add(build_event_record(whole, whole.trigger.timestamp))
         if steerable:
             queue.schedule(self._steering)
         self._ledgers[context.run_id] = ledger
@@ -202,12 +205,12 @@ class MemoryHost:
     def _set_state(self, ledger: RunLedger, update: protocol.StateUpdated) -> None:
         request = protocol.StateSet(scope=update.scope, key=update.key, value=update.value)
         ledger.grant.check("state.set", request)
-        self.world.state.set(ledger.scope_keys[update.scope], request)
+        self.world.state.set(ledger.scope_key(update.scope), request)
 
     def _create_artifact(self, ledger: RunLedger, created: protocol.ArtifactCreated) -> None:
         if "write" not in ledger.grant.permissions.artifacts:
             raise ValueError(f"artifact.created needs a permission; {ledger.grant.advice('artifacts', 'write')}")
-        kept = self.world.artifacts.create(created, ledger.context.run_id)
+        kept = self.world.artifacts.create(created, ledger.maker)
         ledger.artifact_ids.append(kept.artifact_id)
 
     def end(self, run_id: str, cancel_reason: str | None = None) -> RunOutcome:
@@ -216,13 +219,10 @@ class MemoryHost:
         ledger.closed = True
         status, code, error = ledger.verdict(cancel_reason)
         steering = ledger.steering.end(completed=status == "completed")
-        for message in ledger.steering.messages:
-            self.world.fact(ledger.context, f"steering.{message.status}", event_id=message.item.event.event_id)
         if status in ("failed", "timeout"):
             self.world.fact(ledger.context, "run.failed", status=status, code=code)
-        read = [text for text, progress in steering if progress == "acknowledged"]
         texts = [text_of(message.content) for message in ledger.assembly.messages]
-        self.world.transcript.answer(ledger.context, read, texts, self.clock.now())
+        self.world.transcript.answer(ledger.context, texts, self.clock.now())
         kept = self.world.artifacts.kept
         mine = [name for name, held in kept.items() if held.metadata.run_id == run_id]
         return RunOutcome(

@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from bollard import protocol
 from bollard.protocol import JsonObject, Shape, first_problem, limits
+from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.grant import Grant
 from bollard.sdk.testing.steering import SteeringQueue, SteeringStatus
-from bollard.sdk.testing.stores import MemoryArtifact, measure_json
+from bollard.sdk.testing.stores import Maker, MemoryArtifact, measure_json
 from bollard.sdk.testing.transcript import text_of
 
 
@@ -149,6 +150,23 @@ class RunLedger:
     in_flight: int = 0
     terminal: protocol.AgentRunResult | None = None
     closed: bool = False
+
+    def scope_key(self, scope: str) -> str:
+        """The key of a state scope. Raises `not_found` if the event of the run has no such scope."""
+        if scope not in self.scope_keys:
+            raise api_failure("not_found", f"the event of this run has no {scope}")
+        return self.scope_keys[scope]
+
+    @property
+    def maker(self) -> Maker:
+        """The run, as its artifacts name it."""
+        place = self.context.conversation
+        return Maker(
+            source="runner",
+            run_id=self.context.run_id,
+            runner_id=self.runner_id,
+            conversation_id=place.conversation_id if place else None,
+        )
 
     def take(self, result: protocol.AgentRunResult) -> Shape | None:
         """Check and assemble one result. Returns its payload if it may have effects, otherwise `None`."""

@@ -8,6 +8,7 @@ from bollard import protocol
 from bollard.protocol import JsonObject, JsonValue, limits
 
 CONVERSATION_ID = "conversation-1"
+WORKSPACE_ID = "workspace-1"
 _SUMMARY_CHARACTERS = 200
 
 
@@ -25,6 +26,7 @@ class Occasion(TypedDict):
     launcher_type: NotRequired[str | None]
     launcher_id: NotRequired[str | None]
     session_id: NotRequired[str | None]
+    actor_type: NotRequired[str]
     actor_id: NotRequired[str | None]
     actor_name: NotRequired[str | None]
     actor_metadata: NotRequired[JsonObject]
@@ -76,13 +78,13 @@ def build_context(
             launcher_id=occasion.get("launcher_id"),
             sender_id=actor_id,
             bot_id=occasion.get("bot_id"),
-            workspace_id="workspace-1",
+            workspace_id=WORKSPACE_ID,
             session_id=occasion.get("session_id"),
         ),
         actor=None
         if actor_id is None
         else protocol.ActorContext(
-            actor_type="user",
+            actor_type=occasion.get("actor_type", "user"),
             actor_id=actor_id,
             actor_name=occasion.get("actor_name"),
             metadata=occasion.get("actor_metadata", {}),
@@ -135,16 +137,18 @@ def _static_ref(ref: str, *shapes: protocol.Shape) -> protocol.StaticRef:
     return protocol.StaticRef(ref=ref, sha256=digest.hexdigest())
 
 
-def build_event_record(context: protocol.AgentRunContext) -> protocol.AgentEventRecord:
-    """Build the record of the run's own event."""
-    actor, place, subject = context.actor, context.conversation, context.subject
+def build_event_record(
+    message: protocol.AgentRunContext | protocol.SteeringInputItem, created_at: float | None
+) -> protocol.AgentEventRecord:
+    """Build the record of the event of a run, or of a message into a run."""
+    actor, place, subject = message.actor, message.conversation, message.subject
     return protocol.AgentEventRecord(
-        event_id=context.event.event_id,
-        event_type=context.event.event_type,
-        event_time=context.event.event_time,
-        source=context.event.source,
+        event_id=message.event.event_id,
+        event_type=message.event.event_type,
+        event_time=message.event.event_time,
+        source=message.event.source,
         bot_id=place.bot_id if place else None,
-        workspace_id=place.workspace_id if place else None,
+        workspace_id=place.workspace_id if place else WORKSPACE_ID,
         conversation_id=place.conversation_id if place else None,
         thread_id=place.thread_id if place else None,
         actor_type=actor.actor_type if actor else None,
@@ -152,17 +156,19 @@ def build_event_record(context: protocol.AgentRunContext) -> protocol.AgentEvent
         actor_name=actor.actor_name if actor else None,
         subject_type=subject.subject_type if subject else None,
         subject_id=subject.subject_id if subject else None,
-        input_summary=(context.input.text or "")[:_SUMMARY_CHARACTERS] or None,
-        created_at=context.trigger.timestamp,
+        input_summary=(message.input.text or "")[:_SUMMARY_CHARACTERS] or None,
+        created_at=created_at,
     )
 
 
 def scope_keys(context: protocol.AgentRunContext, runner_name: str) -> Mapping[str, str]:
-    """Return the state key of each scope for one run."""
+    """Return the state key of each scope that the event of a run has."""
     where, who, what = context.conversation, context.actor, context.subject
-    return {
-        "conversation": f"conversation:{where.conversation_id}:{where.thread_id}" if where else "conversation:",
-        "actor": f"actor:{who.actor_type}:{who.actor_id}" if who else "actor:",
-        "subject": f"subject:{what.subject_type}:{what.subject_id}" if what else "subject:",
-        "runner": f"runner:{runner_name}",
-    }
+    keys = {"runner": f"runner:{runner_name}"}
+    if where is not None:
+        keys["conversation"] = f"conversation:{where.conversation_id}:{where.thread_id}"
+    if who is not None:
+        keys["actor"] = f"actor:{who.actor_type}:{who.actor_id}"
+    if what is not None:
+        keys["subject"] = f"subject:{what.subject_type}:{what.subject_id}"
+    return keys

@@ -5,6 +5,7 @@ import hashlib
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +16,9 @@ from bollard.sdk.errors import AgentAPIException, api_failure
 from bollard.sdk.testing.grant import Denials
 from bollard.sdk.testing.ledger import ApiRecord, RunLedger
 from bollard.sdk.testing.models import ScriptedModel
-from bollard.sdk.testing.stores import measure_json
+from bollard.sdk.testing.occasion import WORKSPACE_ID
+from bollard.sdk.testing.resources import knowledge_bases_of
+from bollard.sdk.testing.stores import Blobs, measure_json
 from bollard.sdk.testing.world import World
 
 # The second argument is the checked parameters of the action, whose type the table of actions knows.
@@ -32,40 +35,42 @@ _LIMITS: JsonObject = {
 
 def _build_handlers(world: World) -> Mapping[str, Handler]:
     """Return the handler of every action but the streamed one. Handlers run after the checks."""
-    areas, files, artifacts, state = world.storage, world.files, world.artifacts, world.state
+    areas, artifacts, state = world.storage, world.artifacts, world.state
     return {
         "models.invoke": lambda _, asked: _find_model(world, asked.model_id, "invoke").invoke(asked),
         "models.rerank": lambda _, asked: _find_model(world, asked.model_id, "rerank").rerank(asked),
         "models.embed": lambda _, asked: _find_model(world, asked.model_id, "embed").embed(asked),
         "tools.detail": lambda _, asked: protocol.ToolDetailList(tools=world.tools.details(asked.names)),
         "tools.call": lambda run, asked: _call_tool(world, run, asked),
-        "knowledge.list": lambda run, _: protocol.KnowledgeBaseList(knowledge_bases=world.knowledge_bases(run.grant)),
+        "knowledge.list": lambda run, _: protocol.KnowledgeBaseList(
+            knowledge_bases=knowledge_bases_of(world, run.grant)
+        ),
         "knowledge.retrieve": lambda _, asked: world.knowledge.retrieve(asked),
         "history.page": lambda _, asked: world.transcript.page(asked),
         "history.search": lambda _, asked: world.transcript.search(asked),
-        "events.get": lambda _, asked: world.events.get(asked.event_id),
-        "events.page": lambda _, asked: world.events.page(asked),
-        "steering.pull": lambda run, asked: _pull(world, run, asked),
-        "agents.call": lambda run, asked: world.agents.call(asked, f"{run.context.run_id}-child-{len(run.calls) + 1}"),
-        "platform.request": lambda _, asked: world.platform.request(asked),
+        "events.get": lambda run, asked: world.events.get(asked.event_id, run.context),
+        "events.page": lambda run, asked: world.events.page(asked, run.context),
+        "steering.pull": lambda run, asked: run.steering.pull(asked),
+        "agents.call": lambda run, asked: _call_agent(world, run, asked),
+        "platform.request": lambda run, asked: _request_action(world, run, asked),
         "host.info": lambda _, __: protocol.HostInfo(
             host_version="memory", protocol=limits.PROTOCOL_VERSION, limits={**_LIMITS}
         ),
         "host.prompt": _prompt,
-        "state.get": lambda run, asked: state.get(run.scope_keys[asked.scope], asked.key),
-        "state.set": lambda run, asked: state.set(run.scope_keys[asked.scope], asked),
-        "state.delete": lambda run, asked: state.delete(run.scope_keys[asked.scope], asked),
-        "state.list": lambda run, asked: state.list(run.scope_keys[asked.scope], asked),
+        "state.get": lambda run, asked: state.get(run.scope_key(asked.scope), asked.key),
+        "state.set": lambda run, asked: state.set(run.scope_key(asked.scope), asked),
+        "state.delete": lambda run, asked: state.delete(run.scope_key(asked.scope), asked),
+        "state.list": lambda run, asked: state.list(run.scope_key(asked.scope), asked),
         "storage.get": lambda _, asked: areas[asked.area].get(asked.key, asked.offset, asked.length),
         "storage.set": lambda _, asked: areas[asked.area].set(asked.key, asked.content_base64),
         "storage.delete": lambda _, asked: areas[asked.area].delete(asked.key),
         "storage.list": lambda _, asked: areas[asked.area].list(asked),
-        "files.get": lambda _, asked: files.get(asked.file_id, asked.offset, asked.length),
+        "files.get": lambda _, asked: _read_file(world, asked),
         "artifacts.metadata": lambda _, asked: artifacts.metadata(asked.artifact_id),
         "artifacts.read": lambda _, asked: artifacts.read(asked),
         "artifacts.begin": lambda _, asked: artifacts.begin(asked),
         "artifacts.append": lambda _, asked: artifacts.append(asked),
-        "artifacts.finish": lambda run, asked: artifacts.finish(asked, run.context.run_id),
+        "artifacts.finish": lambda run, asked: artifacts.finish(asked, run.maker),
     }
 
 
@@ -77,21 +82,56 @@ async def _call_tool(world: World, run: RunLedger, request: protocol.ToolsCall) 
     """Call a tool and leave a fact of its end."""
     if not world.tools.is_new(request, run.context.run_id):
         return await world.tools.call(request, _tool_context(run))
-    try:
+    with _fact_of_call(world, run, request.name, request.call_id) as fact:
         result = await world.tools.call(request, _tool_context(run))
-    except AgentAPIException as error:
-        end = _ENDS.get(error.code, "rejected")
-        world.fact(run.context, f"action.{end}", tool_name=request.name, call_id=request.call_id, code=error.code)
-        raise
-    world.fact(run.context, "action.completed", tool_name=request.name, call_id=result.call_id)
+        fact.call_id = result.call_id
     return result
 
 
-def _pull(world: World, run: RunLedger, request: protocol.SteeringPull) -> protocol.SteeringPullResult:
-    pulled = run.steering.pull(request)
-    for item in pulled.items:
-        world.fact(run.context, "steering.injected", event_id=item.event.event_id)
-    return pulled
+async def _call_agent(world: World, run: RunLedger, request: protocol.AgentsCall) -> protocol.ChildRunResult:
+    if request.agent_id not in world.agents.known:
+        raise api_failure("not_found", f"no agent {request.agent_id}")
+    number = len(run.calls) + 1
+    with _fact_of_call(world, run, f"agent:{request.agent_id}", f"agent-call-{number}"):
+        return await world.agents.call(request, f"{run.context.run_id}-child-{number}")
+
+
+async def _request_action(world: World, run: RunLedger, request: protocol.PlatformRequest) -> protocol.PlatformOutcome:
+    """Request an action of the named channel, or of the one that the run answers to."""
+    if request.action not in world.platform.outcomes:
+        raise api_failure("not_found", f"no platform action {request.action}")
+    target, default = request.target or {}, run.context.delivery.reply_target or {}
+    if not isinstance(target.get("channel", default.get("channel")), str):
+        message = "target: names no channel, and the run has no delivery target"
+        raise api_failure("invalid_argument", message, {"field": "target"})
+    call_id = f"platform-call-{len(run.calls) + 1}"
+    with _fact_of_call(world, run, request.action, call_id):
+        return await world.platform.request(request, call_id)
+
+
+@dataclass(slots=True)
+class _CallFact:
+    call_id: str | None
+
+
+@contextmanager
+def _fact_of_call(world: World, run: RunLedger, name: str, call_id: str | None) -> Generator[_CallFact]:
+    """Leave a fact of the end of a call."""
+    fact = _CallFact(call_id)
+    try:
+        yield fact
+    except AgentAPIException as error:
+        end = _ENDS.get(error.code, "rejected")
+        world.fact(run.context, f"action.{end}", tool_name=name, call_id=fact.call_id, code=error.code)
+        raise
+    world.fact(run.context, "action.completed", tool_name=name, call_id=fact.call_id)
+
+
+def _read_file(world: World, request: protocol.FilesGet) -> protocol.BytesResult:
+    """A range of a file of the configuration, or of a document of a knowledge base."""
+    document = world.knowledge.document(request.file_id)
+    held = world.files if document is None else Blobs("file", {request.file_id: document})
+    return held.get(request.file_id, request.offset, request.length)
 
 
 def _prompt(run: RunLedger, request: protocol.HostPrompt) -> protocol.AgentPrompt:
@@ -115,7 +155,7 @@ def _tool_context(run: RunLedger) -> protocol.ToolCallContext:
     context = run.context
     return protocol.ToolCallContext(
         run_id=context.run_id,
-        workspace_id="workspace-1",
+        workspace_id=WORKSPACE_ID,
         agent_id="agent-1",
         actor=context.actor,
         conversation=context.conversation,

@@ -38,7 +38,9 @@ class SteeringQueue:
 
     context: AgentRunContext
     runner_id: str
-    on_queued: Callable[[SteeringInputItem], None] = lambda _: None
+    now: Callable[[], float]
+    on_change: Callable[[SteeringInputItem, SteeringStatus], None] = lambda _, __: None
+    """Called when a message arrives, is pulled, and is settled."""
     scheduled: list[Steer] = field(default_factory=list[Steer])
     messages: list[_Message] = field(default_factory=list[_Message])
 
@@ -62,6 +64,7 @@ class SteeringQueue:
         item = SteeringInputItem(
             claimed_run_id=self.context.run_id,
             runner_id=self.runner_id,
+            claimed_at=self.now(),
             event=AgentEventContext(
                 event_id=f"{self.context.event.event_id}-steer-{number}",
                 event_type="message.received",
@@ -72,18 +75,22 @@ class SteeringQueue:
             actor=self.context.actor,
         )
         self.messages.append(_Message(text, item))
-        self.on_queued(item)
+        self.on_change(item, "queued")
 
     def pull(self, request: SteeringPull) -> SteeringPullResult:
         """Return the waiting messages and lease them to the run."""
         waiting = [message for message in self.messages if message.status == "queued"]
         taken = waiting[: 1 if request.mode == "one-at-a-time" else request.limit]
         for message in taken:
-            message.status = "injected"
+            self._settle(message, "injected")
         return SteeringPullResult(items=tuple(message.item for message in taken))
 
     def end(self, *, completed: bool) -> tuple[tuple[str, SteeringStatus], ...]:
         """Return the final status of each message."""
         for message in self.messages:
-            message.status = "acknowledged" if completed and message.status == "injected" else "dropped"
+            self._settle(message, "acknowledged" if completed and message.status == "injected" else "dropped")
         return tuple((message.text, message.status) for message in self.messages)
+
+    def _settle(self, message: _Message, status: SteeringStatus) -> None:
+        message.status = status
+        self.on_change(message.item, status)

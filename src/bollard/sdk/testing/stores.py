@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from bollard import protocol
 from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.sdk.errors import api_failure
+from bollard.sdk.testing.checks import check_artifact, check_key, check_ttl, open_key, seal_key
 from bollard.sdk.testing.clock import Clock
 
 
@@ -17,14 +18,15 @@ def measure_json(value: JsonValue) -> int:
     return len(json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode())
 
 
-def _page_keys(names: Iterable[str], request: protocol.StateList | protocol.StorageList) -> protocol.KeyPage:
-    """Return the keys after the cursor, which is the last key of the previous page."""
-    prefix, cursor, limit = request.prefix, request.cursor, request.limit
-    after = [name for name in sorted(names) if name.startswith(prefix) and (cursor is None or name > cursor)]
+def _page_keys(names: Iterable[str], request: protocol.StateList | protocol.StorageList, area: str) -> protocol.KeyPage:
+    """Return the keys after the cursor. `area` is the scope or area that the keys are in."""
+    prefix, limit = request.prefix, request.limit
+    listing = f"{area}/{prefix}"
+    last = None if request.cursor is None else open_key(listing, request.cursor)
+    after = [name for name in sorted(names) if name.startswith(prefix) and (last is None or name > last)]
     has_more = len(after) > limit
-    return protocol.KeyPage(
-        keys=tuple(after[:limit]), next_cursor=after[limit - 1] if has_more else None, has_more=has_more
-    )
+    next_cursor = seal_key(listing, after[limit - 1]) if has_more else None
+    return protocol.KeyPage(keys=tuple(after[:limit]), next_cursor=next_cursor, has_more=has_more)
 
 
 class StateStore:
@@ -49,12 +51,15 @@ class StateStore:
         return {key: held.value for key, held in self._live(scope_key).items()}
 
     def get(self, scope_key: str, key: str) -> protocol.StateValue:
+        check_key(key)
         held = self._live(scope_key).get(key)
         if held is None:
             raise api_failure("not_found", f"no state {key}")
         return held
 
     def set(self, scope_key: str, request: protocol.StateSet) -> protocol.Written:
+        check_key(request.key)
+        check_ttl(request.ttl)
         live = self._live(scope_key)
         self._compare(live, request.key, request.if_version)
         size = measure_json(request.value)
@@ -69,12 +74,13 @@ class StateStore:
         return protocol.Written(version=self._put(scope_key, request.key, request.value, request.ttl), existed=existed)
 
     def delete(self, scope_key: str, request: protocol.StateDelete) -> protocol.Written:
+        check_key(request.key)
         live = self._live(scope_key)
         self._compare(live, request.key, request.if_version)
         return protocol.Written(existed=live.pop(request.key, None) is not None)
 
     def list(self, scope_key: str, request: protocol.StateList) -> protocol.KeyPage:
-        return _page_keys(self._live(scope_key), request)
+        return _page_keys(self._live(scope_key), request, scope_key)
 
     def _live(self, scope_key: str) -> dict[str, protocol.StateValue]:
         held = self._scopes.setdefault(scope_key, {})
@@ -107,6 +113,7 @@ class Blobs:
         self.contents = dict(contents)
 
     def get(self, key: str, offset: int, length: int) -> protocol.BytesResult:
+        check_key(key)
         content = self._find(key)
         piece = content[offset : offset + length]
         return protocol.BytesResult(
@@ -117,15 +124,17 @@ class Blobs:
         )
 
     def set(self, key: str, content_base64: str) -> protocol.Written:
+        check_key(key)
         existed = key in self.contents
         self.contents[key] = base64.b64decode(content_base64)
         return protocol.Written(existed=existed)
 
     def delete(self, key: str) -> protocol.Written:
+        check_key(key)
         return protocol.Written(existed=self.contents.pop(key, None) is not None)
 
     def list(self, request: protocol.StorageList) -> protocol.KeyPage:
-        return _page_keys(self.contents, request)
+        return _page_keys(self.contents, request, request.area)
 
     def _find(self, key: str) -> bytes:
         if key not in self.contents:
@@ -141,6 +150,16 @@ class MemoryArtifact:
     content: bytes
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Maker:
+    """Where an artifact comes from: a run, a message, or the test."""
+
+    source: str = "host"
+    run_id: str | None = None
+    runner_id: str | None = None
+    conversation_id: str | None = None
+
+
 @dataclass(slots=True)
 class _Upload:
     begun: protocol.ArtifactsBegin
@@ -150,12 +169,25 @@ class _Upload:
 class Artifacts:
     """Artifacts by id, and uploads under way."""
 
-    def __init__(self, contents: Mapping[str, bytes], clock: Clock) -> None:
+    def __init__(self, contents: Mapping[str, bytes | MemoryArtifact], clock: Clock) -> None:
         self._clock = clock
         self._uploads: dict[str, _Upload] = {}
         self.kept: dict[str, MemoryArtifact] = {}
         for artifact_id, content in contents.items():
-            self._keep(artifact_id, "file", None, None, content, None, {})
+            if isinstance(content, MemoryArtifact):
+                self.kept[artifact_id] = content
+            else:
+                self._keep(artifact_id, "file", None, None, content, Maker(), {})
+
+    def receive(
+        self, content: bytes, mime_type: str, name: str | None, conversation_id: str | None
+    ) -> protocol.ArtifactMetadata:
+        """Store a file of a message."""
+        kind = mime_type.partition("/")[0]
+        artifact_type = kind if kind in ("image", "audio", "video") else "file"
+        artifact_id = f"artifact-{len(self.kept) + 1}"
+        maker = Maker(source="message", conversation_id=conversation_id)
+        return self._keep(artifact_id, artifact_type, name, mime_type, content, maker, {})
 
     def metadata(self, artifact_id: str) -> protocol.ArtifactMetadata:
         return self._find(artifact_id).metadata
@@ -174,6 +206,7 @@ class Artifacts:
         )
 
     def begin(self, request: protocol.ArtifactsBegin) -> protocol.ArtifactUpload:
+        check_artifact(request.name, request.mime_type)
         upload_id = f"upload-{len(self._uploads) + 1}"
         self._uploads[upload_id] = _Upload(request)
         return protocol.ArtifactUpload(upload_id=upload_id, offset=0)
@@ -188,7 +221,7 @@ class Artifacts:
             upload.content += piece
         return protocol.ArtifactUpload(upload_id=request.upload_id, offset=len(upload.content))
 
-    def finish(self, request: protocol.ArtifactsFinish, run_id: str) -> protocol.ArtifactMetadata:
+    def finish(self, request: protocol.ArtifactsFinish, maker: Maker) -> protocol.ArtifactMetadata:
         upload = self._upload(request.upload_id)
         content = bytes(upload.content)
         if hashlib.sha256(content).hexdigest() != request.sha256:
@@ -196,9 +229,9 @@ class Artifacts:
         del self._uploads[request.upload_id]
         begun = upload.begun
         artifact_id = f"artifact-{len(self.kept) + 1}"
-        return self._keep(artifact_id, begun.artifact_type, begun.name, begun.mime_type, content, run_id, {})
+        return self._keep(artifact_id, begun.artifact_type, begun.name, begun.mime_type, content, maker, {})
 
-    def create(self, created: protocol.ArtifactCreated, run_id: str) -> protocol.ArtifactMetadata:
+    def create(self, created: protocol.ArtifactCreated, maker: Maker) -> protocol.ArtifactMetadata:
         """Store the artifact of a result. Raises `ValueError` with the reason if it is invalid."""
         content = base64.b64decode(created.content_base64 or "", validate=True)
         if len(content) > limits.INLINE_ARTIFACT_BYTES:
@@ -212,9 +245,7 @@ class Artifacts:
         metadata = created.metadata or {}
         if artifact_id in self.kept:  # a reference to an artifact that was written through the API
             return self.kept[artifact_id].metadata
-        return self._keep(
-            artifact_id, created.artifact_type, created.name, created.mime_type, content, run_id, metadata
-        )
+        return self._keep(artifact_id, created.artifact_type, created.name, created.mime_type, content, maker, metadata)
 
     def _keep(
         self,
@@ -223,7 +254,7 @@ class Artifacts:
         name: str | None,
         mime_type: str | None,
         content: bytes,
-        run_id: str | None,
+        maker: Maker,
         metadata: JsonObject,
     ) -> protocol.ArtifactMetadata:
         described = protocol.ArtifactMetadata(
@@ -233,8 +264,10 @@ class Artifacts:
             name=name,
             size_bytes=len(content),
             sha256=hashlib.sha256(content).hexdigest(),
-            source="host" if run_id is None else "runner",
-            run_id=run_id,
+            source=maker.source,
+            conversation_id=maker.conversation_id,
+            run_id=maker.run_id,
+            runner_id=maker.runner_id,
             created_at=self._clock.now(),
             metadata=metadata,
         )

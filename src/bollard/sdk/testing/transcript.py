@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from bollard import protocol
-from bollard.protocol import JsonValue, Shape, limits
+from bollard.protocol import JsonObject, JsonValue, Shape, limits
 from bollard.sdk.errors import api_failure
 from bollard.sdk.testing.models import overlap
+from bollard.sdk.testing.occasion import WORKSPACE_ID
 
 HistoryEntry = str | tuple[str, str] | protocol.Message | protocol.TranscriptItem
 """A text of the user; `(role, text)`; a message; or a whole item."""
@@ -101,26 +102,22 @@ class Transcript:
             )
         )
 
-    def receive(self, context: protocol.AgentRunContext) -> None:
-        """Add the message of a run, as a host does before the run starts."""
-        actor, event, given = context.actor, context.event, context.input
+    def receive(self, message: protocol.AgentRunContext | protocol.SteeringInputItem, at: float | None) -> None:
+        """Add the message of a run, as a host does before the run starts, or a message into a run."""
+        actor, event, given = message.actor, message.event, message.input
         scripted = any(item.event_id == event.event_id for item in self.items)
-        if context.conversation is None or scripted or (given.text is None and not given.contents):
+        if message.conversation is None or scripted or (given.text is None and not given.contents):
             return
         self.origins[event.event_id] = Origin(
             event.event_type, actor.actor_type if actor else None, actor.actor_id if actor else None
         )
-        self._say(event.event_id, "user", context.input.text, context.trigger.timestamp)
+        self._say(event.event_id, "user", given.text, at)
 
-    def answer(
-        self, context: protocol.AgentRunContext, steering: Iterable[str], texts: Iterable[str], at: float
-    ) -> None:
-        """Add the steering messages and the completed messages of a run whose message was added."""
+    def answer(self, context: protocol.AgentRunContext, texts: Iterable[str], at: float) -> None:
+        """Add the completed messages of a run whose message was added."""
         event_id = context.event.event_id
         if event_id not in self.origins:
             return
-        for text in steering:
-            self._say(event_id, "user", text, at)
         for text in texts:
             self._say(event_id, "assistant", text, at)
 
@@ -206,9 +203,7 @@ class Events:
 
     def add_fact(self, context: protocol.AgentRunContext, event_type: str, at: float, **said: JsonValue) -> None:
         """A fact of a run: the end of a tool call, a step of steering, or a failure. It has names, ids and codes."""
-        place = context.conversation
-        if place is None:
-            return
+        place = context.conversation or protocol.ConversationContext(workspace_id=WORKSPACE_ID)
         self.add(
             protocol.AgentEventRecord(
                 event_id=f"fact_{len(self.items) + 1}",
@@ -223,19 +218,35 @@ class Events:
             )
         )
 
-    def get(self, event_id: str) -> protocol.AgentEventRecord:
-        for event in self.items:
+    def mark(self, event_id: str, mark: JsonObject) -> None:
+        """Write how an active run claimed a message."""
+        self.items = [
+            item.model_copy(update={"metadata": {**item.metadata, "steering": mark}})
+            if item.event_id == event_id
+            else item
+            for item in self.items
+        ]
+
+    def get(self, event_id: str, context: protocol.AgentRunContext) -> protocol.AgentEventRecord:
+        for event in self._seen(context):
             if event.event_id == event_id:
                 return event
         raise api_failure("not_found", f"no event {event_id}")
 
-    def page(self, request: protocol.EventsPage) -> protocol.EventPage:
+    def page(self, request: protocol.EventsPage, context: protocol.AgentRunContext) -> protocol.EventPage:
         """The newest events before the cursor."""
         api = "events.page"
         before = position_of(api, "before", request.before) if request.before is not None else len(self.items) + 1
-        earlier = self.items[: before - 1]
+        earlier = [each for each in self._seen(context) if (each.seq or 0) < before]
         items = _fit_page(earlier[-request.limit :], newest=True)
         has_more = len(items) < len(earlier)
         return protocol.EventPage(
             items=tuple(items), next_cursor=items[0].cursor if has_more else None, has_more=has_more
         )
+
+    def _seen(self, context: protocol.AgentRunContext) -> list[protocol.AgentEventRecord]:
+        """The events that a run may read. Without a conversation, those are its own event and its own facts."""
+        if context.conversation is not None:
+            return self.items
+        own = (context.event.event_id, context.run_id)
+        return [each for each in self.items if each.event_id == own[0] or each.metadata.get("run_id") == own[1]]

@@ -11,9 +11,12 @@ from typing import Any, cast
 from bollard import protocol
 from bollard.protocol import JsonObject, JsonValue, limits
 from bollard.sdk.errors import AgentAPIException, api_failure
+from bollard.sdk.testing.checks import check_question
 from bollard.sdk.testing.clock import Clock
-from bollard.sdk.testing.grant import FILE_SOURCE, Grant
+from bollard.sdk.testing.grant import DOCUMENTS, Grant
 from bollard.sdk.testing.models import ScriptedModel, overlap
+from bollard.sdk.testing.occasion import build_event_record
+from bollard.sdk.testing.steering import SteeringStatus
 from bollard.sdk.testing.stores import Artifacts, Blobs, StateStore, measure_json
 from bollard.sdk.testing.transcript import Events, Transcript
 from bollard.sdk.tool import build_answer, failed_answer, tool_declaration_of
@@ -29,6 +32,13 @@ class _Tool:
     @property
     def sha256(self) -> str:
         return hashlib.sha256(json.dumps(self.definition.to_wire(), sort_keys=True).encode()).hexdigest()
+
+    def check(self, arguments: JsonObject, call_id: str) -> None:
+        """Refuse arguments that a declared tool does not take, as a host does by its schema."""
+        declared = tool_declaration_of(self.function)
+        problem = None if declared is None else declared.problem(arguments)
+        if problem is not None:
+            raise api_failure("invalid_argument", problem, {"call_id": call_id})
 
     async def answer(self, arguments: JsonObject, context: protocol.ToolCallContext) -> protocol.ToolAnswer:
         declared = tool_declaration_of(self.function)
@@ -98,7 +108,9 @@ class Tools:
             if before == asked:
                 return result
             message = f"call_id: {call_id} was used with other parameters"
-            raise api_failure("invalid_argument", message, {"field": "call_id"})
+            details: JsonObject = {"field": "call_id", "reason": "call_id_other_arguments", "call_id": call_id}
+            raise api_failure("invalid_argument", message, details)
+        found.check(request.parameters, call_id)
         started = self._clock.monotonic()
         answer = await found.answer(request.parameters, context)
         result = protocol.ToolResult(
@@ -117,6 +129,11 @@ class Tools:
         return self.offered[name]
 
 
+def documents_of(kb_id: str) -> str:
+    """The prefix of the file ids of a knowledge base's documents."""
+    return f"{DOCUMENTS}{kb_id}/"
+
+
 class KnowledgeBases:
     """Pieces of text by knowledge base, ranked by the words they share with the query."""
 
@@ -130,18 +147,38 @@ class KnowledgeBases:
         """Return the best matching chunks."""
         if request.kb_id not in self.chunks:
             raise api_failure("not_found", f"no knowledge base {request.kb_id}")
+        check_question(request.query)
         wanted = (request.filters or {}).items()
         fitting = [chunk for chunk in self.chunks[request.kb_id] if wanted <= chunk.metadata.items()]
         scored = [chunk.model_copy(update={"score": overlap(request.query, chunk.text)}) for chunk in fitting]
         ranked = sorted(scored, key=lambda chunk: -chunk.score)
         return protocol.KnowledgeResult(chunks=tuple(ranked[: request.top_k]))
 
+    def document(self, file_id: str) -> bytes | None:
+        """The pieces of a document together; `None` for a file that is no document here."""
+        kb_id, _, document_id = file_id.removeprefix(DOCUMENTS).partition("/")
+        if not file_id.startswith(DOCUMENTS):
+            return None
+        found = [chunk.text for chunk in self.chunks.get(kb_id, ()) if _document_of(chunk) == document_id]
+        return "\n\n".join(found).encode() if found else None
+
+
+def _document_of(chunk: protocol.KnowledgeChunk) -> JsonValue:
+    return chunk.source.get("document_id") if isinstance(chunk.source, dict) else None
+
 
 def _chunk(kb_id: str, number: int, piece: str | protocol.KnowledgeChunk) -> protocol.KnowledgeChunk:
     if isinstance(piece, protocol.KnowledgeChunk):
         return piece.model_copy(update={"kb_id": kb_id})
+    source: JsonObject = {"document_id": kb_id, "name": kb_id, "source": kb_id, "headings": []}
+    position: JsonObject = {"start": 0, "end": len(piece)}
     return protocol.KnowledgeChunk(
-        chunk_id=f"{kb_id}-{number}", kb_id=kb_id, text=piece, score=0.0, source={"document": kb_id}
+        chunk_id=f"{kb_id}-{number}",
+        kb_id=kb_id,
+        text=piece,
+        score=0.0,
+        source=source,
+        metadata={"document_id": kb_id, "headings": [], "position": position},
     )
 
 
@@ -167,23 +204,19 @@ def _message(answer: object) -> protocol.Message:
 
 @dataclass(slots=True)
 class PlatformActions:
-    """Outcomes of platform actions by name: a word, an error, JSON, or a function of the request that gives one."""
+    """Outcomes of platform actions by name: an error, a whole outcome, the result, or a function of the request that
+    gives one."""
 
     outcomes: Mapping[str, Any]
     requested: list[protocol.PlatformRequest] = field(default_factory=list[protocol.PlatformRequest])
 
-    async def request(self, request: protocol.PlatformRequest) -> protocol.PlatformOutcome:
+    async def request(self, request: protocol.PlatformRequest, call_id: str) -> protocol.PlatformOutcome:
         """Return the outcome of one action."""
-        if request.action not in self.outcomes:
-            raise api_failure("not_found", f"no platform action {request.action}")
         self.requested.append(request)
         answer = await _run_script(self.outcomes[request.action], request)
         if isinstance(answer, protocol.PlatformOutcome):
             return answer
-        call_id = f"platform-call-{len(self.requested)}"
-        if isinstance(answer, str):
-            return protocol.PlatformOutcome(call_id=call_id, outcome=answer)
-        return protocol.PlatformOutcome(call_id=call_id, outcome="done", result=cast("JsonValue", answer))
+        return protocol.PlatformOutcome(call_id=call_id, outcome="completed", result=cast("JsonValue", answer))
 
 
 async def _run_script(scripted: Any, request: protocol.AgentInput | protocol.PlatformRequest) -> Any:
@@ -220,58 +253,22 @@ class World:
         """Leave a fact of a run in the events of its conversation."""
         self.events.add_fact(context, event_type, self.clock.now(), **said)
 
-    def resources(self, grant: Grant) -> protocol.AgentResources:
-        """Return the resources that a run sees, with its granted operations."""
-        return protocol.AgentResources(
-            models=tuple(
-                protocol.ModelResource(
-                    model_id=name,
-                    model_type=model.model_type,
-                    provider="script",
-                    context_window=model.context_window,
-                    operations=operations,
-                )
-                for name, model in self.models.items()
-                if (operations := grant.operations("models", model.operations))
-            ),
-            tools=tuple(
-                protocol.ToolResource(
-                    tool_name=name,
-                    tool_type="function",
-                    description=tool.definition.description,
-                    risk=tool.definition.risk or "medium",
-                    definition_sha256=tool.sha256,
-                    operations=operations,
-                )
-                for name, tool in self.tools.offered.items()
-                if (operations := grant.operations("tools"))
-            ),
-            knowledge_bases=self.knowledge_bases(grant),
-            agents=tuple(
-                protocol.AgentResource(agent_id=name, name=name)
-                for name in self.agents.known
-                if grant.operations("agents")
-            ),
-            files=tuple(
-                protocol.FileResource(file_id=name, file_name=name, source=FILE_SOURCE, operations=operations)
-                for name in self.files.contents
-                if (operations := grant.operations("files", (FILE_SOURCE,)))
-            ),
-            storage=protocol.StorageResource(
-                plugin_storage="plugin" in grant.permissions.storage,
-                workspace_storage="workspace" in grant.permissions.storage,
-            ),
-            platform_capabilities=dict.fromkeys(self.platform.outcomes, True) if grant.operations("platform") else {},
-        )
-
-    def knowledge_bases(self, grant: Grant) -> tuple[protocol.KnowledgeBaseResource, ...]:
-        """Return the knowledge bases that a run may query."""
-        operations = grant.operations("knowledge_bases")
-        return tuple(
-            protocol.KnowledgeBaseResource(kb_id=name, kb_name=name, operations=operations)
-            for name in self.knowledge.chunks
-            if operations
-        )
+    def steered(
+        self, context: protocol.AgentRunContext, item: protocol.SteeringInputItem, status: SteeringStatus
+    ) -> None:
+        """Add a message into a run to the conversation when it arrives, and write its steering mark."""
+        if status == "queued":
+            self.events.add(build_event_record(item, item.claimed_at))
+            self.transcript.receive(item, item.claimed_at)
+        mark: JsonObject = {
+            "status": status,
+            "trigger_behavior": "absorbed_into_active_run",
+            "claimed_by_run_id": item.claimed_run_id,
+            "claimed_runner_id": item.runner_id,
+            "claimed_at": item.claimed_at,
+        }
+        self.events.mark(item.event.event_id, mark)
+        self.fact(context, f"steering.{status}", event_id=item.event.event_id)
 
     def projection(
         self, context: protocol.AgentRunContext, grant: Grant, keys: Mapping[str, str]
@@ -290,7 +287,7 @@ class World:
         snapshots: dict[str, Any] = {}
         shortened: JsonObject = {}
         left = limits.STATE_SNAPSHOT_BYTES
-        for scope in sorted(grant.state_scopes):
+        for scope in sorted(keys.keys() & set(grant.state_scopes)):
             self.state.seed(keys[scope], self.initial_state.get(scope, {}))
             values = self.state.snapshot(keys[scope])
             inlined = dict(sorted(values.items())[: limits.STATE_LIST_KEYS])
