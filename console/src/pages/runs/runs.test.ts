@@ -6,6 +6,7 @@ import { makeSpan } from "@/parts/timeline/span";
 import { curlOf } from "./curl";
 import { hintOf } from "./failure-texts";
 import { queryOf, runFilters } from "./filters";
+import { NO_ORIGINS, withOrigins } from "./origins";
 import { merge, NONE, reveal, take } from "./live-rows";
 import { runTexts } from "./run-texts";
 import { rowWords, sentence } from "./run-words";
@@ -50,6 +51,14 @@ describe("live rows", () => {
 });
 
 describe("filters", () => {
+  test("agents, channels and people of the runs that were read become choices, and known ones change nothing", () => {
+    const ann = { actor_type: "person", actor_id: "ann", actor_name: "Ann" } as const;
+    const known = withOrigins(NO_ORIGINS, [run("b", 2, { source: "api", actor: ann }), run("a", 1, { agent_id: "echo" })]);
+    expect([[...known.agents], [...known.sources], [...known.actors]]).toEqual([["clerk", "echo"], ["api"], [["ann", "Ann"]]]);
+    expect(withOrigins(known, [run("0", 0, { source: "api", actor: ann })])).toBe(known);
+    expect([...withOrigins(known, [run("0", 0, { source: "hook" })]).sources]).toEqual(["api", "hook"]);
+  });
+
   test("what makes no sense is left out", () => {
     expect(runFilters({ status: "flying", time: "never", page: 7, agent: "  ", actor: 42, text: "letter" })).toEqual({ actor: "42", text: "letter" });
   });
