@@ -46,8 +46,8 @@ function RunTimeline({ run, refetch }: { run: AgentRun; refetch: () => void }): 
     if (ended) refetch(); // the end, its error and the usage
     // eslint-disable-next-line react-hooks/exhaustive-deps -- once, when the end comes
   }, [ended]);
-  const event = useEvent(run.event_id);
-  const input = text(object(event.data?.content).text) ?? run.input ?? undefined;
+  const content = object(useEvent(run.event_id).data?.content);
+  const input = text(content.text) ?? run.input ?? undefined;
   const spans = useSpans(run, view, input);
   const until = useUntil(run, view);
   const status = statusOf(run, timeline.run.state);
@@ -55,7 +55,7 @@ function RunTimeline({ run, refetch }: { run: AgentRun; refetch: () => void }): 
   const failedModel = timeline.run.children.findLast((span) => span.kind === "model");
   return (
     <main id="content" tabIndex={-1} className="flex h-full min-h-0 flex-col gap-4 overflow-y-auto p-6 pb-0 outline-none max-sm:p-4 max-sm:pb-0">
-      <RunHead run={run} status={status} until={until} input={input} />
+      <RunHead run={run} status={status} until={until} content={content} />
       {run.status === "failed" || run.status === "timeout" || run.status === "cancelled" ? <FailureNote run={run} failedModel={failedModel?.state === "failed" ? failedModel.name : undefined} /> : null}
       {view.error === undefined ? null : <ErrorNote error={view.error} />}
       <Steps run={run} spans={spans} version={view.version} from={Math.min(run.created_at, timeline.run.start || run.created_at)} until={until} note={view.loading && timeline.size > 100 ? t("loadingSteps", { count: timeline.size }) : undefined} />

@@ -70,13 +70,23 @@ describe("filters", () => {
 
 describe("curl", () => {
   test("the command sends the message again, whatever is in it, without a token", () => {
-    const command = curlOf(run("r", 1, { conversation_id: "desk" }), "it's `me` $HOME", "http://h");
+    const command = curlOf(run("r", 1, { conversation_id: "desk" }), { text: "it's `me` $HOME" }, "http://h");
     expect(command).toContain(String.raw`"text":"it'\''s ` + "`me` $HOME" + `"`);
     expect(command).toContain('-H "Authorization: Bearer $BOLLARD_TOKEN"');
   });
 
+  test("attachments and data are sent again, with the conversation that they belong to", () => {
+    const contents = [{ type: "text", text: "see the plan" }, { type: "artifact", artifact_id: "art_1" }];
+    const command = curlOf(run("r", 1, { conversation_id: "desk", thread_id: "t1", input: "look" }), { trigger: "api", contents, data: { pages: 2 } }, "http://h");
+    expect(JSON.parse(/-d '(.*)'$/.exec(command)?.[1] ?? "")).toEqual({ agent: "clerk", input: { text: "look", contents }, data: { pages: 2 }, conversation: "desk", thread: "t1" });
+  });
+
+  test("an event without words is sent again by its data alone", () => {
+    expect(curlOf(run("r", 1), { data: { branch: "main" } }, "http://h")).toContain('{"agent":"clerk","input":{},"data":{"branch":"main"}}');
+  });
+
   test("without the message it reads the run", () => {
-    expect(curlOf(run("run_1", 1), undefined, "http://h")).toMatch(/'http:\/\/h\/api\/v1\/runs\/run_1'$/);
+    expect(curlOf(run("run_1", 1), { contents: [], data: {} }, "http://h")).toMatch(/'http:\/\/h\/api\/v1\/runs\/run_1'$/);
   });
 });
 
