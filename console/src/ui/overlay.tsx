@@ -107,9 +107,9 @@ export interface MenuItem {
   onSelect: () => void;
 }
 
-export function Menu({ trigger, items, align = "end" }: { trigger: ReactNode; items: readonly MenuItem[]; align?: "start" | "end" }): ReactNode {
+export function Menu({ trigger, items, align = "end", defaultOpen = false }: { trigger: ReactNode; items: readonly MenuItem[]; align?: "start" | "end"; defaultOpen?: boolean }): ReactNode {
   return (
-    <DropdownMenu.Root modal={false}>
+    <DropdownMenu.Root modal={false} defaultOpen={defaultOpen}>
       <DropdownMenu.Trigger asChild>{trigger}</DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content align={align} sideOffset={4} collisionPadding={8} className="z-50 max-h-[60dvh] min-w-44 overflow-y-auto rounded-lg border border-line bg-surface p-1 shadow-overlay scroll-thin">

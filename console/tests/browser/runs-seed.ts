@@ -1,4 +1,7 @@
 /** Runs for the tests of their pages: with a tool and consent, that fail, that are long. */
+import { createHmac } from "node:crypto";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Host } from "./host";
 
 const ROOT = new URL("../../../", import.meta.url).pathname;
@@ -83,4 +86,53 @@ export async function longRun(host: Host, records: number): Promise<string> {
   }
   await host.ask("POST", `/api/v1/runs/${runId}/finalize`, { finish_reason: "stop", message: { role: "assistant", content: "That was a long day." } }, authorization);
   return runId;
+}
+
+/** A chat program that receives answers and confirms none of them before `confirm`. */
+export class SlowChat {
+  private readonly held: ServerResponse[] = [];
+  private confirmed = false;
+  private readonly server: Server = createServer((request, answer) => {
+    request.resume().on("end", () => {
+      this.held.push(answer);
+      if (this.confirmed) this.confirm();
+    });
+  });
+  private secret = "";
+
+  async listen(): Promise<number> {
+    await new Promise<void>((resolve) => this.server.listen(0, "127.0.0.1", resolve));
+    return this.port;
+  }
+
+  get port(): number {
+    return (this.server.address() as AddressInfo).port;
+  }
+
+  /** Connects it to an agent of a host as the channel `slow-chat`. */
+  async connect(host: Host, agent: string): Promise<void> {
+    ({ secret: this.secret } = await host.ask<{ secret: string }>("PUT", "/api/v1/channels/slow-chat", { url: `http://127.0.0.1:${this.port}/`, abilities: { dedupe: "native" } }));
+    await host.ask("PUT", "/api/v1/bindings/slow-chat", { agent_id: agent, scope: { channel: "slow-chat" } });
+  }
+
+  /** A message of a person in it, signed as Standard Webhooks asks. */
+  async say(host: Host, text: string): Promise<Started> {
+    const [id, now] = [`msg-${Date.now()}`, String(Math.floor(Date.now() / 1_000))];
+    const body = JSON.stringify({ text, conversation: "table-4", actor: { id: "ann" } });
+    const signature = createHmac("sha256", Buffer.from(this.secret.replace("whsec_", ""), "base64")).update(`${id}.${now}.${body}`).digest("base64");
+    const answer = await fetch(`${host.url}/api/v1/channels/slow-chat/events`, { method: "POST", body, headers: { "webhook-id": id, "webhook-timestamp": now, "webhook-signature": `v1,${signature}` } });
+    if (!answer.ok) throw new Error(await answer.text());
+    return (await answer.json()) as Started;
+  }
+
+  /** Confirms every answer, those that come and those that are held. */
+  confirm(): void {
+    this.confirmed = true;
+    for (const answer of this.held.splice(0)) answer.writeHead(204).end();
+  }
+
+  close(): void {
+    this.server.closeAllConnections();
+    this.server.close();
+  }
 }

@@ -1,7 +1,7 @@
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { expect, test } from "./host";
-import { allow, clerk, finished, longRun, send, until, waiting } from "./runs-seed";
+import { expect, Host, test } from "./host";
+import { allow, clerk, finished, longRun, send, SlowChat, until, waiting } from "./runs-seed";
 
 async function accessible(page: Page): Promise<void> {
   const { violations } = await new AxeBuilder({ page }).analyze();
@@ -105,6 +105,9 @@ test("a run with a tool, consent and steering shows each step, live and by keybo
   await page.keyboard.press("Home");
   const details = page.getByRole("region", { name: "Details of the step" });
   await expect(details.getByText("Ann sent this through api.")).toBeVisible();
+  await details.getByText("Raw record").click();
+  await expect(details.getByText(`"event_id": "${run.event_id}"`)).toBeVisible();
+  await tree.focus();
   for (let step = 0; step < 3; step += 1) await page.keyboard.press("ArrowDown");
   await expect(page).toHaveURL(/at=grant/);
   await expect(details.getByText(/send_letter/).first()).toBeVisible();
@@ -133,6 +136,37 @@ test("an agent that calls an agent leads to the run of that agent", async ({ pag
   await expect(page.getByRole("treeitem", { name: /^Route by another run/ })).toBeVisible();
   await page.getByRole("link", { name: /^Called by/ }).click();
   await expect(page).toHaveURL(`${host.url}/runs/${run.run_id}`);
+});
+
+test("a delivery that ends after its run, and a file, appear without a reload", async ({ browser }) => {
+  const chat = new SlowChat();
+  const host = new Host({ BOLLARD_EGRESS_ALLOW: `127.0.0.1:${await chat.listen()}` });
+  try {
+    await host.start();
+    await chat.connect(host, "demo");
+    const run = await chat.say(host, "file");
+    const context = await browser.newContext();
+    const { user, password } = await host.user("ann", "admin");
+    await host.signIn(context, user, password);
+    const page = await context.newPage();
+    await page.goto(`${host.url}/runs/${run.run_id}`);
+    const tree = page.getByRole("tree");
+    await expect(tree.getByRole("treeitem", { name: /^File demo.txt/ })).toBeVisible();
+    await expect(tree.getByRole("treeitem", { name: /^End completed/ })).toBeVisible();
+    const delivery = tree.getByRole("treeitem", { name: /^Delivery slow-chat/ });
+    await expect(delivery).toHaveAccessibleName("Delivery slow-chat, goes on");
+    await delivery.click();
+    const details = page.getByRole("region", { name: "Details of the step" });
+    await expect(details.getByText(/^The answer (waits to be|is being) sent through slow-chat\.$/)).toBeVisible();
+    chat.confirm();
+    await expect(delivery).toHaveAccessibleName("Delivery slow-chat, done");
+    await expect(details.getByText("The answer was sent through slow-chat.")).toBeVisible();
+    await context.close();
+  } finally {
+    await host.stop();
+    host.remove();
+    chat.close();
+  }
 });
 
 test("a run that failed says why and what to do, also in Chinese", async ({ page, host }) => {

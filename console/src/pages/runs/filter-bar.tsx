@@ -1,5 +1,5 @@
 /** The filters of the list: a search and one chip for each field. They live in the address. */
-import { listAgents, type AgentRun } from "@bollard/client";
+import { listAgents } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Check, ChevronDown, Search, X } from "lucide-react";
 import { useEffect, useState, type ReactNode } from "react";
@@ -12,11 +12,12 @@ import { Input } from "@/ui/field";
 import { Menu } from "@/ui/overlay";
 import { STATUSES, TIMES, type RunFilters } from "./filters";
 import { listTexts } from "./list-texts";
+import type { Origins } from "./origins";
 
 type Choice = readonly [value: string, name: string];
 const PAUSE_MS = 300;
 
-export function FilterBar({ filters, rows, onChange }: { filters: RunFilters; rows: readonly AgentRun[]; onChange: (filters: RunFilters) => void }): ReactNode {
+export function FilterBar({ filters, origins, onChange }: { filters: RunFilters; origins: Origins; onChange: (filters: RunFilters) => void }): ReactNode {
   const t = useText(listTexts);
   const states = useText(runStateTexts);
   const { may } = useSession();
@@ -27,15 +28,15 @@ export function FilterBar({ filters, rows, onChange }: { filters: RunFilters; ro
     else next[name] = value;
     onChange(next);
   };
-  const names = (all: readonly (string | null | undefined)[]): Choice[] => [...new Set(all)].filter((each): each is string => typeof each === "string" && each !== "").sort().map((each) => [each, each]);
-  const people = new Map(rows.flatMap(({ actor }) => (actor?.actor_id == null ? [] : [[actor.actor_id, actor.actor_name ?? actor.actor_id] as const])));
+  const names = (all: readonly (string | undefined)[]): Choice[] => [...new Set(all)].filter((each) => each !== undefined).sort().map((each) => [each, each]);
+  const people = new Map(origins.actors);
   if (filters.actor !== undefined && !people.has(filters.actor)) people.set(filters.actor, filters.actor);
   return (
     <div role="search" className="flex flex-wrap items-center gap-2">
       <SearchField value={filters.text ?? ""} onChange={set("text")} />
       <Chip name={t("state")} value={filters.status} choices={STATUSES.map((each) => [each, states(each)])} onChange={set("status")} />
-      <Chip name={t("agent")} value={filters.agent} choices={names([filters.agent, ...(agents.data?.items ?? []).map((each) => each.agent_id), ...rows.map((each) => each.agent_id)])} onChange={set("agent")} />
-      <Chip name={t("source")} value={filters.source} choices={names([filters.source, ...rows.map((each) => each.source)])} onChange={set("source")} />
+      <Chip name={t("agent")} value={filters.agent} choices={names([filters.agent, ...(agents.data?.items ?? []).map((each) => each.agent_id), ...origins.agents])} onChange={set("agent")} />
+      <Chip name={t("source")} value={filters.source} choices={names([filters.source, ...origins.sources])} onChange={set("source")} />
       <Chip name={t("actor")} value={filters.actor} choices={[...people]} onChange={set("actor")} />
       <Chip name={t("time")} value={filters.time} choices={Object.keys(TIMES).map((each) => [each, t(each as "1h")])} onChange={set("time")} />
       {Object.keys(filters).length === 0 ? null : <Button kind="ghost" size="sm" onClick={() => onChange({})}><X aria-hidden />{t("clear")}</Button>}

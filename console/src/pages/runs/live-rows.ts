@@ -31,16 +31,17 @@ export function merge(pages: readonly AgentRun[], live: LiveRows, updates: reado
   const newest = new Map([...updates, ...live.rows].map((run) => [run.run_id, run]));
   const fresh = freshOf(live, pages);
   const shown = fresh.filter((run) => live.shown.has(run.run_id));
-  const rows = [...shown, ...pages.map((run) => newest.get(run.run_id) ?? run)];
+  const oldest = Math.min(...[...newest.values()].map((run) => run.created_at));
+  const rows = [...shown, ...pages.map((run) => (run.created_at < oldest ? run : newest.get(run.run_id) ?? run))]; // looking up thousands of ids is slow
   return { rows: status === undefined ? rows : rows.filter((run) => run.status === status), waiting: fresh.length - shown.length };
 }
 
+/** The pages are in order, so that a run above the first of them is in none. */
 function freshOf(live: LiveRows, pages: readonly AgentRun[]): AgentRun[] {
-  const known = new Set(pages.map((run) => run.run_id));
   const top = pages[0];
-  return live.rows.filter((run) => !known.has(run.run_id) && (top === undefined || newestFirst(run, top) < 0));
+  return live.rows.filter((run) => top === undefined || newestFirst(run, top) < 0);
 }
 
 function newestFirst(left: AgentRun, right: AgentRun): number {
-  return right.created_at - left.created_at || (left.run_id < right.run_id ? 1 : -1);
+  return right.created_at - left.created_at || (left.run_id === right.run_id ? 0 : left.run_id < right.run_id ? 1 : -1);
 }

@@ -7,7 +7,7 @@ import { useSession } from "@/api/session";
 import { useErrorText } from "@/i18n/errors";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
-import { count, object, text } from "@/parts/timeline/span";
+import { count, object, text, type Data } from "@/parts/timeline/span";
 import { RunState } from "@/ui/badge";
 import { Button } from "@/ui/button";
 import { Id, Time } from "@/ui/data";
@@ -18,7 +18,7 @@ import { failureHints, hintOf } from "./failure-texts";
 import { runTexts } from "./run-texts";
 import { ACTIVE, StopRun } from "./stop-run";
 
-export function RunHead({ run, status, until, input }: { run: AgentRun; status: string; until: number; input: string | undefined }): ReactNode {
+export function RunHead({ run, status, until, content }: { run: AgentRun; status: string; until: number; content: Data }): ReactNode {
   const t = useText(runTexts);
   const { duration, cost } = useFormats();
   const price = count(object(run.usage).cost);
@@ -40,12 +40,12 @@ export function RunHead({ run, status, until, input }: { run: AgentRun; status: 
           {run.parent_run_id == null ? null : <Link to="/runs/$runId" params={{ runId: run.parent_run_id }} className="text-accent-text hover:underline">{t("parent")} …{run.parent_run_id.slice(-4)}</Link>}
         </p>
       </div>
-      <RunActions run={run} status={status} input={input} />
+      <RunActions run={run} status={status} content={content} />
     </header>
   );
 }
 
-function RunActions({ run, status, input }: { run: AgentRun; status: string; input: string | undefined }): ReactNode {
+function RunActions({ run, status, content }: { run: AgentRun; status: string; content: Data }): ReactNode {
   const t = useText(runTexts);
   const { may } = useSession();
   const [stopping, setStopping] = useState(false);
@@ -58,7 +58,7 @@ function RunActions({ run, status, input }: { run: AgentRun; status: string; inp
           <Link to={chat}><MessageSquare aria-hidden />{t("openConversation")}</Link>
         </Button>
       )}
-      <CopyButton text={curlOf(run, input, location.origin)} label={t("copyCurl")} className="h-8" />
+      <CopyButton text={curlOf(run, content, location.origin)} label={t("copyCurl")} className="h-8" />
       {may("runs.create") ? <Later name={t("replay")} icon={<RotateCcw aria-hidden />} /> : null}
       {may("runs.create") ? <Later name={t("fork")} icon={<GitFork aria-hidden />} /> : null}
       <StopRun runId={stopping ? run.run_id : undefined} onClose={() => setStopping(false)} />

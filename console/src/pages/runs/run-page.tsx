@@ -46,8 +46,8 @@ function RunTimeline({ run, refetch }: { run: AgentRun; refetch: () => void }): 
     if (ended) refetch(); // the end, its error and the usage
     // eslint-disable-next-line react-hooks/exhaustive-deps -- once, when the end comes
   }, [ended]);
-  const event = useEvent(run.event_id);
-  const input = text(object(event.data?.content).text) ?? run.input ?? undefined;
+  const content = object(useEvent(run.event_id).data?.content);
+  const input = text(content.text) ?? run.input ?? undefined;
   const spans = useSpans(run, view, input);
   const until = useUntil(run, view);
   const status = statusOf(run, timeline.run.state);
@@ -55,10 +55,10 @@ function RunTimeline({ run, refetch }: { run: AgentRun; refetch: () => void }): 
   const failedModel = timeline.run.children.findLast((span) => span.kind === "model");
   return (
     <main id="content" tabIndex={-1} className="flex h-full min-h-0 flex-col gap-4 overflow-y-auto p-6 pb-0 outline-none max-sm:p-4 max-sm:pb-0">
-      <RunHead run={run} status={status} until={until} input={input} />
+      <RunHead run={run} status={status} until={until} content={content} />
       {run.status === "failed" || run.status === "timeout" || run.status === "cancelled" ? <FailureNote run={run} failedModel={failedModel?.state === "failed" ? failedModel.name : undefined} /> : null}
       {view.error === undefined ? null : <ErrorNote error={view.error} />}
-      <Steps run={run} spans={spans} version={view.version} from={Math.min(run.created_at, timeline.run.start || run.created_at)} until={until} note={view.loading && timeline.size > 100 ? t("loadingSteps", { count: timeline.size }) : undefined} />
+      <Steps run={run} spans={spans} version={view.version} from={Math.min(run.created_at, timeline.run.start || run.created_at)} until={Math.max(until, ...spans.map((span) => span.end ?? 0))} note={view.loading && timeline.size > 100 ? t("loadingSteps", { count: timeline.size }) : undefined} />
     </main>
   );
 }
@@ -101,16 +101,19 @@ function useRecords(runId: string): RunView {
 
 const DELIVERED: Record<Delivery["status"], SpanState> = { queued: "open", started: "open", shown: "open", sent: "done", failed: "failed", unknown: "unknown" };
 
+/** The stream of changes tells nothing of deliveries, which may end long after their run: they are asked for while one is open. */
+const DELIVERY_MS = 2_000;
+
 /** The event before the run, the run, and the deliveries after it. */
 function useSpans(run: AgentRun, { timeline, version }: RunView, input: string | undefined): readonly Span[] {
   const { may } = useSession();
-  const { data } = useQuery({ queryKey: ["runs", run.run_id, "deliveries"], queryFn: () => listDeliveries({ query: { run: run.run_id, limit: 100 } }), enabled: may("channels.read") });
+  const { data } = useQuery({ queryKey: ["runs", run.run_id, "deliveries"], queryFn: () => listDeliveries({ query: { run: run.run_id, limit: 100 } }), enabled: may("channels.read"), refetchInterval: (query) => query.state.data?.items.some((each) => DELIVERED[each.status] === "open") === true ? DELIVERY_MS : false });
   const actor = run.actor?.actor_name ?? run.actor?.actor_id ?? run.source ?? "";
   return useMemo(() => {
     const event = makeSpan("event", "event", [actor, input?.split("\n", 1)[0]].filter(Boolean).join(": "), run.created_at);
     const deliveries = (data?.items ?? []).toReversed().map((each) =>
       makeSpan(`delivery:${each.delivery_id}`, "delivery", each.channel_id, each.created_at, {
-        end: each.updated_at,
+        end: DELIVERED[each.status] === "open" ? undefined : each.updated_at,
         state: DELIVERED[each.status],
         records: [{ run_id: run.run_id, seq: 0, epoch: 0, type: "delivery", data: each, observed: true, created_at: each.created_at }],
       }),

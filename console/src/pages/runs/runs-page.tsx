@@ -3,7 +3,7 @@ import type { AgentRun } from "@bollard/client";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowUp } from "lucide-react";
-import { useCallback, useEffect, useRef, useState, type ReactNode, type RefObject } from "react";
+import { memo, useCallback, useEffect, useRef, useState, type ReactNode, type RefObject } from "react";
 import { useSession } from "@/api/session";
 import { pageNames } from "@/frame/navigation";
 import { useText } from "@/i18n/i18n";
@@ -15,6 +15,7 @@ import { useTitle } from "@/ui/page";
 import { FilterBar } from "./filter-bar";
 import type { RunFilters } from "./filters";
 import { listTexts } from "./list-texts";
+import { NO_ORIGINS, withOrigins } from "./origins";
 import { columns, RunRow } from "./run-row";
 import { StopRun } from "./stop-run";
 import { PAGE, useRuns } from "./use-runs";
@@ -23,6 +24,8 @@ const ROW_PX = 41;
 const PHONE_ROW_PX = 64;
 /** The list counts as scrolled to its top within this distance. */
 const TOP_PX = 8;
+/** So many rows below the screen are read before a person scrolls to them. */
+const AHEAD = 2 * PAGE;
 
 export default function RunsPage(): ReactNode {
   const t = useText(listTexts);
@@ -31,29 +34,35 @@ export default function RunsPage(): ReactNode {
   const filters = useSearch({ from: "/runs" });
   const navigate = useNavigate();
   const change = useCallback((next: RunFilters) => void navigate({ to: "/runs", search: next, replace: true }), [navigate]);
-  const [rows, setRows] = useState<readonly AgentRun[]>([]);
+  const [origins, setOrigins] = useState(NO_ORIGINS);
+  const read = useCallback((runs: readonly AgentRun[]) => setOrigins((known) => withOrigins(known, runs)), []);
   return (
     <main id="content" tabIndex={-1} className="flex h-full min-h-0 flex-col gap-4 p-6 pb-0 outline-none max-sm:p-4 max-sm:pb-0">
       <header>
         <h1>{names("runs")}</h1>
         <p className="max-w-3xl text-pretty text-muted max-sm:hidden">{t("about")}</p>
       </header>
-      <FilterBar filters={filters} rows={rows} onChange={change} />
-      <RunList key={JSON.stringify(filters)} filters={filters} onRows={setRows} onClear={() => change({})} />
+      <FilterBar filters={filters} origins={origins} onChange={change} />
+      <RunList key={JSON.stringify(filters)} filters={filters} onRead={read} onChange={change} />
     </main>
   );
 }
 
-function RunList({ filters, onRows, onClear }: { filters: RunFilters; onRows: (rows: readonly AgentRun[]) => void; onClear: () => void }): ReactNode {
+/** `onRead` hears of the runs of each page once. What it changes in the filters does not draw the list again. */
+const RunList = memo(function RunList({ filters, onRead, onChange }: { filters: RunFilters; onRead: (runs: readonly AgentRun[]) => void; onChange: (filters: RunFilters) => void }): ReactNode {
   const t = useText(listTexts);
   const [atTop, setAtTop] = useState(true);
   const { pages, rows, waiting, arrived, showNew, loading, more, readMore, error, retry } = useRuns(filters, atTop);
-  useEffect(() => onRows(pages), [pages, onRows]);
+  const heard = useRef(0);
+  useEffect(() => {
+    onRead(pages.slice(heard.current));
+    heard.current = pages.length;
+  }, [pages, onRead]);
   const [stopping, setStopping] = useState<string>();
   const box = useRef<HTMLDivElement>(null);
   if (error !== null && pages.length === 0) return <ErrorNote error={error} onRetry={retry} />;
   if (loading) return <Skeleton rows={12} />;
-  if (rows.length === 0 && waiting === 0 && !more) return <NoRuns filtered={Object.keys(filters).length > 0} onClear={onClear} />;
+  if (rows.length === 0 && waiting === 0 && !more) return <NoRuns filtered={Object.keys(filters).length > 0} onClear={() => onChange({})} />;
   return (
     <section className="relative flex min-h-0 flex-1 flex-col overflow-hidden rounded-t-lg border border-b-0 border-line bg-surface">
       {waiting === 0 ? null : (
@@ -86,7 +95,7 @@ function RunList({ filters, onRows, onClear }: { filters: RunFilters; onRows: (r
       <StopRun runId={stopping} onClose={() => setStopping(undefined)} />
     </section>
   );
-}
+});
 
 interface RowsProps {
   box: RefObject<HTMLDivElement | null>;
@@ -101,12 +110,13 @@ interface RowsProps {
 function Rows({ box, rows, arrived, more, onEnd, onScroll, onStop }: RowsProps): ReactNode {
   const t = useText(listTexts);
   const height = useNarrow(640) ? PHONE_ROW_PX : ROW_PX;
+  const keyOf = useCallback((index: number) => rows[index]?.run_id ?? index, [rows]); // a new function would measure every row again
   // eslint-disable-next-line react-hooks/incompatible-library -- the page is built without the compiler that this concerns
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => height, overscan: 10, getItemKey: (index) => rows[index]?.run_id ?? index });
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => height, overscan: 10, getItemKey: keyOf });
   useEffect(() => virtual.measure(), [height, virtual]);
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? -1;
-  const near = more && last >= rows.length - PAGE / 2;
+  const near = more && last >= rows.length - AHEAD;
   useEffect(() => {
     if (near) onEnd();
     // eslint-disable-next-line react-hooks/exhaustive-deps -- asked again when more rows came and their end is near

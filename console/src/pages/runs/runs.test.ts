@@ -6,6 +6,7 @@ import { makeSpan } from "@/parts/timeline/span";
 import { curlOf } from "./curl";
 import { hintOf } from "./failure-texts";
 import { queryOf, runFilters } from "./filters";
+import { NO_ORIGINS, withOrigins } from "./origins";
 import { merge, NONE, reveal, take } from "./live-rows";
 import { runTexts } from "./run-texts";
 import { rowWords, sentence } from "./run-words";
@@ -50,6 +51,14 @@ describe("live rows", () => {
 });
 
 describe("filters", () => {
+  test("agents, channels and people of the runs that were read become choices, and known ones change nothing", () => {
+    const ann = { actor_type: "person", actor_id: "ann", actor_name: "Ann" } as const;
+    const known = withOrigins(NO_ORIGINS, [run("b", 2, { source: "api", actor: ann }), run("a", 1, { agent_id: "echo" })]);
+    expect([[...known.agents], [...known.sources], [...known.actors]]).toEqual([["clerk", "echo"], ["api"], [["ann", "Ann"]]]);
+    expect(withOrigins(known, [run("0", 0, { source: "api", actor: ann })])).toBe(known);
+    expect([...withOrigins(known, [run("0", 0, { source: "hook" })]).sources]).toEqual(["api", "hook"]);
+  });
+
   test("what makes no sense is left out", () => {
     expect(runFilters({ status: "flying", time: "never", page: 7, agent: "  ", actor: 42, text: "letter" })).toEqual({ actor: "42", text: "letter" });
   });
@@ -61,13 +70,23 @@ describe("filters", () => {
 
 describe("curl", () => {
   test("the command sends the message again, whatever is in it, without a token", () => {
-    const command = curlOf(run("r", 1, { conversation_id: "desk" }), "it's `me` $HOME", "http://h");
+    const command = curlOf(run("r", 1, { conversation_id: "desk" }), { text: "it's `me` $HOME" }, "http://h");
     expect(command).toContain(String.raw`"text":"it'\''s ` + "`me` $HOME" + `"`);
     expect(command).toContain('-H "Authorization: Bearer $BOLLARD_TOKEN"');
   });
 
+  test("attachments and data are sent again, with the conversation that they belong to", () => {
+    const contents = [{ type: "text", text: "see the plan" }, { type: "artifact", artifact_id: "art_1" }];
+    const command = curlOf(run("r", 1, { conversation_id: "desk", thread_id: "t1", input: "look" }), { trigger: "api", contents, data: { pages: 2 } }, "http://h");
+    expect(JSON.parse(/-d '(.*)'$/.exec(command)?.[1] ?? "")).toEqual({ agent: "clerk", input: { text: "look", contents }, data: { pages: 2 }, conversation: "desk", thread: "t1" });
+  });
+
+  test("an event without words is sent again by its data alone", () => {
+    expect(curlOf(run("r", 1), { data: { branch: "main" } }, "http://h")).toContain('{"agent":"clerk","input":{},"data":{"branch":"main"}}');
+  });
+
   test("without the message it reads the run", () => {
-    expect(curlOf(run("run_1", 1), undefined, "http://h")).toMatch(/'http:\/\/h\/api\/v1\/runs\/run_1'$/);
+    expect(curlOf(run("run_1", 1), { contents: [], data: {} }, "http://h")).toMatch(/'http:\/\/h\/api\/v1\/runs\/run_1'$/);
   });
 });
 

@@ -48,7 +48,7 @@ export function useRuns(filters: RunFilters, atTop: boolean): RunsState {
   const [live, setLive] = useState<LiveRows>(NONE);
   const newest = head.data?.items;
   if (newest !== undefined && newest !== live.taken) setLive(take(live, newest, pages, atTop));
-  const watched = pages.filter((run) => ACTIVE.has(run.status) && newest?.every((each) => each.run_id !== run.run_id) === true).slice(0, WATCHED).map((run) => run.run_id);
+  const watched = useMemo(() => newest === undefined ? [] : pages.filter((run) => ACTIVE.has(run.status) && newest.every((each) => each.run_id !== run.run_id)).slice(0, WATCHED).map((run) => run.run_id), [pages, newest]);
   const old = useQuery({ queryKey: ["runs", "watched", watched], queryFn: () => Promise.all(watched.map((id) => getRun({ path: { run_id: id } }))), enabled: watched.length > 0 });
   const merged = useMemo(() => merge(pages, live, old.data ?? [], filters.status), [pages, live, old.data, filters.status]);
   return {

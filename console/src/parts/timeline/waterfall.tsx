@@ -1,7 +1,7 @@
 /** The steps of a run as a tree, each with a bar on one axis of time. It shows ten thousand steps as quickly as ten. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ChevronDown, ChevronRight } from "lucide-react";
-import { memo, useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, useState, type CSSProperties, type KeyboardEvent, type ReactNode } from "react";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
 import { cn } from "@/ui/classes";
@@ -157,8 +157,8 @@ const Step = memo(function Step({ row, name, top, from, until, end, state, selec
       </span>
       <span aria-hidden className="relative h-full max-sm:absolute max-sm:inset-x-3 max-sm:bottom-0 max-sm:h-1">
         <span
-          className={cn("absolute top-1/2 h-2.5 min-w-[3px] -translate-y-1/2 rounded-[2px] max-sm:h-0.5", barColour(span), span.kind === "run" && "h-1", width === 0 && "w-[3px]")}
-          style={{ left: `min(${left}%, calc(100% - 3px))`, width: `${width}%` }}
+          className={cn("absolute top-1/2 h-2.5 left-[min(var(--at),calc(100%-3px))] min-w-[3px] -translate-y-1/2 rounded-[2px] max-sm:h-0.5", barColour(span), span.kind === "run" && "h-1", width === 0 && "w-[3px]")}
+          style={{ "--at": `${left}%`, width: `${width}%` } as CSSProperties}
         />
       </span>
       <span className="text-right text-sm whitespace-nowrap text-muted">{took < 0.5 ? "" : duration(took)}</span>

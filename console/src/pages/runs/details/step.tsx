@@ -10,7 +10,7 @@ import { Facts, Id, Json, Time } from "@/ui/data";
 import { rowWords, sentence } from "../run-words";
 import { runTexts } from "../run-texts";
 import { ApprovalFacts, ArtifactFacts, CallFacts, MessageFacts, ModelFacts, QuestionFacts, StateFacts } from "./facts";
-import { EventFacts, GrantFacts, RouteFacts } from "./origin";
+import { EventFacts, GrantFacts, RouteFacts, useEvent } from "./origin";
 
 const tones: Record<Span["state"], Tone> = { open: "accent", waiting: "wait", done: "quiet", failed: "fail", cancelled: "neutral", unknown: "unknown" };
 /** Steps whose own parts say the sentence. */
@@ -39,7 +39,7 @@ export function StepDetails({ span, run }: { span: Span; run: AgentRun }): React
           [t("took"), took === undefined || took < 0.5 ? undefined : formats.duration(took)],
         ]}
       />
-      <RawRecords span={span} />
+      {span.kind === "event" ? <RawEvent id={run.event_id} /> : <RawRecords span={span} />}
     </div>
   );
 }
@@ -105,20 +105,32 @@ function DeliveryFacts({ span }: { span: Span }): ReactNode {
   );
 }
 
-/** The records of a step as they are, one click away. */
+/** The event as the host returns it: the timeline has no record of it. */
+function RawEvent({ id }: { id: string }): ReactNode {
+  const { data: event } = useEvent(id);
+  return event === undefined ? null : <Raw values={[event]} />;
+}
+
 function RawRecords({ span }: { span: Span }): ReactNode {
   const t = useText(runTexts);
-  if (span.records.length === 0) return span.children.length > 0 || span.kind === "event" ? null : <p className="text-sm text-muted">{t("noRecords")}</p>;
+  if (span.records.length === 0) return span.children.length > 0 ? null : <p className="text-sm text-muted">{t("noRecords")}</p>;
   const claimed = span.records.some((record) => !record.observed);
+  if (span.kind === "delivery") return <Raw values={span.records.map((record) => record.data)} />;
+  return <Raw values={span.records} note={t(claimed ? "claimed" : "observed")} />;
+}
+
+/** Records as they are, one click away. */
+function Raw({ values, note }: { values: readonly unknown[]; note?: string }): ReactNode {
+  const t = useText(runTexts);
   return (
     <details className="group border-t border-line pt-3">
       <summary className="flex items-center gap-1 text-muted hover:text-text">
         <ChevronRight aria-hidden className="transition-transform group-open:rotate-90" />
-        {t("raw", { count: span.records.length })}
+        {t("raw", { count: values.length })}
       </summary>
       <div className="mt-2 flex flex-col gap-2">
-        {span.kind === "delivery" ? null : <p className="text-sm text-muted">{t(claimed ? "claimed" : "observed")}</p>}
-        {span.records.map((record, index) => <Json key={index} value={span.kind === "delivery" ? record.data : record} />)}
+        {note === undefined ? null : <p className="text-sm text-muted">{note}</p>}
+        {values.map((value, index) => <Json key={index} value={value} />)}
       </div>
     </details>
   );
