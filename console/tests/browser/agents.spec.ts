@@ -1,3 +1,4 @@
+import type { Locator, Page } from "@playwright/test";
 import { expect, test } from "./host";
 
 test("an agent is made from the form of its runner, says what it may do, and answers", { tag: "@smoke" }, async ({ page, host }) => {
@@ -43,10 +44,53 @@ test("a field that the host refuses is named, and what was typed stays", async (
   await host.ask("PUT", "/api/v1/agents/mistaken", { runner_id: (await host.ask<{ runner_id: string }>("GET", "/api/v1/agents/assistant")).runner_id, label: { en_US: "Mistaken" } });
   await page.goto(`${host.url}/agents/mistaken`);
   await page.getByRole("textbox", { name: "Prompt" }).fill("Kept.");
-  await page.getByRole("spinbutton", { name: "Temperature" }).fill("99");
+  await page.getByRole("spinbutton", { name: "Longest answer" }).fill("1.5");
   await page.getByRole("button", { name: "Save agent" }).click();
+  const longest = page.getByRole("spinbutton", { name: "Longest answer" });
+  await expect(longest).toHaveAttribute("aria-invalid", "true");
+  await expect(longest).toHaveAccessibleDescription(/Should be a whole number between/);
+  await expect(page.getByRole("alert")).toContainText("config.max_tokens should be a whole number");
+  await expect(page.getByRole("alert")).toContainText("Correct this and save again.");
   await expect(page.getByRole("textbox", { name: "Prompt" })).toHaveValue("Kept.");
+  await expect(page.getByRole("textbox", { name: "Prompt" })).not.toHaveAttribute("aria-invalid");
+  await longest.fill("100");
+  await page.getByRole("button", { name: "Save agent" }).click();
+  await expect(page.getByText("Saved mistaken.")).toBeVisible();
+  await expect(page.getByRole("alert")).toHaveCount(0);
 });
+
+test("an agent is made with the keyboard alone", async ({ page, host }) => {
+  await page.goto(`${host.url}/agents`);
+  await page.getByRole("button", { name: "New agent" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("textbox", { name: "Id" })).toBeFocused();
+  await page.keyboard.type("typist");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { name: "typist", level: 1 })).toBeVisible();
+  await tabTo(page, page.getByRole("textbox", { name: "Prompt" }));
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("Typed.");
+  await tabTo(page, page.getByRole("checkbox", { name: /agents\.call/ }));
+  await page.keyboard.press("Space");
+  await tabTo(page, page.getByRole("button", { name: "Save agent" }), "Shift+Tab");
+  await page.keyboard.press("Enter");
+  await expect(page.getByText("Saved typist.")).toBeVisible();
+  const saved = await host.ask<{ config: { prompt: string }; policy: { access: { permissions: Record<string, string[]> } } }>("GET", "/api/v1/agents/typist");
+  expect(saved.config.prompt).toBe("Typed.");
+  expect(saved.policy.access.permissions).not.toHaveProperty("agents");
+});
+
+const TABS = 150;
+
+/** Presses Tab until the element has the focus, as a person without a mouse does. */
+async function tabTo(page: Page, target: Locator, key: "Tab" | "Shift+Tab" = "Tab"): Promise<void> {
+  await expect(target).toBeVisible();
+  for (let pressed = 0; pressed < TABS; pressed += 1) {
+    if (await target.evaluate((element) => element === document.activeElement)) return;
+    await page.keyboard.press(key);
+  }
+  await expect(target).toBeFocused();
+}
 
 test("a viewer reads an agent and cannot change it", async ({ browser, host }) => {
   const { user, password } = await host.user("vera", "viewer");

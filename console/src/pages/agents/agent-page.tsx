@@ -15,7 +15,7 @@ import { isFields, withField, type Fields } from "@/parts/schema-form/schema";
 import { Button } from "@/ui/button";
 import { Card } from "@/ui/data";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
-import { Checkbox, Field, Input } from "@/ui/field";
+import { CheckField, Field, Input } from "@/ui/field";
 import { Page } from "@/ui/page";
 import { useNotes } from "@/ui/toast";
 import { ChatLink } from "./agents-page";
@@ -102,10 +102,7 @@ function Identity({ fields, setFields }: PartProps): ReactNode {
           <Field label={`${t("label")} (${t("english")})`}>{(ids) => <Input {...ids} value={text(label.en_US)} onChange={(event) => set("en_US", event.target.value)} />}</Field>
           <Field label={`${t("label")} (${t("chinese")})`}>{(ids) => <Input {...ids} value={text(label.zh_Hans)} onChange={(event) => set("zh_Hans", event.target.value)} />}</Field>
         </div>
-        <label className="flex items-start gap-2">
-          <Checkbox className="mt-0.5" checked={fields.enabled !== false} onChange={(event) => setFields({ ...fields, enabled: event.target.checked })} />
-          <span><span className="font-medium">{t("enabled")}</span><span className="block text-sm text-muted">{t("enabledHelp")}</span></span>
-        </label>
+        <CheckField label={t("enabled")} help={t("enabledHelp")} checked={fields.enabled !== false} onChange={(enabled) => setFields({ ...fields, enabled })} />
       </div>
     </Card>
   );
