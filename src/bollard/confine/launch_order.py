@@ -31,12 +31,16 @@ class LaunchOrder:
 
     argv: tuple[str, ...]
     cwd: str
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    """The variables of the program. The launcher has none of them."""
     namespaces: bool
     """Whether namespaces are added to Landlock and the filter: own processes, files and network."""
     landlock: bool
     seccomp: bool
     readable: tuple[str, ...]
     writable: tuple[str, ...]
+    exact: tuple[str, ...] = ()
+    """Readable and writable paths that are opened without following a link."""
     hidden: tuple[str, ...] = ()
     """Folders that look empty, except for readable and writable paths in them. With namespaces."""
     groups: tuple[str, ...] = ()
@@ -65,6 +69,6 @@ class LaunchOrder:
         """Decode what `encode` wrote. Both sides always have the same version."""
         fields: dict[str, Any] = json.loads(text)
         fields["limits"] = LaunchLimits(**fields["limits"])
-        for name in ("argv", "readable", "writable", "hidden", "groups"):
+        for name in ("argv", "readable", "writable", "exact", "hidden", "groups"):
             fields[name] = tuple(fields[name])
         return LaunchOrder(**fields)

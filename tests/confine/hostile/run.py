@@ -186,13 +186,14 @@ class Confined:
         self.closed = False
         ours, theirs = socket.socketpair()
         leaked = os.open(place.data / "keys/host.key", os.O_RDONLY)
-        environment = {"PATH": os.defpath, "PYTHONPATH": str(place.plugin), "CHANNEL": str(theirs.fileno())}
+        channel = {"CHANNEL": str(theirs.fileno())}
+        environment = {"PATH": os.defpath, "PYTHONPATH": str(place.plugin)}
         descriptors: tuple[int, ...] = ()
         if level.name == "none":
             environment |= {"HOME": str(place.root), "PYTHONPATH": f"{place.plugin}:{_code()}", "SECRET": "canary"}
         else:
             needed = LaunchNeeds(
-                read=(str(place.plugin),),
+                read=(str(place.plugin), *needs.pop("read", ())),
                 hidden=(str(place.data),),
                 network=network,
                 descriptor_variable="CHANNEL",
@@ -205,7 +206,7 @@ class Confined:
             argv,
             stdin=stdin,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=environment | channel,
             pass_fds=(theirs.fileno(), leaked, *descriptors),
             cwd=None if self.launch is not None else place.plugin,
             start_new_session=True,
