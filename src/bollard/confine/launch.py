@@ -19,7 +19,15 @@ from typing import Final
 import bollard
 from bollard.confine.cgroup import ControlGroup, GroupLimits, find_places, make_control_group
 from bollard.confine.errors import JailBroken, OverLimit
-from bollard.confine.launch_order import HOME, PROXY_PORT, SHARED, TEMPORARY, LaunchLimits, LaunchOrder
+from bollard.confine.launch_order import (
+    HOME,
+    NETWORK_VARIABLE,
+    PROXY_PORT,
+    SHARED,
+    TEMPORARY,
+    LaunchLimits,
+    LaunchOrder,
+)
 from bollard.confine.limits import (
     LAUNCH_GROUP_BYTES,
     LAUNCH_LISTENER_S,
@@ -186,6 +194,8 @@ class Launch:
         own = {"HOME": home or HOME}
         if self._scratch is not None:
             own = {"HOME": home or str(self._scratch), "TMPDIR": str(self._scratch / "tmp")}
+        if not self._ordered.shares_network and self.proxy_address is None:
+            own[NETWORK_VARIABLE] = "none"
         inherited = {name: value for name, value in given.items() if name != "TMPDIR"}
         self._write(replace(self._ordered, environment={**inherited, **own, **values}))
         return dict(_BARE)

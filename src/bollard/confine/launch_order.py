@@ -10,6 +10,8 @@ HOME: Final = "/home/user"
 """The home of a program that has a file system of its own."""
 TEMPORARY: Final = "/tmp"  # noqa: S108 - of its own file system
 SHARED: Final = "/dev/shm"  # noqa: S108 - likewise
+NETWORK_VARIABLE: Final = "BOLLARD_SANDBOX_NETWORK"
+"""Is `none` for a program without a network, so that clients can say why they fail."""
 PROXY_PORT: Final = 3128
 """The port of the proxy on the loopback of a network namespace."""
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bollard.confine.launch import Launch, LaunchNeeds
+from bollard.confine.launch_order import HOME, TEMPORARY
 from bollard.confine.limits import LAUNCH_GROUP_BYTES, LAUNCH_PROCESSORS
 from bollard.confine.worker_level import WorkerLevel
 from bollard.host.egress.connection_log import ProxyClient
@@ -17,7 +18,9 @@ from bollard.host.egress.network_consent import NetworkConsent
 from bollard.host.egress.worker_proxy import USER, Refused, WorkerProxy, forget
 from bollard.host.errors import SandboxUnavailable
 from bollard.host.limits import MIB, WORKER_ORPHAN_S
+from bollard.host.reason import Why
 from bollard.host.workers.boundary import PluginSource
+from bollard.host.workers.missing_permission import explain_lack, find_lack
 from bollard.protocol import CHANNEL_FD_VARIABLE, PluginSandbox
 
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -42,6 +45,8 @@ _CREDENTIALS: Final = (
     ".ssh",
 )
 """What holds credentials in the home of the host's user."""
+_OWN_PLACES: Final = (HOME, TEMPORARY, "/dev", "/proc", "/sys")
+"""Places where a path that is missing for a sandbox needs no permission."""
 _PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 
 
@@ -220,6 +225,16 @@ class ConfinedWorker:
     def memory_kills(self) -> int:
         """How many of its processes were killed because its memory was used up."""
         return self._launch.memory_kills
+
+    def explain(self, lines: Sequence[str]) -> Why | None:
+        """The permission whose lack explains these lines of an error. It does not look whether a path exists on the
+        machine: the plugin would learn that from its error."""
+        lack = find_lack((), lines, self._hides, lambda path: self.reads(path) and not self.writes(path))
+        return None if lack is None else explain_lack(lack)
+
+    def _hides(self, path: str) -> bool:
+        is_own = any(Path(path).is_relative_to(place) for place in _OWN_PLACES)
+        return not is_own and not self.reads(path)
 
     async def close(self) -> None:
         """End its network and everything that is left of it."""
