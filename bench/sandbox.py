@@ -120,8 +120,10 @@ class _Confined:
         self.descriptors = launch.descriptors
         self.environment = launch.environment
         self.find_program = launch.find_program
-        self.explain = lambda _lines: None
         self.memory_kills = 0
+
+    def explain(self, lines: Sequence[str]) -> None:
+        del lines
 
     async def start(self) -> None:
         self._launch.release()
