@@ -126,6 +126,9 @@ class _Confined:
         self.find_program = launch.find_program
         self.memory_kills = 0
 
+    def explain(self, lines: Sequence[str]) -> None:
+        del lines
+
     async def start(self) -> None:
         self._launch.release()
 

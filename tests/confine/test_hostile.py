@@ -8,7 +8,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.confine.hostile.probes import LEVELS, MAY_BE_ABSENT, NEVER_UNCONFINED, PROMISES, ROWS
+from tests.confine.hostile.probes import (
+    ABSENT,
+    LEVELS,
+    MAY_BE_ABSENT,
+    NEVER_UNCONFINED,
+    ONLY_CONFINED,
+    PROMISES,
+    ROWS,
+    SWITCHED_OFF,
+    WALLS,
+)
 from tests.confine.hostile.run import HERE
 from tests.confine.hostile.table import Outcomes, measure, render, written
 
@@ -128,8 +138,21 @@ def test_promises_hold_for_an_ordinary_user_with_a_group_of_its_own(level: str, 
 def test_every_probe_succeeds_without_confinement():
     """A probe that always fails would prove nothing."""
     tried = [probe for probe in PROMISES if probe not in NEVER_UNCONFINED]
-    outcomes = outcomes_at("none", tried, network=False)
-    assert [probe for probe in tried if outcomes[probe] != "reached" and probe not in MAY_BE_ABSENT] == []
+    outcomes = outcomes_at("none", tried, network=False, errors=True)
+    failed = {probe: outcomes[probe] for probe in tried if outcomes[probe] != "reached" and probe not in ONLY_CONFINED}
+    absent = {f"stopped by {error}" for error in ABSENT}
+    assert {
+        probe: outcome
+        for probe, outcome in failed.items()
+        if probe not in MAY_BE_ABSENT or outcome not in {*absent, f"stopped by {SWITCHED_OFF.get(probe)}"}
+    } == {}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_packets_to_other_machines_end_at_a_wall(level: str):
+    """No answer would look the same on a machine without a network."""
+    outcomes = outcomes_at(level, sorted(NEVER_UNCONFINED), errors=True)
+    assert set(outcomes.values()) <= {f"stopped by {error}" for error in WALLS}
 
 
 @pytest.mark.full
@@ -140,4 +163,4 @@ def test_the_table_of_the_page_is_that_of_a_run():
 def test_the_catalogue_has_at_least_sixty_probes_and_one_row_for_each():
     assert len(PROMISES) >= 60
     assert sum(len(row.probes) for row in ROWS) == len(PROMISES)
-    assert set(PROMISES) >= MAY_BE_ABSENT | NEVER_UNCONFINED
+    assert set(PROMISES) >= MAY_BE_ABSENT | NEVER_UNCONFINED | ONLY_CONFINED

@@ -462,6 +462,9 @@ class MemorySlot:
     def touch(self, run: Any) -> None:
         self._touched[run] = None
 
+    def explain_failure(self, error: str) -> str:
+        return error
+
     def batch_ended(self) -> None:
         touched, self._touched = self._touched, {}
         for run in touched:

@@ -129,6 +129,18 @@ async def test_a_missing_permission_is_named(begin: Begin, monkeypatch: pytest.M
                 pass
 
 
+async def test_without_a_network_the_permission_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOLLARD_SANDBOX_NETWORK", "none")
+    async with Client(timeout_s=5.0) as client:
+        with pytest.raises(PermissionMissing, match=r"spec\.sandbox\.network of this plugin is none"):
+            await client.get("http://nowhere.invalid/")
+        with pytest.raises(NotConnected):  # a service of its own needs no permission
+            await client.get("http://127.0.0.1:1/")
+    with pytest.raises(PermissionMissing, match=r"spec\.sandbox\.network of this plugin is none"):
+        async with connect("ws://nowhere.invalid/"):
+            pass
+
+
 async def test_a_websocket_reports_its_end() -> None:
     async def answer(connection: Any) -> None:
         word = await connection.recv()

@@ -191,6 +191,9 @@ class ScriptedSlot:
     def touch(self, run: Flushable) -> None:
         self._touched[run] = None
 
+    def explain_failure(self, error: str) -> str:
+        return error
+
     def stop(self) -> None:
         self._end.close("the host stops the worker")
 

@@ -131,6 +131,10 @@ _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITIES: Final = 64
 _AT_RECURSIVE: Final = 0x8000
+_AT_EMPTY_PATH: Final = 0x1000
+_AT_FDCWD: Final = -100
+_TREE_CLONE: Final = 0x1
+_FROM_EMPTY_PATH, _TO_EMPTY_PATH = 0x04, 0x40
 _MNT_DETACH: Final = 2
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -173,6 +177,17 @@ def openat2(directory: int, path: bytes, flags: int, mode: int = 0) -> int:
     )
 
 
+def open_without_links(root: str, path: str) -> int:
+    """Open a path below `root`, for reference only. Raises `OSError` if a part of it is a link."""
+    folder = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return openat2(folder, os.fsencode(path).lstrip(b"/") or b".", os.O_PATH)
+    except OSError as error:
+        raise OSError(error.errno, f"{path}: {os.strerror(error.errno or 0)}") from error
+    finally:
+        os.close(folder)
+
+
 def prctl(option: int, *arguments: int) -> int:
     padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
     return _check_result(_libc.prctl(ctypes.c_int(option), *padded), "prctl")
@@ -198,13 +213,29 @@ def pivot_root(new: str, old: str) -> None:
     syscall("pivot_root", ctypes.c_char_p(os.fsencode(new)), ctypes.c_char_p(os.fsencode(old)))
 
 
-def mount_setattr(path: str, *, add: int = 0, clear: int = 0, recursive: bool = False) -> None:
+def clone_tree(descriptor: int) -> int:
+    """Return a mount of an open file or folder and everything beneath it, which is at no place yet."""
+    flags = _TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
+    return syscall("open_tree", ctypes.c_int(descriptor), ctypes.c_char_p(b""), ctypes.c_uint(flags))
+
+
+def attach_tree(tree: int, target: int) -> None:
+    """Mount what `clone_tree` returned over an open file or folder."""
+    empty, flags = ctypes.c_char_p(b""), ctypes.c_uint(_FROM_EMPTY_PATH | _TO_EMPTY_PATH)
+    syscall("move_mount", ctypes.c_int(tree), empty, ctypes.c_int(target), empty, flags)
+
+
+def mount_setattr(place: str | int, *, add: int = 0, clear: int = 0, recursive: bool = False) -> None:
+    """Change the attributes of a mount, by its absolute path or its descriptor."""
     wanted = _MountAttributes(add, clear, 0, 0)
+    descriptor, path, flags = (
+        (place, b"", _AT_EMPTY_PATH) if isinstance(place, int) else (_AT_FDCWD, os.fsencode(place), 0)
+    )
     syscall(
         "mount_setattr",
-        ctypes.c_int(-100),  # ignored, because the path is absolute
-        ctypes.c_char_p(os.fsencode(path)),
-        ctypes.c_uint(_AT_RECURSIVE if recursive else 0),
+        ctypes.c_int(descriptor),
+        ctypes.c_char_p(path),
+        ctypes.c_uint(flags | (_AT_RECURSIVE if recursive else 0)),
         ctypes.byref(wanted),
         ctypes.c_size_t(ctypes.sizeof(wanted)),
     )

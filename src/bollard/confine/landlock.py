@@ -3,10 +3,10 @@
 import ctypes
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
-from bollard.confine.kernel import prctl, syscall
+from bollard.confine.kernel import open_without_links, prctl, syscall
 
 SCOPED_FROM: Final = 6
 """The first version in which a process cannot signal processes outside."""
@@ -59,13 +59,14 @@ def restrict(
     readable: Iterable[str],
     writable: Iterable[str],
     devices: Iterable[str],
+    exact: Collection[str] = (),
     ports: Iterable[int] = (),
     listens: Iterable[int] = (),
     network: bool = False,
 ) -> None:
     """Restrict this process for good: read and execute `readable`, write in `writable`, read and write `devices`,
     connect to TCP `ports`, listen on TCP `listens` (0: on a free one). With `network` Landlock does not restrict
-    it."""
+    it. Paths of `exact` are opened without following a link. Raises `OSError`."""
     version = landlock_version()
     everything = _handled_rights(version)
     size = 8 if version < NET_FROM else 16 if version < SCOPED_FROM else 24
@@ -73,9 +74,9 @@ def restrict(
     ruleset = syscall("landlock_create_ruleset", ctypes.byref(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
         for path in readable:
-            _allow(ruleset, path, everything & (_EXECUTE | _READ_FILE | _READ_DIR))
+            _allow(ruleset, path, everything & (_EXECUTE | _READ_FILE | _READ_DIR), is_exact=path in exact)
         for path in writable:
-            _allow(ruleset, path, everything & ~_DEVICES_MADE & ~_IOCTL)
+            _allow(ruleset, path, everything & ~_DEVICES_MADE & ~_IOCTL, is_exact=path in exact)
         for path in devices:
             _allow(ruleset, path, everything & (_READ_FILE | _WRITE_FILE | _TRUNCATE))
         if version >= NET_FROM and not network:
@@ -104,9 +105,9 @@ def _allow_port(ruleset: int, port: int, right: int) -> None:
     )
 
 
-def _allow(ruleset: int, path: str, rights: int) -> None:
+def _allow(ruleset: int, path: str, rights: int, *, is_exact: bool = False) -> None:
     try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = open_without_links("/", path) if is_exact else os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return  # a missing path needs no rule
     try:

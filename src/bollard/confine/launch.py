@@ -11,14 +11,23 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import bollard
 from bollard.confine.cgroup import ControlGroup, GroupLimits, find_places, make_control_group
 from bollard.confine.errors import JailBroken, OverLimit
-from bollard.confine.launch_order import HOME, PROXY_PORT, SHARED, TEMPORARY, LaunchLimits, LaunchOrder
+from bollard.confine.launch_order import (
+    HOME,
+    NETWORK_VARIABLE,
+    PROXY_PORT,
+    SHARED,
+    TEMPORARY,
+    LaunchLimits,
+    LaunchOrder,
+)
 from bollard.confine.limits import (
     LAUNCH_GROUP_BYTES,
     LAUNCH_LISTENER_S,
@@ -44,12 +53,21 @@ _MACHINE: Final = (
 """Certificates and names of the machine, besides the system's places. No private keys."""
 
 
+_BARE: Final = MappingProxyType({"LANG": "C.UTF-8"})
+"""The variables of the launcher."""
+_NO_VALUES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchNeeds:
     """What a program may use beyond the system's programs."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    exact_read: tuple[str, ...] = ()
+    exact_write: tuple[str, ...] = ()
+    """Paths without links, in folders that other programs may write: the program does not start if one has become a
+    link, and has no Unix sockets, because a folder may hold those of a service."""
     hidden: tuple[str, ...] = ()
     """Folders of which only `read` and `write` are seen, wherever they are. Needs namespaces."""
     memory_bytes: int = LAUNCH_GROUP_BYTES
@@ -101,9 +119,11 @@ class Launch:
             (self._scratch / "tmp").mkdir()
         if needs.network:
             self._open_network()
-        self._readable = (*_readable(argv[0]), *needs.read)
-        self._writable = (*needs.write, *(() if self._scratch is None else (str(self._scratch),)))
-        order = LaunchOrder(
+        self._readable = (*_readable(argv[0]), *needs.read, *needs.exact_read)
+        own = () if self._scratch is None else (str(self._scratch),)
+        self._writable = (*needs.write, *needs.exact_write, *own)
+        self._order = os.memfd_create("order")
+        self._ordered = LaunchOrder(
             argv=tuple(argv),
             cwd=cwd,
             namespaces=level.namespaces,
@@ -111,6 +131,7 @@ class Launch:
             seccomp=level.seccomp,
             readable=self._readable,
             writable=self._writable,
+            exact=(*needs.exact_read, *needs.exact_write),
             hidden=needs.hidden,
             groups=() if self._group is None else tuple(map(str, self._group.folders)),
             may_leave_session=level.namespaces or self._group is not None,
@@ -121,6 +142,9 @@ class Launch:
             proxy_port=None if self.listener is None else self.listener.getsockname()[1],
             limits=LaunchLimits(),
         )
+        self._write(self._ordered)
+
+    def _write(self, order: LaunchOrder) -> None:
         text = order.encode()
         if len(text) > ORDER_BYTES:
             raise OverLimit(
@@ -128,9 +152,8 @@ class Launch:
                 hint="shorten its arguments",
                 details={"problem_type": "workers.too_long", "limit": ORDER_BYTES},
             )
-        self._order = os.memfd_create("order")
-        os.write(self._order, text)
-        os.lseek(self._order, 0, os.SEEK_SET)
+        os.ftruncate(self._order, 0)
+        os.pwrite(self._order, text, 0)
 
     def _open_network(self) -> None:
         if self._level.namespaces:
@@ -156,13 +179,20 @@ class Launch:
             return ("127.0.0.1", PROXY_PORT)
         return None if self.listener is None else self.listener.getsockname()
 
-    def environment(self, given: Mapping[str, str], home: str = "") -> dict[str, str]:
-        """The variables of the process: the given ones, and its temporary folder and home, which is its own unless
-        `home` names another."""
+    def environment(
+        self, given: Mapping[str, str], home: str = "", values: Mapping[str, str] = _NO_VALUES
+    ) -> dict[str, str]:
+        """Order the variables of the program: the given ones, its temporary folder and its home, which is its own
+        unless `home` names another; `values` win over all of these. Returns those of the launcher, which has none of
+        the program's: its loader would obey `LD_PRELOAD` before there is any confinement. Raises `OverLimit`."""
         own = {"HOME": home or HOME}
         if self._scratch is not None:
             own = {"HOME": home or str(self._scratch), "TMPDIR": str(self._scratch / "tmp")}
-        return {**{name: value for name, value in given.items() if name != "TMPDIR"}, **own}
+        if self.proxy_address is None:
+            own[NETWORK_VARIABLE] = "none"
+        inherited = {name: value for name, value in given.items() if name != "TMPDIR"}
+        self._write(replace(self._ordered, environment={**inherited, **own, **values}))
+        return dict(_BARE)
 
     def reads(self, path: str) -> bool:
         """Whether the process has a path of the machine."""

@@ -10,6 +10,8 @@ HOME: Final = "/home/user"
 """The home of a program that has a file system of its own."""
 TEMPORARY: Final = "/tmp"  # noqa: S108 - of its own file system
 SHARED: Final = "/dev/shm"  # noqa: S108 - likewise
+NETWORK_VARIABLE: Final = "BOLLARD_SANDBOX_NETWORK"
+"""Is `none` for a program without a network, so that clients can say why they fail."""
 PROXY_PORT: Final = 3128
 """The port of the proxy on the loopback of a network namespace."""
 
@@ -31,12 +33,16 @@ class LaunchOrder:
 
     argv: tuple[str, ...]
     cwd: str
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    """The variables of the program. The launcher has none of them."""
     namespaces: bool
     """Whether namespaces are added to Landlock and the filter: own processes, files and network."""
     landlock: bool
     seccomp: bool
     readable: tuple[str, ...]
     writable: tuple[str, ...]
+    exact: tuple[str, ...] = ()
+    """Readable and writable paths that are opened without following a link."""
     hidden: tuple[str, ...] = ()
     """Folders that look empty, except for readable and writable paths in them. With namespaces."""
     groups: tuple[str, ...] = ()
@@ -63,6 +69,6 @@ class LaunchOrder:
         """Decode what `encode` wrote. Both sides always have the same version."""
         fields: dict[str, Any] = json.loads(text)
         fields["limits"] = LaunchLimits(**fields["limits"])
-        for name in ("argv", "readable", "writable", "hidden", "groups"):
+        for name in ("argv", "readable", "writable", "exact", "hidden", "groups"):
             fields[name] = tuple(fields[name])
         return LaunchOrder(**fields)

@@ -66,7 +66,9 @@ def _send_listener(control: int) -> None:
 
 
 def _supervise(order: LaunchOrder) -> NoReturn:
-    """Wait for the first process of the namespace, and end like the program."""
+    """Wait for the first process of the namespace, and end like the program. No filter binds the two processes that
+    wait, so no program may take them over, or read from their memory what the order says."""
+    prctl(_PR_SET_DUMPABLE, 0)
     reading, writing = os.pipe()
     nothing = os.open(os.devnull, os.O_RDWR)  # now: the first process moves the root of this one, too
     first = os.fork()
@@ -74,6 +76,7 @@ def _supervise(order: LaunchOrder) -> NoReturn:
         os.close(reading)
         _serve_as_first(order, writing, nothing)
     os.close(writing)
+    clear_capabilities()
     _end_after_parent(order)
     _let_go(reading, nothing)
     status_text = os.read(reading, struct.calcsize("i"))
@@ -102,7 +105,6 @@ def _serve_as_first(order: LaunchOrder, writing: int, nothing: int) -> NoReturn:
     """Start the program and reap orphans until it ends. The end of this process ends all others of the namespace."""
     try:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        prctl(_PR_SET_DUMPABLE, 0)  # no filter binds this process, so the program must not take it over
         enter_view(order)
         program = os.fork()
         if program == 0:
@@ -137,7 +139,8 @@ def _execute(order: LaunchOrder) -> NoReturn:
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if not order.namespaces and os.getppid() != order.parent:
                 os._exit(EXIT_BROKEN)
-        inherited = [int(os.environ[order.descriptor_variable])] if order.descriptor_variable else []
+        named = {each: os.environ[each] for each in (order.descriptor_variable,) if each}
+        inherited = [int(each) for each in named.values()]
         _close_all(keep=(*inherited, *_STANDARD))
         _limit(order)
         os.chdir(order.cwd)
@@ -149,20 +152,32 @@ def _execute(order: LaunchOrder) -> NoReturn:
                 readable=readable,
                 writable=(*order.writable, *own),
                 devices=DEVICES,
+                exact=frozenset(order.exact),
                 ports=() if order.proxy_port is None else (order.proxy_port,),
                 network=order.namespaces,
             )
         if order.seccomp:
-            sockets: Sockets = "own" if order.namespaces else "none" if order.proxy_port is None else "loopback"
             install(
-                launch_filter(namespaces=order.namespaces, sockets=sockets, may_leave_session=order.may_leave_session)
+                launch_filter(
+                    namespaces=order.namespaces, sockets=_sockets(order), may_leave_session=order.may_leave_session
+                )
             )
         for descriptor in inherited:
             os.set_inheritable(descriptor, True)
-        os.execv(order.argv[0], order.argv)  # noqa: S606 - this is what a launch is for
+        os.execve(order.argv[0], order.argv, {**order.environment, **named})  # noqa: S606 - this is what a launch is for
     except BaseException as error:  # noqa: BLE001 - nothing may come back from here
         _report(error)
     os._exit(EXIT_BROKEN)
+
+
+def _sockets(order: LaunchOrder) -> Sockets:
+    """The sockets of the program. No rule on files restricts Unix sockets, so it has these only where it sees none of
+    others: in its own namespaces, and without folders that others write to."""
+    if order.namespaces and order.exact:
+        return "internet"
+    if order.namespaces:
+        return "own"
+    return "none" if order.proxy_port is None else "loopback"
 
 
 def _limit(order: LaunchOrder) -> None:

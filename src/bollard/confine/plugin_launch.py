@@ -57,8 +57,9 @@ def launch_plugin(
     roots = [Path(root) for root in environment.get(ROOTS_VARIABLE, "").split(":") if root]
     certificates = [environment[name] for name in _CERTIFICATES if environment.get(name)]
     needs = LaunchNeeds(
-        read=(str(code.absolute()), *certificates, *_allowed(sandbox.read, roots)),
-        write=_allowed(sandbox.write, roots),
+        read=(str(code.absolute()), *certificates),
+        exact_read=_allowed(sandbox.read, roots),
+        exact_write=_allowed(sandbox.write, roots),
         memory_bytes=LAUNCH_GROUP_BYTES if sandbox.memory_mib is None else sandbox.memory_mib * _MIB,
         processors=LAUNCH_PROCESSORS if sandbox.cpu is None else sandbox.cpu,
         network=sandbox.network != "none" and (level.namespaces or level.limits_ports),

@@ -97,8 +97,9 @@ def jail_filter(*, namespaces: bool) -> bytes:
     )
 
 
-Sockets = Literal["none", "loopback", "own"]
-"""The sockets of a launched program: pairs alone; TCP, whose ports Landlock restricts; or those of its own network."""
+Sockets = Literal["none", "loopback", "internet", "own"]
+"""The sockets of a launched program: pairs alone; TCP, whose ports Landlock restricts; those of the internet protocols;
+or also Unix sockets."""
 
 
 def launch_filter(*, namespaces: bool, sockets: Sockets, may_leave_session: bool, may_listen: bool = False) -> bytes:
@@ -166,8 +167,8 @@ def build_filter(
 
 
 def _socket_rules(sockets: Sockets) -> list[bytes]:
-    """Refuse families that reach other programs or the kernel. Without an own network only TCP is left: nothing else
-    can be restricted to one port. The low half of the type has flags above the kind."""
+    """Refuse families that reach other programs or the kernel. For `loopback` only TCP is left: nothing else can be
+    restricted to one port. The low half of the type has flags above the kind."""
     families = (_AF_UNIX, _AF_INET, _AF_INET6) if sockets == "own" else (_AF_INET, _AF_INET6)
     number = number_of("socket")
     if number is None:

@@ -4,9 +4,19 @@ else. The launch process builds it in a mount namespace of its own."""
 import contextlib
 import os
 import stat
+from collections.abc import Mapping
 from typing import Final
 
-from bollard.confine.kernel import mount, mount_setattr, pivot_root, unmount
+from bollard.confine.kernel import (
+    attach_tree,
+    clone_tree,
+    mount,
+    mount_setattr,
+    open_without_links,
+    openat2,
+    pivot_root,
+    unmount,
+)
 from bollard.confine.launch_order import HOME, SHARED, TEMPORARY, LaunchOrder
 from bollard.confine.limits import LAUNCH_HOME_FILES, LAUNCH_SHARED_BYTES
 from bollard.confine.order import DEVICES
@@ -43,53 +53,133 @@ def enter_view(order: LaunchOrder) -> None:
 
 
 def _show_all(order: LaunchOrder) -> None:
-    """Show outer paths before inner ones, whether they are readable, writable or hidden."""
-    paths = {
-        **dict.fromkeys(order.readable, True),
-        **dict.fromkeys(order.hidden, None),
-        **dict.fromkeys(order.writable, False),
-    }
-    for path in sorted(paths):
-        read_only = paths[path]
+    """Show outer paths before inner ones, whether they are readable, writable or hidden. Their order is that of the
+    places where they really are, so that no link brings an outer path over a hidden folder."""
+    exact = frozenset((*order.exact, *order.hidden))
+    links: dict[str, str] = {}
+    found: dict[str, bool | None] = {}
+    for path, read_only in (
+        *((path, True) for path in order.readable),
+        *((path, None) for path in order.hidden),
+        *((path, False) for path in order.writable),
+    ):
+        real = path if path in exact else _follow(path, links)
+        if real is not None:
+            found[real] = read_only
+    covers: list[int] = []
+    for path in sorted(found):
+        read_only = found[path]
         if read_only is None:
-            _hide(path)
-        else:
+            covers += _hide(path, f"/empty-{len(covers)}")
+        elif read_only is not _shown_around(path, found):
             _show(path, read_only=read_only)
+    for place, target in links.items():
+        _make_link(place, target)
+    for cover in covers:
+        mount_setattr(cover, add=_RDONLY)
+        os.close(cover)
 
 
-def _hide(path: str) -> None:
-    """Cover a folder that an outer path shows."""
-    if os.path.isdir(_NEW + path):
-        mount("tmpfs", _NEW + path, _NOSUID | _NODEV, kind="tmpfs", data="size=64k,mode=0755")
+def _shown_around(path: str, found: Mapping[str, bool | None]) -> bool | None:
+    """How the nearest outer path is shown. `None` if it is hidden or there is none."""
+    inner = path
+    while (outer := os.path.dirname(inner)) != inner:
+        inner = outer
+        if outer in found:
+            return found[outer]
+    return None
+
+
+def _hide(path: str, empty: str) -> tuple[int, ...]:
+    """Cover a folder that an outer path shows with an empty one, to which the mounts within it are still added. Returns
+    the descriptor of the cover."""
+    try:
+        target = open_without_links(_NEW, path)
+    except FileNotFoundError:
+        return ()
+    os.mkdir(empty, 0o755)
+    folder = os.open(empty, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        cover = clone_tree(folder)
+        mount_setattr(cover, add=_NOSUID | _NODEV)
+        attach_tree(cover, target)
+        return (cover,)
+    finally:
+        os.close(folder)
+        os.close(target)
 
 
 def _show(path: str, *, read_only: bool) -> None:
-    """Show one path of the machine at the same place, and the links on the way to it."""
-    real = _follow(path)
-    if real is None:
+    """Show one path of the machine, which has no links, at the same place. Raises `OSError` if a part of it has become
+    a link, here or there: a program may have swapped it."""
+    try:
+        source = open_without_links(_OLD, path)
+    except FileNotFoundError:
         return
-    source, target = _OLD + real, _NEW + real
-    if os.path.ismount(target):
-        return  # the same folder under another name
-    is_folder = stat.S_ISDIR(os.stat(source).st_mode)
-    if not os.path.exists(target):
-        os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
-        if is_folder:
-            os.mkdir(target)
-        else:
-            os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-    mount(source, target, _MS_BIND | _MS_REC)
-    mount_setattr(target, add=_NOSUID | _NODEV | (_RDONLY if read_only else 0), recursive=True)
+    tree = target = -1
+    try:
+        target = _make_target(path, is_folder=stat.S_ISDIR(os.fstat(source).st_mode))
+        tree = clone_tree(source)
+        mount_setattr(tree, add=_NOSUID | _NODEV | (_RDONLY if read_only else 0), recursive=True)
+        attach_tree(tree, target)
+    finally:
+        for each in (source, target, tree):
+            if each >= 0:
+                os.close(each)
 
 
-def _follow(path: str) -> str | None:
-    """Return the path without links, and make those links in the new root. `None` if it does not exist."""
-    done, links = "", 0
+def _make_target(path: str, *, is_folder: bool) -> int:
+    """Open the place of a mount in the new root, which is made if it is missing."""
+    parent = _make_folders(os.path.dirname(path))
+    try:
+        name = os.path.basename(path)
+        with contextlib.suppress(FileExistsError):
+            if is_folder:
+                os.mkdir(name, 0o755, dir_fd=parent)
+            else:
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+                os.close(os.open(name, flags, 0o644, dir_fd=parent))
+        return openat2(parent, os.fsencode(name), os.O_PATH)
+    finally:
+        os.close(parent)
+
+
+def _make_folders(path: str) -> int:
+    """Open a folder of the new root. Missing ones are made, and no link is followed."""
+    held = os.open(_NEW, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    for name in path.split("/"):
+        if not name:
+            continue
+        outer = held
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=outer)
+            held = openat2(outer, os.fsencode(name), os.O_PATH | os.O_DIRECTORY)
+        finally:
+            os.close(outer)
+    return held
+
+
+def _make_link(place: str, target: str) -> None:
+    """Make a link that leads to a shown path, unless a shown path has it."""
+    if os.path.lexists(_NEW + place):
+        return
+    folder = _make_folders(os.path.dirname(place))
+    try:
+        os.symlink(target, os.path.basename(place), dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _follow(path: str, links: dict[str, str]) -> str | None:
+    """Return the path without links, and note them. `None` if it does not exist."""
+    done = ""
     rest: list[str] = [part for part in path.split("/") if part]
+    count = 0
     while rest:
         part = rest.pop(0)
         if part == "..":
-            done = os.path.dirname(done)
+            done = done.rpartition("/")[0]
             continue
         place = f"{done}/{part}"
         try:
@@ -99,13 +189,10 @@ def _follow(path: str) -> str | None:
         if not is_link:
             done = place
             continue
-        links += 1
-        if links > _LINKS:
+        count += 1
+        if count > _LINKS:
             return None
-        target = os.readlink(_OLD + place)
-        if not os.path.lexists(_NEW + place):
-            os.makedirs(_NEW + done, mode=0o755, exist_ok=True)
-            os.symlink(target, _NEW + place)
+        target = links[place] = os.readlink(_OLD + place)
         if target.startswith("/"):
             done = ""
         rest = [each for each in target.split("/") if each not in ("", ".")] + rest

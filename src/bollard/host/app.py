@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import structlog
 from msgspec.structs import replace
@@ -272,7 +273,9 @@ class Host:
         if level.missing or level.name == "none":
             problem = level.problem or "the setting worker_sandbox is none"
             _log.warning("plugins are confined less than fully", level=level.name, problem=problem)
-        return WorkerSandbox(level, proxy, self.settings.sandbox_roots, self.settings.data)
+        named = (self.settings.tls_key, self.settings.tls_cert, "bollard.toml")
+        withheld = [Path(path) for path in named if path]
+        return WorkerSandbox(level, proxy, self.settings.sandbox_roots, self.settings.data, withheld)
 
     async def _open_log(self, storage: Storage) -> AuditTrail:
         """Open the store and check it against the log."""

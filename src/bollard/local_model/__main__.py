@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bollard.confine.helper import confine_helper
+from bollard.helper.host_link import deny_inspection
 
 KEY_VARIABLE: Final = "BOLLARD_LOCAL_MODEL_KEY"
 """The key that callers must send; without it anyone on this machine may call. Not an argument, because arguments are
@@ -137,6 +138,7 @@ def start_server(settings: LocalModelSettings) -> Any:
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until a signal arrives."""
+    deny_inspection()
     # Blocked before the library starts its threads, which inherit the mask: `sigwait` below gets the signal.
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn, Protocol, cast
 
 from bollard import __version__
 from bollard.confine.errors import ConfineError
+from bollard.helper.host_link import deny_inspection
 from bollard.manifest import PluginLoadError
 from bollard.protocol import WorkerIdentity
 from bollard.runtime.dial import Dial, prepare_dial
@@ -247,6 +248,7 @@ def _load(arguments: argparse.Namespace) -> Serve:
 
 def _run_process(argv: list[str]) -> NoReturn:
     code = 1
+    deny_inspection()  # a remote runtime holds its key, and a worker what its plugin knows
     try:
         # `python -m` searches the current folder first; the modules of a plugin are in the plugin's folder.
         if not sys.flags.safe_path:

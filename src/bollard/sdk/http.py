@@ -28,6 +28,7 @@ from bollard.sdk.network_errors import (
     NoAnswer,
     NotConnected,
     PermissionMissing,
+    not_connected,
 )
 
 __all__ = [
@@ -244,7 +245,7 @@ def _failure(place: str, error: httpx2.TransportError) -> NetworkError:
     if isinstance(error, httpx2.ProxyError) and PERMISSION in problem:
         return PermissionMissing(place, problem.partition(" ")[2] if problem[:3].isdigit() else problem)
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout | httpx2.ProxyError):
-        return NotConnected(place, f"no connection: {problem}")
+        return not_connected(place, f"no connection: {problem}")
     return NoAnswer(place, f"no answer: {problem}")
 
 

@@ -10,10 +10,18 @@ NetworkError
 └── SocketClosed         the other side closed the WebSocket, or it broke
 """
 
+import os
+from urllib.parse import urlsplit
+
 from bollard.sdk.errors import SdkError
 
 PERMISSION = "spec.sandbox.network"
 """The permission that the proxy of the host names when it refuses a connection."""
+
+
+_NETWORK_VARIABLE = "BOLLARD_SANDBOX_NETWORK"
+"""Is `none` in a sandbox without a network."""
+_OWN = ("127.0.0.1", "::1", "localhost")
 
 
 class NetworkError(SdkError):
@@ -27,6 +35,13 @@ class NetworkError(SdkError):
 
 class PermissionMissing(NetworkError):
     """The plugin has no consent to this name: add it to `spec.sandbox.network` of the manifest."""
+
+
+def not_connected(place: str, problem: str) -> NetworkError:
+    """The error of a connection that was not made: `PermissionMissing` if the sandbox has no network."""
+    if os.environ.get(_NETWORK_VARIABLE) == "none" and urlsplit(place).hostname not in _OWN:
+        return PermissionMissing(place, f"{PERMISSION} of this plugin is none: {problem}")
+    return NotConnected(place, problem)
 
 
 class NotConnected(NetworkError):

@@ -26,6 +26,7 @@ from bollard.sdk.network_errors import (
     NotConnected,
     PermissionMissing,
     SocketClosed,
+    not_connected,
 )
 
 __all__ = ["SocketClosed", "WebSocket", "connect"]
@@ -131,4 +132,4 @@ def _failure(place: str, error: Exception) -> NetworkError:
         return BadStatus(place, error.response.status_code, bytes(error.response.body or b"")[:2048])
     if isinstance(error, InvalidURI):
         return NotConnected(place, "the URL is not valid")
-    return NotConnected(place, f"no connection: {str(error) or type(error).__name__}")
+    return not_connected(place, f"no connection: {str(error) or type(error).__name__}")

@@ -1,10 +1,11 @@
 """The hostile program. It reads its targets from its connection, and tries each probe in a child of its own.
 
 It prints one line of JSON for each probe. A probe returns True if it reached its goal, and False or an `OSError` if it
-did not; anything else is an error of the probe itself, and counts as broken.
+did not; anything else is an error of the probe itself, and counts as broken. So does a time-out, which proves no wall.
 """
 
 import ctypes
+import errno
 import json
 import os
 import platform
@@ -17,7 +18,7 @@ from typing import Any, Final
 from bollard.confine.kernel import SYSCALLS
 
 PROBE_S: Final = 20
-REACHED, STOPPED, BROKEN = 0, 1, 2
+REACHED, STOPPED, BROKEN, TIMED_OUT = 0, 1, 2, 3
 Targets = dict[str, Any]
 Attempt = Callable[[Targets], object]
 ATTEMPTS: Final[dict[str, Attempt]] = {}
@@ -61,25 +62,32 @@ def scratch(name: str) -> str:
 
 def run(name: str, targets: Targets) -> dict[str, str]:
     """Try one probe in a child, which may be killed for it."""
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         signal.alarm(PROBE_S)
         code = BROKEN
         try:
             code = REACHED if ATTEMPTS[name](targets) else STOPPED
-        except OSError:
+        except TimeoutError:
+            code = TIMED_OUT
+        except OSError as error:
             code = STOPPED
+            os.write(writing, errno.errorcode.get(error.errno or 0, "").encode())
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)
+    os.close(writing)
+    with open(reading, encoding="ascii") as pipe:
+        error = pipe.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         refused = number in (signal.SIGSYS, signal.SIGKILL)  # by the filter, or with the group of processes
-        return {"probe": name, "outcome": "stopped" if refused else f"broken by signal {number}"}
-    outcomes = {REACHED: "reached", STOPPED: "stopped"}
-    return {"probe": name, "outcome": outcomes.get(os.WEXITSTATUS(status), "broken")}
+        return {"probe": name, "outcome": "stopped" if refused else f"broken by signal {number}", "error": ""}
+    outcomes = {REACHED: "reached", STOPPED: "stopped", TIMED_OUT: "timed out"}
+    return {"probe": name, "outcome": outcomes.get(os.WEXITSTATUS(status), "broken"), "error": error}
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Probes on other processes, on the confinement itself, and on the limits of the program."""
 
 import ctypes
+import errno
 import fcntl
 import mmap
 import os
@@ -20,6 +21,7 @@ _PTRACE_ATTACH, _PTRACE_DETACH = 16, 17
 _PR_GET_NO_NEW_PRIVS = 39
 _NEWUSER, _NEWNS = 0x10000000, 0x20000
 _SIGCHLD = 17
+_UNLIMITED = (1 << 64) - 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -270,14 +272,15 @@ def raise_group_limits(t: Targets) -> bool:
 @attempt
 def release_agent(t: Targets) -> bool:
     """With version 1 the kernel runs this program for an emptied group, outside of every confinement."""
+    if not t["group_roots"]:
+        raise OSError(errno.ENODEV, "no control groups of version 1")
     return any(Path(root, "release_agent").open("r+").close() is None for root in t["group_roots"])
 
 
 @attempt
 def raise_limits(_: Targets) -> bool:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limits = (ctypes.c_uint64 * 2)(soft, hard + 1)
-    return call("prlimit64", 0, resource.RLIMIT_NOFILE, ctypes.byref(limits), None) == 0
+    limits = (ctypes.c_uint64 * 2)(_UNLIMITED, _UNLIMITED)
+    return call("prlimit64", 0, resource.RLIMIT_CORE, ctypes.byref(limits), None) == 0
 
 
 @attempt
@@ -289,23 +292,24 @@ def dump_memory(_: Targets) -> bool:
 @attempt
 def calls_of_32_bits(_: Targets) -> bool:
     """Calls with the numbers of another architecture pass a filter that does not look at the architecture."""
-    if platform.machine() != "x86_64":
-        return False
     return _execute(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3") > 0  # mov eax, getpid; int 0x80; ret
 
 
 @attempt
 def calls_of_other_numbers(_: Targets) -> bool:
-    if platform.machine() != "x86_64":
-        return False
     return _execute(b"\xb8\x27\x00\x00\x40\x0f\x05\xc3") > 0  # mov eax, x32 getpid; syscall; ret
 
 
 def _execute(code: bytes) -> int:
+    if platform.machine() != "x86_64":
+        raise OSError(errno.ENOSYS, "code of x86_64")
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     page.write(code)
     function = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
-    return function()
+    result = function()
+    if result < 0:
+        raise OSError(-result, os.strerror(-result))
+    return result
 
 
 @attempt

@@ -248,6 +248,8 @@ PROMISES: Final[Mapping[str, frozenset[str]]] = {probe: row.stopped_at for row i
 
 NEVER_UNCONFINED: Final = frozenset(("names", "metadata"))
 """Probes that would send packets to other machines."""
+ONLY_CONFINED: Final = frozenset(("mount_writable", "parent_memory", "tcp_port_of_proxy"))
+"""Probes of things that only a confined program has."""
 MAY_BE_ABSENT: Final = frozenset(
     (
         "accounting",
@@ -267,14 +269,11 @@ MAY_BE_ABSENT: Final = frozenset(
         "io_uring",
         "load_module",
         "load_module_file",
-        "mount_writable",
         "other_kernel",
         "packets_of_machine",
         "performance_events",
-        "parent_memory",
         "ping",
         "ports_of_machine",
-        "raise_limits",
         "release_agent",
         "remove_module",
         "sctp",
@@ -282,9 +281,8 @@ MAY_BE_ABSENT: Final = frozenset(
         "signal_by_channel",
         "smc",
         "swap",
-        "tcp_port_of_proxy",
-        "tcp_several_paths",
         "tcp_service_6",
+        "tcp_several_paths",
         "tipc",
         "type_into_terminal",
         "udp_service_6",
@@ -293,5 +291,26 @@ MAY_BE_ABSENT: Final = frozenset(
         "xdp",
     )
 )
-"""Probes of things that a kernel or a machine may not have, or that only a confined program has. All others succeed
-without confinement, for the superuser."""
+"""Probes of things that a kernel or a machine may not have. Without confinement each of them succeeds for the
+superuser, as all others do, or fails with an error of `ABSENT`."""
+ABSENT: Final = frozenset(
+    (
+        "EADDRNOTAVAIL",
+        "EAFNOSUPPORT",
+        "EIO",
+        "ENODEV",
+        "ENOENT",
+        "ENOPROTOOPT",
+        "ENOSYS",
+        "ENOTTY",
+        "ENXIO",
+        "EOPNOTSUPP",
+        "EPROTONOSUPPORT",
+        "ESOCKTNOSUPPORT",
+    )
+)
+"""Errors of a kernel or a machine that lacks something."""
+SWITCHED_OFF: Final[Mapping[str, str]] = {"device_disk": "EPERM", "io_uring": "EPERM", "ping": "EACCES"}
+"""Probes of things that a setting of the machine may turn off, with its error."""
+WALLS: Final = frozenset(("EACCES", "ENETUNREACH", "EPERM"))
+"""Errors of a wall before a network, which a lost packet does not give."""

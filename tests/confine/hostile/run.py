@@ -186,13 +186,14 @@ class Confined:
         self.closed = False
         ours, theirs = socket.socketpair()
         leaked = os.open(place.data / "keys/host.key", os.O_RDONLY)
-        environment = {"PATH": os.defpath, "PYTHONPATH": str(place.plugin), "CHANNEL": str(theirs.fileno())}
+        channel = {"CHANNEL": str(theirs.fileno())}
+        environment = {"PATH": os.defpath, "PYTHONPATH": str(place.plugin)}
         descriptors: tuple[int, ...] = ()
         if level.name == "none":
             environment |= {"HOME": str(place.root), "PYTHONPATH": f"{place.plugin}:{_code()}", "SECRET": "canary"}
         else:
             needed = LaunchNeeds(
-                read=(str(place.plugin),),
+                read=(str(place.plugin), *needs.pop("read", ())),
                 hidden=(str(place.data),),
                 network=network,
                 descriptor_variable="CHANNEL",
@@ -205,7 +206,7 @@ class Confined:
             argv,
             stdin=stdin,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=environment | channel,
             pass_fds=(theirs.fileno(), leaked, *descriptors),
             cwd=None if self.launch is not None else place.plugin,
             start_new_session=True,
@@ -239,8 +240,11 @@ def _code() -> str:
     return str(Path(sys.modules[Launch.__module__].__file__ or "").parents[2])
 
 
-async def run_probes(place: Place, level: WorkerLevel, probes: list[str], *, network: bool) -> Mapping[str, str]:
-    """Return the outcome of each probe: `stopped`, `reached` or `broken`."""
+async def run_probes(
+    place: Place, level: WorkerLevel, probes: list[str], *, network: bool, shows_errors: bool = False
+) -> Mapping[str, str]:
+    """Return the outcome of each probe: `stopped`, `reached`, `timed out` or `broken`. With `shows_errors`, `stopped by
+    ERROR` tells a wall from what the machine lacks."""
     outcomes: dict[str, str] = {}
     controller, terminal = pty.openpty()
     with targets(place) as found, contextlib.ExitStack() as stack:
@@ -263,7 +267,7 @@ async def run_probes(place: Place, level: WorkerLevel, probes: list[str], *, net
                 "proxy_elsewhere": _serve_proxy(stack, attacker.launch),
             }
             attacker.channel.sendall(json.dumps(found).encode() + b"\n")
-            await asyncio.to_thread(_read_outcomes, attacker.process, outcomes)
+            await asyncio.to_thread(_read_outcomes, attacker.process, outcomes, shows_errors)
         finally:
             await attacker.close()
             await sibling.close()
@@ -296,7 +300,7 @@ def _serve_proxy(stack: contextlib.ExitStack, launch: Launch | None) -> tuple[st
     return place
 
 
-def _read_outcomes(process: "subprocess.Popen[str]", outcomes: dict[str, str]) -> None:
+def _read_outcomes(process: "subprocess.Popen[str]", outcomes: dict[str, str], shows_errors: bool) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("listening "):
@@ -304,7 +308,8 @@ def _read_outcomes(process: "subprocess.Popen[str]", outcomes: dict[str, str]) -
                 one.sendall(CANARY)
             continue
         found = json.loads(line)
-        outcomes[found["probe"]] = found["outcome"]
+        error = f" by {found['error']}" if shows_errors and found["error"] else ""
+        outcomes[found["probe"]] = found["outcome"] + error
 
 
 def _find_out() -> Findings:
@@ -321,12 +326,15 @@ def main() -> None:
     parser.add_argument("level")
     parser.add_argument("probes", nargs="+")
     parser.add_argument("--network", action="store_true")
+    parser.add_argument("--errors", action="store_true")
     given = parser.parse_args()
     level = level_of(given.level, _find_out())
     outcomes = (
         None
         if level is None
-        else asyncio.run(run_probes(make_place(given.folder), level, given.probes, network=given.network))
+        else asyncio.run(
+            run_probes(make_place(given.folder), level, given.probes, network=given.network, shows_errors=given.errors)
+        )
     )
     print(json.dumps(outcomes))
 

@@ -20,12 +20,18 @@ Outcomes = Mapping[str, str]
 
 
 def measure(
-    level: str, probes: Sequence[str] = tuple(PROMISES), *, network: bool = True, user: Sequence[str] = ()
+    level: str,
+    probes: Sequence[str] = tuple(PROMISES),
+    *,
+    network: bool = True,
+    user: Sequence[str] = (),
+    errors: bool = False,
 ) -> Outcomes | None:
     """Run probes at a level in a process of its own; `None` if the machine lacks the level. `user` is a command line
-    that ends with a Python."""
+    that ends with a Python. With `errors`, an outcome has the error that stopped it."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
-        arguments = [folder, level, *(["--network"] if network else []), *probes]
+        flags = [*(["--network"] if network else []), *(["--errors"] if errors else [])]
+        arguments = [folder, level, *flags, *probes]
         command = [*(user or (sys.executable,)), "-m", "tests.confine.hostile.run", *arguments]
         if user:
             Path(folder).chmod(0o777)

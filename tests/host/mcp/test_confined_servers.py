@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from tests.host.mcp.conftest import PROGRAMS, OpenServers, Servers
@@ -161,14 +162,50 @@ async def test_a_server_without_its_file_names_the_missing_permission(confined: 
     await confined.source.repository.delete("w", "blind", by="ann", edited=None)
 
 
-async def test_a_file_that_the_saved_server_names_is_readable_but_none_of_the_host(
-    confined: Servers, tmp_path: Path
+async def test_a_file_that_the_saved_server_names_is_readable_below_a_root_alone(
+    confined: Servers, root: Path, tmp_path: Path
 ) -> None:
-    named, key = tmp_path / "named.json", confined.data / "keys" / "host.key"
+    named, key = root / "named.json", confined.data / "keys" / "host.key"
     named.write_text("named")
-    await curious(confined, "named", "plain", str(key), env={"FILE": str(named)})
+    private, link = tmp_path / "id_ed25519", root / "link.json"
+    private.write_text("canary")
+    link.unlink(missing_ok=True)
+    link.symlink_to(private)
+    words = (str(key), str(private), "/etc/shadow", str(link))
+    await curious(confined, "named", "plain", *words, env={"FILE": str(named), "OTHER": str(private)})
     assert await tried(confined, "named", "read", str(named)) == '"named"'
-    assert (await tried(confined, "named", "read", str(key))).startswith(("FileNotFoundError", "PermissionError"))
+    for word in words:
+        assert (await tried(confined, "named", "read", word)).startswith(("FileNotFoundError", "PermissionError"))
+    connection = confined.source.connection("w", "named")
+    assert connection is not None
+    hint = f"[host] sandbox.read of this server does not have {private}; sandbox_roots must allow it"
+    assert hint in connection.log
+
+
+async def test_a_saved_variable_runs_nothing_in_the_launcher(confined: Servers, tmp_path: Path) -> None:
+    """The loader of a program obeys `LD_*` before its first instruction: here it would write a file of the host."""
+    trace = tmp_path / "trace"
+    await curious(confined, "loaded", env={"LD_DEBUG": "libs", "LD_DEBUG_OUTPUT": str(trace), "PYTHONSTARTUP": "x"})
+    assert await asyncio.to_thread(os.listdir, tmp_path) == []
+    seen = json.loads(await tried(confined, "loaded", "see"))
+    assert seen["env"]["LD_DEBUG_OUTPUT"] == str(trace)
+
+
+async def test_another_process_without_the_token_gets_nothing_from_a_proxy_on_loopback(
+    confined: Servers, level: WorkerLevel, page: int
+) -> None:
+    await curious(confined, "guarded", sandbox={"network": [f"page.example:{page}"]})
+    seen = json.loads(await tried(confined, "guarded", "see"))
+    proxy = urlsplit(seen["env"]["HTTP_PROXY"])
+    assert (proxy.password is None) == level.namespaces, "only a listener that others can reach needs a token"
+    if level.namespaces:
+        return
+    request = f"GET http://page.example:{page}/ HTTP/1.1\r\nHost: page.example:{page}\r\n\r\n"
+    reader, writer = await asyncio.open_connection(proxy.hostname, proxy.port)
+    writer.write(request.encode())
+    assert (await reader.readline()).startswith(b"HTTP/1.1 407 ")
+    writer.close()
+    assert await tried(confined, "guarded", "fetch", f"http://page.example:{page}/") == '"page"'
 
 
 async def test_a_link_in_its_own_folder_leads_nowhere(confined: Servers, tmp_path: Path) -> None:

@@ -1,27 +1,12 @@
-"""Finds the permission whose lack ended a confined MCP server, in the connections that it was refused and in what it
-printed. Pure."""
+"""Names the permission whose lack ended a confined MCP server. Pure."""
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from bollard.host.reason import Why, why
-
-_REFUSAL: Final = re.compile(
-    r"no such file|not found|cannot find|can't open|cannot open|permission denied|read-only file system"
-    r"|ENOENT|EACCES|EPERM|EROFS",
-    re.IGNORECASE,
-)
-_WRITING: Final = re.compile(r"permission denied|read-only file system|EACCES|EPERM|EROFS", re.IGNORECASE)
-_PATH: Final = re.compile(r"(?<![\w./:~-])/[^\s'\"`:,;()<>\[\]\x00-\x1f]+")
-_NETWORK_FAILED: Final = re.compile(
-    r"getaddrinfo|EAI_AGAIN|ENOTFOUND|ENETUNREACH|name resolution|network is unreachable|dns error", re.IGNORECASE
-)
-
-Lacks = Callable[[str], bool]
-"""Whether a path exists on the machine, and the sandbox does not have it."""
+from bollard.host.workers.missing_permission import Lacks, find_lack
 
 
 class MissingPermission(msgspec.Struct, frozen=True):
@@ -39,27 +24,26 @@ MEMORY_USED_UP: Final = MissingPermission(
 def missing_permission(
     refused: Sequence[str], lines: Iterable[str], hides: Lacks, blocks: Lacks
 ) -> MissingPermission | None:
-    """The first cause that is found. `refused` are places as `host:port`; `hides` says whether the sandbox lacks a
-    path, `blocks` whether it is shown without the right to write."""
-    if refused:
-        places = ", ".join(refused)
-        return MissingPermission(
-            why(f"it may not reach {places}", "mcp.network_missing", places=places),
-            "if it needs that, save it with these names in `sandbox.network`",
-        )
-    texts = [*lines]
-    for line in reversed([line for line in texts if _REFUSAL.search(line)]):
-        for path in _PATH.findall(line):
-            if hides(path):
-                return _path_missing("mcp.path_missing", path, f"its sandbox does not have {path}", "read")
-            if _WRITING.search(line) and blocks(path):
-                return _path_missing("mcp.write_missing", path, f"its sandbox does not let it write {path}", "write")
-    if any(_NETWORK_FAILED.search(line) for line in texts):
-        return MissingPermission(
-            why("it has no network, except through the proxy of its sandbox", "mcp.network_direct"),
-            "save it with the names that it needs in `sandbox.network`; it must use HTTPS_PROXY",
-        )
-    return None
+    """The first cause that `find_lack` finds."""
+    lack = find_lack(refused, lines, hides, blocks)
+    if lack is None:
+        return None
+    match lack.kind:
+        case "places":
+            return MissingPermission(
+                why(f"it may not reach {lack.what}", "mcp.network_missing", places=lack.what),
+                "if it needs that, save it with these names in `sandbox.network`",
+            )
+        case "read":
+            return _path_missing("mcp.path_missing", lack.what, f"its sandbox does not have {lack.what}", "read")
+        case "write":
+            sentence = f"its sandbox does not let it write {lack.what}"
+            return _path_missing("mcp.write_missing", lack.what, sentence, "write")
+        case "network":
+            return MissingPermission(
+                why("it has no network, except through the proxy of its sandbox", "mcp.network_direct"),
+                "save it with the names that it needs in `sandbox.network`; it must use HTTPS_PROXY",
+            )
 
 
 def _path_missing(problem_type: str, path: str, sentence: str, field: str) -> MissingPermission:

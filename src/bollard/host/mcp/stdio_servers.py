@@ -10,8 +10,10 @@ from typing import Final
 
 from bollard.confine.errors import ConfineError
 from bollard.host.egress.connection_log import SERVER, ProxyClient
+from bollard.host.errors import SandboxUnavailable
 from bollard.host.mcp.limits import PLACES_SHOWN
 from bollard.host.mcp.missing_permission import MEMORY_USED_UP, MissingPermission, missing_permission
+from bollard.host.mcp.named_files import find_named_files, script_of
 from bollard.host.mcp.servers import SavedMcpServer
 from bollard.host.reason import Why, why
 from bollard.host.workers.sandbox import ConfinedWorker, WorkerSandbox
@@ -131,7 +133,7 @@ class StdioServers:
                 refused.append(place)
                 say(f"[host] sandbox.network of this server does not admit {place}")
 
-        confined = await self._confine(server, workspace, argv, values, folder, note)
+        confined = await self._confine(server, workspace, argv, values, folder, note, say)
         try:
             return await _spawn(argv, confined, environment, values, folder, refused, self._hidden)
         except ConfineError as error:
@@ -145,21 +147,34 @@ class StdioServers:
         values: Mapping[str, str],
         folder: Path,
         note: Callable[[str, int], None],
+        say: Callable[[str], None],
     ) -> ConfinedWorker | None:
         if self._sandbox is None:
             return None
-        sandbox = server.sandbox or PluginSandbox()
-        if (path := self._sandbox.denied(sandbox)) is not None:
+        try:
+            sandbox = self._sandbox.allowed(server.sandbox or PluginSandbox())
+        except SandboxUnavailable as error:
+            path = error.details["path"]
             problem = why(f"{path} is below none of the roots that the operator allows", "mcp.path_denied", path=path)
-            raise NotStarted(problem, f"an operator can allow it: add {path} to sandbox_roots, and restart the host")
+            raise NotStarted(problem, error.hint or "") from error
+        named = find_named_files(
+            script_of(argv[0], server.args),
+            (*server.args, *values.values()),
+            allows=self._sandbox.allows,
+            withholds=self._sandbox.withholds,
+            writable=(str(folder), *sandbox.write),
+        )
+        if self.is_confined:
+            for path in named.withheld[:PLACES_SHOWN]:
+                say(f"[host] sandbox.read of this server does not have {path}; sandbox_roots must allow it")
         client = ProxyClient(workspace=workspace, plugin=f"{SERVER}{server.server_id}")
         try:
             return await self._sandbox.confine_server(
-                sandbox,
+                sandbox.model_copy(update={"read": (*sandbox.read, *named.allowed)}),
                 client,
                 argv,
                 folder=folder,
-                read=_named_files((*server.args, *values.values()), self._hidden, (str(folder), *sandbox.write)),
+                read=named.script,
                 refused=note,
             )
         except ConfineError as error:
@@ -184,10 +199,11 @@ async def _spawn(
         stdin, to_server, from_server, stdout, from_stderr, stderr = opened
         if confined is not None:
             check_program(argv[0])
-            environment = confined.environment(environment, home=str(folder))
         child = ChildProcess(
             argv if confined is None else confined.argv,
-            environment={**environment, **values},
+            environment={**environment, **values}
+            if confined is None
+            else confined.environment(environment, home=str(folder), values=values),
             descriptors=() if confined is None else confined.descriptors,
             output=None,
             cwd=folder if confined is None else None,
@@ -216,20 +232,3 @@ async def _spawn(
 def _unconfined(error: ConfineError) -> NotStarted:
     problem = why(f"its sandbox could not be made: {error}", "mcp.sandbox", inner={"problem": error.message})
     return NotStarted(problem, error.hint)
-
-
-def _named_files(words: Iterable[str], hidden: Path, writable: Iterable[str]) -> list[str]:
-    """The files that the saved server names by their absolute paths, such as a script or a key. Not those of the data
-    directory, and none in a folder where the server could put a link to another file."""
-    found: list[str] = []
-    written = [Path(each).resolve() for each in writable]
-    for word in words:
-        if not word.startswith("/") or "\0" in word:
-            continue
-        with contextlib.suppress(OSError, RuntimeError):
-            path = Path(word)
-            real, place = path.resolve(), path.parent.resolve()
-            if not real.is_file() or real.is_relative_to(hidden) or any(place.is_relative_to(each) for each in written):
-                continue
-            found += [word, str(real)]
-    return found

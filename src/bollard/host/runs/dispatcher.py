@@ -214,7 +214,8 @@ class Dispatcher:
 
     def _start_on(self, live: LiveRun, pool: WorkerPool, slot: RunSlot) -> None:
         def start(run: LiveRun) -> None:
-            run.attach(slot.start_run(run.facts.run_id, run.request, RunnerOutput(run)), slot.touch)
+            output = RunnerOutput(run, slot.explain_failure)
+            run.attach(slot.start_run(run.facts.run_id, run.request, output), slot.touch)
             run.request = {}
 
         if live.facts.run_id not in self._live or live.ending:

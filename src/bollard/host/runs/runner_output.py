@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from bollard.host.reason import Why, why
 from bollard.host.runs.api_call import ApiCall
 from bollard.host.runs.live_run import LiveRun
@@ -23,9 +25,11 @@ _REFUSED: Final = {"late": "it arrived after the terminal result", "too_large": 
 class RunnerOutput:
     """The output of one run. Implements `RunSink` of the wire."""
 
-    def __init__(self, run: LiveRun) -> None:
+    def __init__(self, run: LiveRun, explain: Callable[[str], str] = str) -> None:
+        """`explain` adds to the error of a failed run the permission whose lack explains it."""
         self._run = run
         self._recorder = run.recorder
+        self._explain = explain
 
     def delta(self, delta: Delta, size: int) -> None:
         if not self._run.ending and not self._run.output_spent:
@@ -36,6 +40,8 @@ class RunnerOutput:
         run = self._run
         if self._run.ending or (run.output_spent and result.type not in TERMINAL_TYPES):
             return  # ADR 0084: no credit returns for what is dropped, so that the runner waits until it is stopped
+        if result.type == "run.failed" and isinstance(error := result.data.get("error"), str):
+            result = replace(result, data={**result.data, "error": self._explain(error)})
         result = self._recorder.scrubbed(result)
         judged = judge_result(result, run.grant, run.revoked, run.environment.terms)
         if judged.blob is not None and run.recorder.withholds(judged.blob):
@@ -130,12 +136,12 @@ class EarlyStart:
     def give_to(self, run: LiveRun) -> None:
         """Send new output to the run, which is on disk now."""
         run.attach(self._run, self.slot.touch)
-        self._run.redirect(RunnerOutput(run))
+        self._run.redirect(RunnerOutput(run, self.slot.explain_failure))
 
     def tell(self, run: LiveRun) -> None:
         """Replay the buffered output in order."""
         buffer, self._buffer = self._buffer, []
-        output = RunnerOutput(run)
+        output = RunnerOutput(run, self.slot.explain_failure)
         for replay in buffer:
             replay(output)
 

@@ -58,6 +58,10 @@ class RunSlot(Protocol):
         """The run received something in this batch."""
         ...
 
+    def explain_failure(self, error: str) -> str:
+        """The error of a run, with the permission whose lack explains it."""
+        ...
+
 
 class ToolSlot(Protocol):
     """One worker that can execute tools beside its runs."""
@@ -195,6 +199,10 @@ class Confined(Protocol):
 
     def find_program(self, leader: int) -> int:
         """The pid of the worker, given that of the started process."""
+        ...
+
+    def explain(self, lines: Sequence[str]) -> Why | None:
+        """The permission whose lack explains these lines of an error, also after its end."""
         ...
 
     async def close(self) -> None:

@@ -302,7 +302,10 @@ class PluginPool:
         try:
             catalogue, tools = await slot.start()
         except (WireError, TimeoutError, OSError, ConfineError, SandboxUnavailable) as error:
-            reason = _why_not_started(error, slot.stderr_tail, self._start_s).without_secrets(slot.hide_secrets)
+            reason = _why_not_started(error, slot.stderr_tail, self._start_s)
+            if (lack := slot.explain_start()) is not None:
+                reason = Why(f"{lack}: {reason}", {**lack.details, "inner": {**reason.whole}})
+            reason = reason.without_secrets(slot.hide_secrets)
             return why(f"it could not start: {reason}", "worker.start", inner={**reason.whole})
         slot.on_answer = self._ready.set
         self._identified = f"{slot.identity.author}/{slot.identity.name}"

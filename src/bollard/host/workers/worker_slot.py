@@ -18,6 +18,7 @@ import structlog
 from msgspec import structs
 
 from bollard.host.limits import WORKER_FILES, WORKER_MEMORY_BYTES, WORKER_START_S, WORKER_STOP_S
+from bollard.host.reason import Why
 from bollard.host.secrets.redactor import Scrubber
 from bollard.host.workers.boundary import Confine, Confined, Flushable, PluginSource, WorkerLog, WorkerView, unconfined
 from bollard.host.workers.identity import identity_problem
@@ -154,6 +155,10 @@ class ConnectedSlot(ABC):
         """The run received something in this batch."""
         self._touched[run] = None
 
+    def explain_failure(self, error: str) -> str:
+        """The error of a run, with the permission whose lack explains it."""
+        return error
+
     def begin_draining(self) -> None:
         """Take no more runs."""
         self.draining = True
@@ -284,6 +289,8 @@ class WorkerSlot(ConnectedSlot):
         self._identity: PluginIdentity | None = None
         self._watch: asyncio.Task[None] | None = None
         self._killed_because: str | None = None
+        self._sandbox: Confined | None = None
+        """The sandbox that explains errors, also after the end of the process."""
         self.stderr_tail: list[str] = []
 
     @property
@@ -329,6 +336,14 @@ class WorkerSlot(ConnectedSlot):
         self._watch = asyncio.create_task(self._watch_heart(end))
         return runners, tools
 
+    def explain_start(self) -> Why | None:
+        """The permission whose lack explains why it did not start."""
+        return None if self._sandbox is None else self._sandbox.explain(self.stderr_tail)
+
+    def explain_failure(self, error: str) -> str:
+        lack = None if self._sandbox is None else self._sandbox.explain([error])
+        return error if lack is None else f"{error}\n{lack}"
+
     async def _spawn(
         self, command: tuple[str, ...], environment: dict[str, str], sandbox: PluginSandbox
     ) -> WorkerProcess:
@@ -340,7 +355,7 @@ class WorkerSlot(ConnectedSlot):
             argv = worker_argv(command, folder, environment)
         else:
             argv = [sys.executable, "-P", "-m", "bollard.runtime", str(path.resolve())]
-        self._confined = confined = await self._confine(self._source, sandbox, argv)
+        self._sandbox = self._confined = confined = await self._confine(self._source, sandbox, argv)
         if confined is None:
             return await spawn_worker(argv, environment=environment, output=self._printed, cwd=folder)
         try:

@@ -1,5 +1,6 @@
 """An MCP server of the old era that tries what its arguments of a call name: `curious.py [MODE] [WORD]`."""
 
+import base64
 import contextlib
 import http.client
 import json
@@ -8,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -29,9 +31,10 @@ def connect(port: int) -> str:
 
 def tunnel(place: str) -> str:
     """What the proxy says to a CONNECT."""
-    host, port = os.environ["HTTPS_PROXY"].removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=20)
-    connection.request("CONNECT", place)
+    proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+    connection = http.client.HTTPConnection(proxy.hostname or "", proxy.port, timeout=20)
+    token = base64.b64encode(f"{proxy.username}:{proxy.password}".encode()).decode()
+    connection.request("CONNECT", place, headers={"Proxy-Authorization": f"Basic {token}"})
     answer = connection.getresponse()
     return f"{answer.status} {answer.reason}"
 
