@@ -79,6 +79,7 @@ from bollard.host.subscriptions.webhooks import Webhooks
 from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
 from bollard.host.tools.files import Workspaces
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
+from bollard.host.workers.bounds import workspace_limits
 from bollard.host.workers.sandbox import WorkerSandbox
 from bollard.protocol import AgentRunnerDiscovery
 from bollard.trust.key_files import load_or_make_secret
@@ -270,7 +271,8 @@ class Host:
         if level.missing or level.name == "none":
             problem = level.problem or "the setting worker_sandbox is none"
             _log.warning("plugins are confined less than fully", level=level.name, problem=problem)
-        return WorkerSandbox(level, proxy, self.settings.sandbox_roots, self.settings.data)
+        limits = workspace_limits(self.settings)
+        return WorkerSandbox(level, proxy, self.settings.sandbox_roots, self.settings.data, limits)
 
     async def _open_log(self, storage: Storage) -> AuditTrail:
         """Open the store and check it against the log."""

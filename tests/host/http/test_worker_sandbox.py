@@ -63,15 +63,46 @@ def test_a_host_that_confines_nothing_runs_and_warns(started: Any, demand: str) 
     assert host.ended(run)["status"] == "completed"
 
 
-@pytest.mark.parametrize("gone", [{"controllers": ()}, {"landlock": 0}, {"view": False}])
-def test_best_takes_what_the_machine_has(started: Any, gone: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("gone", "lacks"),
+    [
+        ({"controllers": ()}, "workers.groups"),
+        ({"controllers": ("pids", "memory")}, "workers.groups"),
+        ({"landlock": 0}, "workers.landlock"),
+        ({"view": False}, "workers.namespaces"),
+    ],
+)
+def test_best_takes_what_the_machine_has_and_says_once_what_is_missing(
+    started: Any, gone: dict[str, Any], lacks: str
+) -> None:
     whole = machine_findings()
     if not (whole.view and whole.landlock and whole.seccomp):
         pytest.skip("a mechanism is missing here")
     host = started("best", replace(whole, **gone))
     level = "landlock" if "view" in gone else "namespaces"
-    assert host.get("/readyz").json["worker_sandbox"]["level"] == level
-    assert "warnings" not in host.get("/readyz").json
+    ready = host.get("/readyz").json
+    assert ready["ready"]
+    assert (ready["worker_sandbox"]["level"], ready["worker_sandbox"]["problem_type"]) == (level, lacks)
+    (warning,) = ready["warnings"]
+    assert warning["code"] == "workers_partly_confined"
+    assert ready["worker_sandbox"]["problem"] in warning["message"]
+    (problem,) = [each for each in host.get("/api/v1/overview").json["problems"] if each["kind"] == "host"]
+    assert load_text("zh_Hans").problem(problem["details"]).startswith(f"插件的工作进程按级别 {level} 隔离")
     run = host.tell("parrot", "hello").json["run_id"]
     assert host.ended(run)["status"] == "completed"
     assert host.get("/api/v1/plugins/local/parrot").json["confinement"]["level"] == level
+
+
+def test_the_limits_of_a_worker_and_of_a_workspace_are_shown(started: Any) -> None:
+    whole = machine_findings()
+    host = started("best", replace(whole, controllers=("pids", "memory")))
+    if host.get("/readyz").json["worker_sandbox"]["level"] == "none":
+        pytest.skip("this machine confines nothing")
+    workspace = {"memory_mib": 4096, "cpu": None, "processes": 2048}
+    worker = {"memory_mib": 1024, "cpu": None, "processes": 256}
+    assert host.get("/readyz").json["worker_sandbox"]["limits"] == {"worker": worker, "workspace": workspace}
+    assert host.get("/api/v1/plugins/local/parrot").json["confinement"]["workspace"] == workspace
+    metrics = str(host.get("/metrics").body)
+    assert 'bollard_worker_memory_limit_bytes{scope="workspace"} 4294967296' in metrics
+    assert 'bollard_worker_processes_limit{scope="worker"} 256' in metrics
+    assert "bollard_worker_processors_limit{" not in metrics

@@ -213,7 +213,7 @@ class PluginFleet:
         async def confine(source: PluginSource, sandbox: PluginSandbox, argv: Sequence[str]) -> Confined | None:
             if self.sandbox is None:
                 return None
-            placement.bounds = bounds_of(self.sandbox.level, sandbox)
+            placement.bounds = bounds_of(self.sandbox.level, sandbox, self.sandbox.workspace_limits)
             client = ProxyClient(workspace=workspace, plugin=placement.plugin_id or source.name)
             return await self.sandbox.confine(source, sandbox, client, argv)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from bollard.confine.cgroup import GroupLimits, SharedGroup
 from bollard.confine.launch import Launch, LaunchNeeds
 from bollard.confine.limits import LAUNCH_GROUP_BYTES, LAUNCH_PROCESSORS
 from bollard.confine.worker_level import WorkerLevel
@@ -26,9 +27,14 @@ _PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_pro
 class WorkerSandbox:
     """Confines workers and MCP servers. One per host."""
 
-    def __init__(self, level: WorkerLevel, proxy: WorkerProxy, roots: Iterable[Path], data: Path) -> None:
-        """`roots` are the folders below which plugins may have files. `data` is hidden, wherever it is."""
+    def __init__(
+        self, level: WorkerLevel, proxy: WorkerProxy, roots: Iterable[Path], data: Path, workspace: GroupLimits
+    ) -> None:
+        """`roots` are the folders below which plugins may have files. `data` is hidden, wherever it is. `workspace` are
+        the limits of everything confined in one workspace together."""
         self.level = level
+        self.workspace_limits = workspace
+        self._groups: dict[str, SharedGroup] = {}
         self._proxy = proxy
         self._roots = tuple(roots)
         self._data = str(data.resolve())
@@ -49,6 +55,7 @@ class WorkerSandbox:
         folder = source.path if source.path.is_dir() else source.path.parent
         needs = self._needs(
             sandbox,
+            client.workspace,
             read=(str(source.path.resolve()),),
             network=sandbox.network != "none",
             descriptor_variable=CHANNEL_FD_VARIABLE,
@@ -71,7 +78,7 @@ class WorkerSandbox:
         always has a proxy, so that `refused` gets each place that lacks consent. Raises `ConfineError`."""
         if self.level.name == "none":
             return None
-        needs = self._needs(sandbox, read=read, write=(str(folder),), network=True)
+        needs = self._needs(sandbox, client.workspace, read=read, write=(str(folder),), network=True)
         return await self._launch(argv, str(folder), needs, client, NetworkConsent.of(sandbox.network), refused)
 
     def denied(self, sandbox: PluginSandbox) -> str | None:
@@ -84,6 +91,7 @@ class WorkerSandbox:
     def _needs(
         self,
         sandbox: PluginSandbox,
+        workspace: str,
         *,
         read: Sequence[str],
         write: Sequence[str] = (),
@@ -97,6 +105,7 @@ class WorkerSandbox:
             hidden=(self._data,),
             memory_bytes=LAUNCH_GROUP_BYTES if sandbox.memory_mib is None else sandbox.memory_mib * MIB,
             processors=LAUNCH_PROCESSORS if sandbox.cpu is None else sandbox.cpu,
+            shared_group=self._groups.setdefault(workspace, SharedGroup(self.workspace_limits)),
             network=network and (self.level.namespaces or self.level.limits_ports),
             descriptor_variable=descriptor_variable,
             grace_s=grace_s,

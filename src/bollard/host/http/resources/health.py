@@ -20,7 +20,18 @@ from bollard.host.errors import HostError, StorageFull
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import Authenticator, caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import FLAG, NUMBER, TEXT, array_of, choice, fields, map_of, maybe, named
+from bollard.host.http.openapi.schemas import (
+    FLAG,
+    GROUP_BOUNDS,
+    NUMBER,
+    TEXT,
+    array_of,
+    choice,
+    fields,
+    map_of,
+    maybe,
+    named,
+)
 from bollard.host.http.operations import Answer, Resource
 from bollard.host.http.request_log import RequestWatch
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
@@ -36,6 +47,7 @@ from bollard.host.store.store import Store
 from bollard.host.telemetry.counts import HostCounts
 from bollard.host.telemetry.span_export import span_export
 from bollard.host.telemetry.tracer import Tracer
+from bollard.host.workers.bounds import workspace_limits
 from bollard.protocol import Flag, JsonObject, JsonValue, Strict
 
 _SILENCE: Final = f"no answer within {READY_PROBE_S:g} s"
@@ -135,6 +147,13 @@ class Readiness:
             inner: JsonObject = {"problem": problem, "problem_type": f"workers.{level.missing or 'none'}"}
             details: JsonObject = {"problem_type": "workers.unconfined", "inner": inner}
             found.append(Reason("workers_unconfined", f"plugin workers are not confined: {problem}", hint, details))
+        elif level is not None and level.missing:
+            problem = (
+                f"plugin workers are confined at the level {level.name}, which is not the full one: {level.problem}"
+            )
+            inner = {"problem": level.problem, "problem_type": f"workers.{level.missing}"}
+            details = {"problem_type": "workers.partly_confined", "level": level.name, "inner": inner}
+            found.append(Reason("workers_partly_confined", problem, level.hint, details))
         return found
 
     async def reasons(self) -> list[Reason]:
@@ -233,7 +252,11 @@ _DETAIL: Final[JsonObject] = {
     "readers": NUMBER,
     "sandbox": TEXT,
     "worker_sandbox": fields(
-        level=choice(*LEVELS), demand=choice(*WORKER_DEMANDS), problem=maybe(TEXT), problem_type=maybe(TEXT)
+        level=choice(*LEVELS),
+        demand=choice(*WORKER_DEMANDS),
+        problem=maybe(TEXT),
+        problem_type=maybe(TEXT),
+        limits=fields(worker=fields(**GROUP_BOUNDS), workspace=fields(**GROUP_BOUNDS)),
     ),
     "plugins": map_of(fields(status=TEXT, problem=maybe(TEXT), workers=NUMBER)),
 }
@@ -370,6 +393,7 @@ class OperationParts:
             witness=witness,
             sandbox=sandbox,
             worker_level=worker_level,
+            workspace_limits=workspace_limits(self._settings),
         )
         settings = self._settings
         public = bool(settings.origins or settings.tls_cert or settings.trusted_proxies)
