@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -146,7 +146,7 @@ def process(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def service(process: Path) -> Iterator[Path]:
+def service(process: Path) -> Path:
     folder = process.parent / "cgroup" / "system.slice" / "bollard.service"
     try:
         os.setxattr(folder, "user.delegate", b"1")

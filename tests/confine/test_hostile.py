@@ -13,6 +13,7 @@ from tests.confine.hostile.run import HERE
 from tests.confine.hostile.table import Outcomes, measure, render, written
 
 import bollard.confine
+from bollard.confine.cgroup_places import CONTROLLERS, find_places
 
 SLICE = (
     "read_database",
@@ -76,6 +77,23 @@ def ordinary_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str
         shutil.rmtree(folder)
 
 
+@pytest.fixture
+def delegated(ordinary_user: list[str]) -> Iterator[list[str]]:
+    """The same, for a user to whom a group of each controller was given."""
+    places = find_places()
+    if not set(CONTROLLERS) <= places.keys():
+        pytest.skip("no groups can be made here")
+    folders = [place / f"delegated-{os.getpid()}" for place in dict.fromkeys(places.values())]
+    for folder in folders:
+        folder.mkdir()
+        for path in (folder, *folder.glob("cgroup.*"), *folder.glob("tasks")):
+            os.chown(path, NOBODY, NOBODY)
+    enter = "".join(f"echo $$ > {folder}/cgroup.procs; " for folder in folders)
+    yield ["sh", "-c", f'{enter} exec "$@"', "sh", *ordinary_user]
+    for folder in folders:
+        folder.rmdir()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_slice_of_the_hostile_suite_is_stopped_at_every_level(level: str):
     assert broken_promises(level, outcomes_at(level, SLICE)) == {}
@@ -92,6 +110,17 @@ def test_a_hostile_program_reaches_nothing_that_its_level_promises_to_stop(level
 @pytest.mark.parametrize("level", WITHOUT_GROUPS)
 def test_promises_hold_for_a_host_of_an_ordinary_user(level: str, ordinary_user: list[str]):
     assert broken_promises(level, outcomes_at(level, user=ordinary_user)) == {}
+
+
+def test_an_ordinary_user_with_a_group_of_its_own_has_the_full_level(delegated: list[str]):
+    outcomes = outcomes_at("full", SLICE, user=delegated)
+    assert broken_promises("full", outcomes) == {}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("level", LEVELS)
+def test_promises_hold_for_an_ordinary_user_with_a_group_of_its_own(level: str, delegated: list[str]):
+    assert broken_promises(level, outcomes_at(level, user=delegated)) == {}
 
 
 @pytest.mark.full

@@ -115,8 +115,17 @@ def test_the_container_is_built_in_stages_and_runs_unprivileged(deploy: Path, ro
     assert kept == sources
 
 
+def _extras(file: Path) -> set[str]:
+    (named,) = re.findall(r"'\.\[([\w,]+)\]'", file.read_text(encoding="utf-8"))
+    return set(named.split(","))
+
+
+def test_the_unit_and_the_container_install_the_same_extras(deploy: Path) -> None:
+    assert _extras(deploy / "bollard.service") == _extras(deploy / "Containerfile")
+
+
 def test_the_container_installs_extras_of_the_package(deploy: Path, root: Path) -> None:
-    extras = set(re.findall(r"\.\[([\w,]+)\]", (deploy / "Containerfile").read_text(encoding="utf-8"))[0].split(","))
+    extras = _extras(deploy / "Containerfile")
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     table = text.split("[project.optional-dependencies]")[1].split("\n[")[0]
     assert extras <= set(re.findall(r"^(\w+) = ", table, re.MULTILINE))
@@ -146,6 +155,13 @@ def test_compose_has_a_host_and_postgresql_with_valid_settings(compose: Any, dep
     assert host["depends_on"]["postgres"]["condition"] == "service_healthy"
     assert host["ports"] == [f"127.0.0.1:{settings.port}:{settings.port}"]
     assert set(compose["volumes"]) == {volume.split(":")[0] for each in services.values() for volume in each["volumes"]}
+
+
+def test_compose_names_the_profile_beside_it(compose: Any, deploy: Path) -> None:
+    options = compose["services"]["host"]["security_opt"]
+    assert "no-new-privileges:true" in options
+    (named,) = [option.partition("=")[2] for option in options if option.startswith("seccomp=")]
+    assert (deploy / named).resolve() == deploy.resolve() / "seccomp.json"
 
 
 def test_compose_requires_a_password_and_an_origin(deploy: Path) -> None:
