@@ -1,6 +1,6 @@
-"""Runs a command under a seccomp profile as container runtimes do, through libseccomp: `under_profile.py PROFILE COMMAND...`.
+"""Runs a command under a seccomp profile as container runtimes do: `under_profile.py PROFILE COMMAND...`.
 
-Needs nothing but the standard library.
+It uses libseccomp, and nothing but the standard library.
 """
 
 import ctypes

@@ -56,6 +56,7 @@ from bollard.host.models.source import ModelParts, open_models
 from bollard.host.parts import HostKeys, HostParts, Housekeeping, Shutdown
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import Origin
+from bollard.host.plugins.sandbox_access import sandbox_lines
 from bollard.host.plugins.uploads import bundled_root, declared_plugin, shared_sources
 from bollard.host.plugins.violations import ViolationLog
 from bollard.host.run_api.artifacts import RunArtifacts
@@ -81,7 +82,7 @@ from bollard.host.tools.files import Workspaces
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
 from bollard.host.workers.bounds import workspace_limits
 from bollard.host.workers.sandbox import WorkerSandbox
-from bollard.protocol import AgentRunnerDiscovery
+from bollard.protocol import AgentRunnerDiscovery, PluginSandbox
 from bollard.trust.key_files import load_or_make_secret
 from bollard.trust.keys import load_or_make_signing_key
 
@@ -308,7 +309,10 @@ class Host:
                 continue
             # The Python runtime applies the manifest itself; for another program the host does.
             access = declared.access if declared.access.command else None
-            self.fleet.share(source, origin, declared.plugin_id, access=access)
+            needs = declared.access.sandbox
+            if lines := [*sandbox_lines(needs, PluginSandbox())]:
+                _log.info("a plugin of the settings may use more than nothing", plugin=source.name, needs=lines)
+            self.fleet.share(source, origin, declared.plugin_id, access=access, sandbox=needs)
         identity = open_identity(
             journal=storage.journal, clock=self._clock, fingerprint=vault.fingerprints.of, admin_mark=self.token.mark
         )

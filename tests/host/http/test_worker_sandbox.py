@@ -20,10 +20,10 @@ BARE = Findings(tried=True)
 def started(tmp_path: Path, plugin: Path) -> Any:
     hosts: list[HostThread] = []
 
-    def start(demand: Any, findings: Findings) -> Client:
+    def start(demand: Any, findings: Findings, source: Path = plugin) -> Client:
         settings = Settings(
             data=tmp_path / "data",
-            plugins=(plugin,),
+            plugins=(source,),
             builtin_plugins=False,
             port=0,
             grace_s=0.5,
@@ -106,3 +106,34 @@ def test_the_limits_of_a_worker_and_of_a_workspace_are_shown(started: Any) -> No
     assert 'bollard_worker_memory_limit_bytes{scope="workspace"} 4294967296' in metrics
     assert 'bollard_worker_processes_limit{scope="worker"} 256' in metrics
     assert "bollard_worker_processors_limit{" not in metrics
+
+
+MANIFEST = """
+apiVersion: bollard/v1
+kind: Plugin
+metadata: {author: local, name: parrot, version: 1.0.0, label: {en_US: Parrot}}
+spec:
+  sandbox: {sandbox}
+  runners:
+    - {name: default, label: {en_US: Parrot}, entry: "runner:parrot"}
+"""
+
+
+def test_a_manifest_of_a_folder_that_asks_for_more_later_gets_nothing_and_leaves_a_record(
+    started: Any, plugin: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "parrot"
+    folder.mkdir()
+    manifest = folder / "manifest.yaml"
+    manifest.write_text(MANIFEST.replace("{sandbox}", "{memory_mib: 512}"), encoding="utf-8")
+    (folder / "runner.py").write_text(plugin.read_text(encoding="utf-8"), encoding="utf-8")
+    host = started("best", machine_findings(), folder)
+    before = host.get("/api/v1/plugins/local/parrot").json["confinement"]
+    assert before["network"] == ("open" if before["level"] == "none" else "none")
+    manifest.write_text(MANIFEST.replace("{sandbox}", "{memory_mib: 900, network: [a.example]}"), encoding="utf-8")
+    assert host.post("/api/v1/plugins/local/parrot/restart", {}).status == 202
+    said = "asks for more than at the start of the host: network a.example, memory_mib 900"
+    host.until("/api/v1/plugins/local/parrot/logs", lambda page: any(said in each["text"] for each in page["items"]))
+    assert host.get("/api/v1/plugins/local/parrot").json["confinement"] == before
+    metrics = host.get("/metrics").body
+    assert 'bollard_worker_violations_total{plugin="local/parrot",kind="sandbox"} 1' in str(metrics)
