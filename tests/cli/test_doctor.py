@@ -31,12 +31,14 @@ from bollard.cli.operate.doctor_checks import (
     WorkerFacts,
     examine,
 )
+from bollard.host.workers.bounds import GroupBounds
 
 BOLLARD = str(Path(sys.executable).with_name("bollard"))
 FIXTURES = Path(__file__).parents[1] / "host/backup/fixtures"
 NOTES = {
     "not_running",
     "sandbox",
+    "worker_limits",
     "sandbox_missing",
     "workers",
     "workers_namespaces",
@@ -170,6 +172,14 @@ def test_a_healthy_host_gets_only_the_notes_about_its_sandboxes(well):
 def test_each_condition_has_its_finding(well, part, change, check, severity):
     facts = replace(well, **{part: replace(getattr(well, part), **change)})
     assert found(facts)[check] == severity
+
+
+def test_the_limits_of_a_workspace_are_shown_where_they_are_enforced(well):
+    bounds = GroupBounds(memory_mib=4096, processors=1.5, processes=None)
+    facts = replace(well, workers=replace(well.workers, workspace=bounds))
+    (limits,) = [finding for finding in examine(facts) if finding.check == "worker_limits"]
+    assert limits.fields == {"memory": "4096", "processors": "1.5", "processes": "∞"}
+    assert "worker_limits" not in found(replace(facts, workers=replace(facts.workers, controllers=())))
 
 
 @pytest.mark.parametrize(

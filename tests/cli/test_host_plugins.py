@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bollard.cli.language import load_text
-from bollard.cli.plugins.host_plugins import asked_lines
+from bollard.cli.plugins.host_plugins import asked_lines, confinement_lines
 
 pytestmark = pytest.mark.full
 
@@ -64,6 +64,17 @@ def talker(tmp_path: Path) -> Any:
         return folder
 
     return write
+
+
+def test_the_limits_of_a_worker_and_of_its_workspace_are_shown() -> None:
+    bounds = {"memory_mib": 384, "cpu": 0.5, "processes": 256}
+    workspace = {"memory_mib": 4096, "cpu": None, "processes": 2048}
+    shown = {"level": "full", "network": "open", **bounds, "workspace": workspace}
+    lines = [*confinement_lines(shown, load_text("en_US"))]
+    assert lines[1:] == [
+        "limits of one worker: 384 MiB of memory, processors: 0.5, 256 processes",
+        "limits of all workers and MCP servers of the workspace together: 4096 MiB of memory, 2048 processes",
+    ]
 
 
 @pytest.fixture

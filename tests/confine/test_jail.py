@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bollard.confine.cgroup import find_pids_group
+from bollard.confine.cgroup_places import find_pids_group
 from bollard.confine.errors import JailBroken, LevelMissing, OverLimit
 from bollard.confine.launcher import Program, run_confined
 from bollard.confine.limits import PRINTED_BYTES

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from tests.confine.hostile.run import Confined, level_of, make_place
 
-from bollard.confine.cgroup import ControlGroup, GroupLimits, find_places, make_control_group
+from bollard.confine.cgroup import ControlGroup, GroupLimits, make_control_group
+from bollard.confine.cgroup_places import find_places
 from bollard.confine.limits import (
     LAUNCH_FILES,
     LAUNCH_HOME_BYTES,

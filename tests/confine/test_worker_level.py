@@ -21,7 +21,7 @@ WHOLE = Findings(
     ("findings", "name", "missing"),
     [
         (WHOLE, "full", ""),
-        (replace(WHOLE, controllers=("pids", "memory")), "full", ""),
+        (replace(WHOLE, controllers=("pids", "memory")), "namespaces", "groups"),
         (replace(WHOLE, controllers=("pids",)), "namespaces", "groups"),
         (replace(WHOLE, landlock=5), "namespaces", "landlock"),
         (replace(WHOLE, landlock=0), "namespaces", "landlock"),

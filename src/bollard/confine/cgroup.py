@@ -2,16 +2,19 @@
 starts: the only limits that also apply to the superuser."""
 
 import contextlib
+import errno
 import os
 import secrets
 import signal
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from bollard.confine.cgroup_places import is_second, pass_on
+
 _PREFIX: Final = "bollard-"
-CONTROLLERS: Final = ("pids", "memory", "cpu")
 _PERIOD_US: Final = 100_000
 _KILLS: Final = 20
 
@@ -23,9 +26,12 @@ Places = Mapping[str, Path]
 class GroupLimits:
     """The limits of one group. `None` is unlimited."""
 
-    processes: int
+    processes: int | None = None
     memory_bytes: int | None = None
     processors: float | None = None
+
+
+UNLIMITED: Final = GroupLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,8 @@ class ControlGroup:
     """One group: a folder for each hierarchy."""
 
     folders: tuple[Path, ...]
+    shared: "SharedGroup | None" = None
+    """The group that it is in."""
 
     def kill(self) -> None:
         """Kill every process in the group, also those that left their session."""
@@ -53,7 +61,11 @@ class ControlGroup:
         for folder in self.folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()
-        return not any(folder.exists() for folder in self.folders)
+        if any(folder.exists() for folder in self.folders):
+            return False
+        if self.shared is not None:
+            self.shared.release(self)
+        return True
 
     def memory_kills(self) -> int:
         """How many processes were killed because the group was out of memory."""
@@ -74,44 +86,67 @@ class ControlGroup:
         return []
 
 
-def find_places() -> dict[str, Path]:
-    """Return where we may create groups, for each controller that we may use."""
-    try:
-        groups = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return {}
-    found: dict[str, Path] = {}
-    for line in groups:
-        _, controllers, path = line.split(":", 2)
-        if controllers:
-            wanted = [each for each in CONTROLLERS if each in controllers.split(",")]
-            place = _find_mount(mounts, "cgroup", wanted[0], path) if wanted else None
-            if place is not None and os.access(place, os.W_OK):
-                found.update(dict.fromkeys(wanted, place))
-        else:
-            whole = _find_mount(mounts, "cgroup2", "", path)
-            for place in () if whole is None else (whole, whole.parent):  # a service may run in a group below its own
-                delegated = [each for each in _delegated(place) if each in CONTROLLERS and each not in found]
-                if delegated and os.access(place, os.W_OK) and os.access(place / "cgroup.procs", os.W_OK):
-                    found.update(dict.fromkeys(delegated, place))
-                    break
-    return found
+class SharedGroup:
+    """A group whose limits hold for several groups together. It exists while one of them does. For all threads."""
 
+    def __init__(self, limits: GroupLimits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._members: set[ControlGroup] = set()
+        self._outer: ControlGroup | None = None
+        self._places: Places = {}
+        """The places of its members."""
 
-def find_pids_group() -> Path | None:
-    """Return the group beneath which we may create groups that limit processes."""
-    return find_places().get("pids")
+    def make(self, places: Places, limits: GroupLimits) -> ControlGroup:
+        """Create a group in this one. Raises `OSError`."""
+        with self._lock:
+            if self._outer is None:
+                self._open(places)
+            try:
+                made = replace(_make(self._places, limits), shared=self)
+            except OSError:
+                self._close_empty()
+                raise
+            self._members.add(made)
+            return made
+
+    def release(self, member: ControlGroup) -> None:
+        """A group in this one was removed."""
+        with self._lock:
+            self._members.discard(member)
+            self._close_empty()
+
+    def _open(self, places: Places) -> None:
+        outer = make_control_group(places, self._limits)
+        below = {controller: place / outer.folders[0].name for controller, place in places.items()}
+        try:
+            for folder in outer.folders:
+                if is_second(folder):
+                    pass_on(folder, [controller for controller, place in below.items() if place == folder])
+        except OSError:
+            outer.remove()
+            raise
+        self._outer, self._places = outer, below
+
+    def _close_empty(self) -> None:
+        if self._outer is not None and not self._members:
+            self._outer.remove()
+            self._outer = None
 
 
 def make_control_group(places: Places, limits: GroupLimits) -> ControlGroup:
     """Create a group with these limits, as far as there are places for them. Groups of exited hosts are removed first.
     Raises `OSError`."""
+    for place in dict.fromkeys(places.values()):
+        _remove_old(place)
+    return _make(places, limits)
+
+
+def _make(places: Places, limits: GroupLimits) -> ControlGroup:
     name = f"{_prefix()}{os.getpid()}-{secrets.token_hex(8)}"
     folders: list[Path] = []
     try:
         for place in dict.fromkeys(places.values()):
-            _remove_old(place)
             (place / name).mkdir()
             folders.append(place / name)
         for controller, place in places.items():
@@ -133,23 +168,30 @@ def remove_group(group: Path) -> bool:
 
 
 def _limit(controller: str, folder: Path, limits: GroupLimits) -> None:
-    is_second = (folder / "cgroup.controllers").exists()
-    if controller == "pids":
+    second = is_second(folder)
+    if controller == "pids" and limits.processes is not None:
         _write(folder, "pids.max", limits.processes)
     elif controller == "memory" and limits.memory_bytes is not None:
-        _write(folder, "memory.max" if is_second else "memory.limit_in_bytes", limits.memory_bytes)
+        if not second:
+            with contextlib.suppress(OSError):  # newer kernels always count groups below
+                _write(folder, "memory.use_hierarchy", 1)
+        _write(folder, "memory.max" if second else "memory.limit_in_bytes", limits.memory_bytes)
         with contextlib.suppress(OSError):  # absent where swapping is not counted
-            if is_second:
+            if second:
                 _write(folder, "memory.swap.max", 0)
             else:
                 _write(folder, "memory.memsw.limit_in_bytes", limits.memory_bytes)
     elif controller == "cpu" and limits.processors is not None:
         quota = int(limits.processors * _PERIOD_US)
-        if is_second:
+        if second:
             _write(folder, "cpu.max", f"{quota} {_PERIOD_US}")
         else:
             _write(folder, "cpu.cfs_period_us", _PERIOD_US)
-            _write(folder, "cpu.cfs_quota_us", quota)
+            try:
+                _write(folder, "cpu.cfs_quota_us", quota)
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # a group above has less, which holds for this one, too
+                    raise
 
 
 def _write(folder: Path, name: str, value: object) -> None:
@@ -164,49 +206,7 @@ def _prefix() -> str:
 def _remove_old(place: Path) -> None:
     for old in place.glob(f"{_prefix()}*-*"):
         if not Path(f"/proc/{old.name.split('-')[2]}").exists():
-            group = ControlGroup((old,))
-            group.kill()  # a program without namespaces may outlive its host
-            group.remove()
-
-
-def _find_mount(mounts: list[str], kind: str, option: str, path: str) -> Path | None:
-    for line in mounts:
-        before, _, after = line.partition(" - ")
-        fields, rest = before.split(" "), after.split(" ")
-        if rest[0] == kind and (not option or option in rest[-1].split(",")):
-            root = fields[3].rstrip("/")
-            if path == root or path.startswith(f"{root}/"):
-                return Path(fields[4] + path.removeprefix(root))
-    return None
-
-
-def _delegated(place: Path) -> list[str]:
-    """The controllers that count groups beneath this group of version 2. In a group that systemd gave us (`Delegate=`)
-    they are passed on first."""
-    control = place / "cgroup.subtree_control"
-    try:
-        if _is_ours(place) and not set(CONTROLLERS) <= set(control.read_text(encoding="utf-8").split()):
-            _empty(place)
-            for name in CONTROLLERS:
-                with contextlib.suppress(OSError):
-                    control.write_text(f"+{name}", encoding="ascii")
-        return control.read_text(encoding="utf-8").split()
-    except OSError:
-        return []
-
-
-def _is_ours(place: Path) -> bool:
-    try:
-        return os.getxattr(place, "user.delegate") == b"1"
-    except OSError:
-        return False
-
-
-def _empty(place: Path) -> None:
-    """Move the processes of a group, which are the host and its helpers, to a group below it: a group with processes
-    passes nothing on."""
-    below = place / "host"
-    below.mkdir(exist_ok=True)
-    for pid in (place / "cgroup.procs").read_text(encoding="ascii").split():
-        with contextlib.suppress(OSError):  # it has ended
-            (below / "cgroup.procs").write_text(pid, encoding="ascii")
+            for folder in (*old.glob(f"{_prefix()}*/"), old):
+                group = ControlGroup((folder,))
+                group.kill()  # a program without namespaces may outlive its host
+                group.remove()

@@ -17,7 +17,8 @@ from types import MappingProxyType
 from typing import Final
 
 import bollard
-from bollard.confine.cgroup import ControlGroup, GroupLimits, find_places, make_control_group
+from bollard.confine.cgroup import ControlGroup, GroupLimits, SharedGroup, make_control_group
+from bollard.confine.cgroup_places import find_places
 from bollard.confine.errors import JailBroken, OverLimit
 from bollard.confine.launch_order import (
     HOME,
@@ -73,6 +74,8 @@ class LaunchNeeds:
     memory_bytes: int = LAUNCH_GROUP_BYTES
     """Memory of all its processes together."""
     processors: float = LAUNCH_PROCESSORS
+    shared_group: SharedGroup | None = None
+    """The control group whose limits it shares with other programs."""
     network: bool = False
     """Whether a proxy serves it."""
     descriptor_variable: str = ""
@@ -113,7 +116,8 @@ class Launch:
             limits = GroupLimits(
                 processes=LAUNCH_PROCESSES, memory_bytes=needs.memory_bytes, processors=needs.processors
             )
-            self._group = make_control_group(places, limits)
+            make = make_control_group if needs.shared_group is None else needs.shared_group.make
+            self._group = make(places, limits)
         if not level.namespaces:
             self._scratch = Path(tempfile.mkdtemp(prefix="bollard-worker-"))
             (self._scratch / "tmp").mkdir()

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-from bollard.confine.cgroup import find_pids_group, make_group, remove_group
+from bollard.confine.cgroup import make_group, remove_group
+from bollard.confine.cgroup_places import find_pids_group
 from bollard.confine.errors import JailBroken, OverLimit
 from bollard.confine.limits import KILL_S, ORDER_BYTES, PRINTED_BYTES, STATUS_BYTES, WATCH_S
 from bollard.confine.order import JailLimits, JailOrder, system_places

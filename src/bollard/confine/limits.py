@@ -65,6 +65,12 @@ LAUNCH_GROUP_BYTES: Final = 1024 * _MIB
 """Memory of a launched program and everything that it starts, if nothing else was agreed to."""
 LAUNCH_PROCESSORS: Final = 1.0
 """Processors of a launched program, if nothing else was agreed to."""
+SHARED_BYTES: Final = 4 * 1024 * _MIB
+"""Memory of all launched programs of one workspace together."""
+SHARED_PROCESSORS: Final = 4.0
+"""Processors of all launched programs of one workspace together."""
+SHARED_PROCESSES: Final = 2048
+"""Processes and threads of all launched programs of one workspace together."""
 LAUNCH_LISTENER_S: Final = 20.0
 """Time until a launched program has its network."""
 LAUNCH_REMOVALS: Final = 100

@@ -11,14 +11,8 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from bollard.confine.cgroup import (
-    GroupLimits,
-    find_pids_group,
-    find_places,
-    make_control_group,
-    make_group,
-    remove_group,
-)
+from bollard.confine.cgroup import GroupLimits, make_control_group, make_group, remove_group
+from bollard.confine.cgroup_places import find_pids_group, find_places
 from bollard.confine.kernel import enter_namespaces, openat2, separate_namespaces
 from bollard.confine.landlock import landlock_version, restrict
 from bollard.confine.launch_order import HOME, LaunchOrder

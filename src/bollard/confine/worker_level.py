@@ -10,7 +10,7 @@ LevelName = Literal["full", "namespaces", "landlock", "none"]
 LEVELS: Final[tuple[LevelName, ...]] = get_args(LevelName)
 _SCOPED_FROM: Final = 6
 _TCP_FROM: Final = 4
-_GROUPS: Final = ("pids", "memory")
+_GROUPS: Final = ("pids", "memory", "cpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +19,9 @@ class WorkerLevel:
 
     demand: WorkerDemand
     name: LevelName
-    """`full`: own processes, files and network, Landlock, a filter of system calls, and a control group. `namespaces`:
-    the same without Landlock or without a control group. `landlock`: Landlock and the filter."""
+    """`full`: own processes, files and network, Landlock, a filter of system calls, and a control group that limits
+    processes, memory and processors. `namespaces`: the same without Landlock or a part of the control group.
+    `landlock`: Landlock and the filter."""
     namespaces: bool = False
     landlock: int = 0
     """The version of Landlock; 0 if it is not used."""
@@ -96,7 +97,7 @@ def _explain_missing(findings: Findings) -> tuple[str, str, str]:
     if not all(each in findings.controllers for each in _GROUPS):
         return (
             "groups",
-            "control groups for processes and memory cannot be created here",
+            "control groups for processes, memory and processors cannot all be created here",
             "start the host as a service with Delegate=yes, as deploy/ does",
         )
     return "", "", ""

@@ -58,6 +58,7 @@ from bollard.host.models.source import ModelParts, open_models
 from bollard.host.parts import HostKeys, HostParts, Housekeeping, Shutdown
 from bollard.host.plugins.fleet import PluginFleet
 from bollard.host.plugins.placement import Origin
+from bollard.host.plugins.sandbox_access import sandbox_lines
 from bollard.host.plugins.uploads import bundled_root, declared_plugin, shared_sources
 from bollard.host.plugins.violations import ViolationLog
 from bollard.host.run_api.artifacts import RunArtifacts
@@ -81,8 +82,9 @@ from bollard.host.subscriptions.webhooks import Webhooks
 from bollard.host.tools.builtin import BuiltinTools, probe_sandbox
 from bollard.host.tools.files import Workspaces
 from bollard.host.workers.boundary import PluginSource, SupervisedPool
+from bollard.host.workers.bounds import workspace_limits
 from bollard.host.workers.sandbox import WorkerSandbox
-from bollard.protocol import AgentRunnerDiscovery
+from bollard.protocol import AgentRunnerDiscovery, PluginSandbox
 from bollard.trust.key_files import load_or_make_secret
 from bollard.trust.keys import load_or_make_signing_key
 
@@ -275,7 +277,8 @@ class Host:
             _log.warning("plugins are confined less than fully", level=level.name, problem=problem)
         named = (self.settings.tls_key, self.settings.tls_cert, "bollard.toml")
         withheld = [Path(path) for path in named if path]
-        return WorkerSandbox(level, proxy, self.settings.sandbox_roots, self.settings.data, withheld)
+        limits = workspace_limits(self.settings)
+        return WorkerSandbox(level, proxy, self.settings.sandbox_roots, self.settings.data, limits, withheld)
 
     async def _open_log(self, storage: Storage) -> AuditTrail:
         """Open the store and check it against the log."""
@@ -311,7 +314,10 @@ class Host:
                 continue
             # The Python runtime applies the manifest itself; for another program the host does.
             access = declared.access if declared.access.command else None
-            self.fleet.share(source, origin, declared.plugin_id, access=access)
+            needs = declared.access.sandbox
+            if lines := [*sandbox_lines(needs, PluginSandbox())]:
+                _log.info("a plugin of the settings may use more than nothing", plugin=source.name, needs=lines)
+            self.fleet.share(source, origin, declared.plugin_id, access=access, sandbox=needs)
         identity = open_identity(
             journal=storage.journal, clock=self._clock, fingerprint=vault.fingerprints.of, admin_mark=self.token.mark
         )

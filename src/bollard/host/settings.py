@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
+from bollard.confine.limits import SHARED_BYTES, SHARED_PROCESSES, SHARED_PROCESSORS
 from bollard.confine.order import DEMANDS, WORKER_DEMANDS, Demand, WorkerDemand
 from bollard.host.errors import SettingsError, caused_by
 from bollard.host.exposure import check_exposure, is_loopback
@@ -16,6 +17,7 @@ from bollard.host.limits import (
     CONNECTIONS,
     CONNECTIONS_PER_ADDRESS,
     EVENT_BYTES,
+    MIB,
     REQUESTS_AT_ONCE,
     REQUESTS_PER_MINUTE,
     RUN_OUTPUT_MIB,
@@ -35,6 +37,9 @@ _RANGES: Final = {
     "workers": (1, 64),
     "runs_at_once": (1, 10_000),
     "run_output_mib": (1, RUN_OUTPUT_MIB_MAX),
+    "workspace_memory_mib": (0, 1 << 24),
+    "workspace_cpu": (0, 1024),
+    "workspace_processes": (0, 1 << 22),
     "calls_per_day": (0, 1_000_000_000),
     "tokens_per_day": (0, 1_000_000_000_000),
     "connections": (1, 1_000_000),
@@ -143,6 +148,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     worker_sandbox: WorkerDemand = "best"
     """How workers of plugins and MCP servers must be confined: `strict` (the full level, or the host does not start),
     `best` (the strongest level of this machine), or `none`. `bollard doctor` shows the level."""
+    workspace_memory_mib: int = SHARED_BYTES // MIB
+    """Memory in MiB of all workers and MCP servers of one workspace together; 0 is no limit. It needs a control group
+    for memory, as the limits of each worker do (`spec.sandbox`)."""
+    workspace_cpu: float = SHARED_PROCESSORS
+    """Processors of all workers and MCP servers of one workspace together; 0 is no limit."""
+    workspace_processes: int = SHARED_PROCESSES
+    """Processes and threads of all workers and MCP servers of one workspace together; 0 is no limit."""
     sandbox_roots: tuple[Path, ...] = ()
     """Folders below which plugins may ask for files (`spec.sandbox` of a manifest); none by default. Each plugin needs
     consent in addition. In the environment they are separated by `:`."""

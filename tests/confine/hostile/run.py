@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bollard.confine import trial
-from bollard.confine.cgroup import find_places
+from bollard.confine.cgroup_places import find_places
 from bollard.confine.launch import Launch, LaunchNeeds
 from bollard.confine.probe import Findings
 from bollard.confine.worker_level import WorkerLevel, choose_level

@@ -117,6 +117,7 @@ def test_the_plugin_shows_its_bounds(street: Any) -> None:
         "memory_mib": 384,
         "cpu": 1.0,
         "processes": 256,
+        "workspace": {"memory_mib": 4096, "cpu": 4.0, "processes": 2048},
     }
     metrics = street.get("/metrics").body
     assert 'bollard_worker_sandbox{level="full"} 1' in str(metrics)

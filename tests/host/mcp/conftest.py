@@ -15,6 +15,7 @@ from tests.doubles.manual_clock import ManualClock
 from tests.doubles.memory_store import MemoryStore
 from tests.ports import free_port
 
+from bollard.confine.cgroup import UNLIMITED
 from bollard.confine.worker_level import WorkerLevel
 from bollard.host.capabilities.capability import Capability
 from bollard.host.capabilities.sources import CallContext, CallOrder, CallResult, Progress
@@ -173,7 +174,7 @@ async def open_servers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
             clock=clock,
             home=folder / "mcp",
             egress=egress,
-            sandbox=None if level is None else WorkerSandbox(level, proxy, roots, folder),
+            sandbox=None if level is None else WorkerSandbox(level, proxy, roots, folder, UNLIMITED),
             reconnect_s=0.05,
         )
         opened.append((source, journal))

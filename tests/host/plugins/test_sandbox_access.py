@@ -10,6 +10,7 @@ from bollard.host.errors import ConsentNeeded, InvalidRequest
 from bollard.host.plugins.description import RequestedAccess, describe
 from bollard.host.plugins.installation import check_consent, compare, consent_for
 from bollard.host.plugins.sandbox_access import check_roots
+from bollard.host.plugins.sandbox_pins import SandboxPins
 from bollard.protocol import PluginSandbox
 
 DIGEST = "0" * 64
@@ -78,3 +79,22 @@ def test_a_path_must_be_below_a_root_of_the_operator(tmp_path: Path) -> None:
         assert (refused.value.details["reason"], refused.value.details["path"]) == ("plugin_path_denied", path)
     with pytest.raises(InvalidRequest):
         check_roots("acme/a", PluginSandbox(read=("/srv",)), [])
+
+
+def test_needs_of_a_folder_are_those_of_the_start() -> None:
+    path, pins = Path("/srv/parrot"), SandboxPins()
+    agreed = PluginSandbox.from_wire({"network": ["a.example"], "memory_mib": 256})
+    pins.agree(path, agreed)
+    wider = PluginSandbox.from_wire(
+        {"network": ["a.example", "evil.example"], "read": ["/srv/photos"], "memory_mib": 99}
+    )
+    assert pins.narrow(path, wider) == (agreed, ["network evil.example", "read /srv/photos"])
+    less = PluginSandbox.from_wire({"network": ["a.example"]})
+    assert pins.narrow(path, less) == (less, [])
+    assert pins.narrow(path, agreed) == (agreed, [])
+
+
+def test_the_first_needs_of_a_folder_that_was_unreadable_count() -> None:
+    pins, first = SandboxPins(), PluginSandbox.from_wire({"read": ["/srv/photos"]})
+    assert pins.narrow(Path("/srv/parrot"), first) == (first, [])
+    assert pins.narrow(Path("/srv/parrot"), PluginSandbox(network="open")) == (first, ["network open"])

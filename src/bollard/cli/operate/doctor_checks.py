@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from bollard.cli.operate.store_options import size_text
 from bollard.host.errors import ExplainedError, HostError
+from bollard.host.workers.bounds import GroupBounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,8 @@ class WorkerFacts:
     landlock: int = 0
     controllers: tuple[str, ...] = ()
     """What control groups limit."""
+    workspace: GroupBounds | None = None
+    """The limits of one workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,6 +322,14 @@ def sandbox(facts: Facts) -> Iterator[Finding]:
         yield _note("sandbox", **fields, level=tried.level)
 
 
+def worker_limits(facts: Facts) -> Iterator[Finding]:
+    bounds = facts.workers.workspace
+    if bounds is None or not facts.workers.controllers:
+        return
+    limits = {"memory": bounds.memory_mib, "processors": bounds.processors, "processes": bounds.processes}
+    yield _note("worker_limits", **{name: "∞" if bound is None else f"{bound:g}" for name, bound in limits.items()})
+
+
 def workers(facts: Facts) -> Iterator[Finding]:
     tried = facts.workers
     if tried.demand == "none":
@@ -334,5 +345,5 @@ def workers(facts: Facts) -> Iterator[Finding]:
         yield _warning("workers_bare" if tried.level == "none" else f"workers_{tried.level}", **fields)
 
 
-CHECKS: Final = (settings, port, data, disk, store, clock, host, files, sandbox, workers)
+CHECKS: Final = (settings, port, data, disk, store, clock, host, files, sandbox, workers, worker_limits)
 """Every check, the most urgent first."""

@@ -31,7 +31,7 @@ from bollard.cli.operate.doctor_checks import (
     StoreFacts,
     WorkerFacts,
 )
-from bollard.confine.order import Demand, WorkerDemand
+from bollard.confine.order import Demand
 from bollard.confine.probe import Findings, choose_confinement
 from bollard.confine.probe import probe as probe_confinement
 from bollard.confine.worker_level import choose_level
@@ -41,6 +41,7 @@ from bollard.host.backup.table_source import open_snapshot
 from bollard.host.errors import HostError, SettingsError
 from bollard.host.settings import Settings, read_settings
 from bollard.host.store.migrations import REVISIONS
+from bollard.host.workers.bounds import group_bounds, workspace_limits
 
 _OTHERS: Final = 0o077
 _LISTENING: Final = "0A"
@@ -72,7 +73,7 @@ def probe(environment: Mapping[str, str], asked: Mapping[str, Any], token: str |
         ),
         store=_store(settings),
         sandbox=sandbox_facts(settings.sandbox, findings),
-        workers=worker_facts(settings.worker_sandbox, findings),
+        workers=worker_facts(settings, findings),
         now_ms=time.time_ns() // 1_000_000,
         files=file_limit(),
         host=host,
@@ -335,17 +336,18 @@ def file_limit() -> int:
     return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
 
-def worker_facts(demand: WorkerDemand, findings: Findings) -> WorkerFacts:
+def worker_facts(settings: Settings, findings: Findings) -> WorkerFacts:
     """The confinement of workers, tried with real processes as a host does."""
-    level = choose_level(demand, findings)
+    level = choose_level(settings.worker_sandbox, findings)
     return WorkerFacts(
-        demand=demand,
+        demand=level.demand,
         level=level.name,
         problem=level.problem,
         hint=level.hint,
         missing=level.missing,
         landlock=level.landlock,
         controllers=level.controllers,
+        workspace=group_bounds(level, workspace_limits(settings)),
     )
 
 

@@ -176,15 +176,16 @@ def confinement_lines(confinement: dict[str, Any] | None, text: Text) -> Iterato
     if confinement is None:
         return
     yield text(f"plugins.level.{confinement['level']}")
-    limits = [
-        text(f"plugins.limit.{name}", count=f"{confinement[name]:g}")
-        for name in ("memory_mib", "cpu", "processes")
-        if confinement[name] is not None
-    ]
-    if limits:
-        yield text("plugins.limits", limits=", ".join(limits))
+    for key, bounds in (("plugins.limits", confinement), ("plugins.workspace_limits", confinement.get("workspace"))):
+        if limits := _limits(bounds or {}, text):
+            yield text(key, limits=limits)
     if confinement["level"] != "none" and confinement["network"] == "none":
         yield text("plugins.limit.network")
+
+
+def _limits(bounds: dict[str, Any], text: Text) -> str:
+    names = [name for name in ("memory_mib", "cpu", "processes") if bounds.get(name) is not None]
+    return ", ".join(text(f"plugins.limit.{name}", count=f"{bounds[name]:g}") for name in names)
 
 
 def problem_lines(plugin: dict[str, Any], text: Text) -> Iterator[str]:

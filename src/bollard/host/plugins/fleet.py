@@ -20,6 +20,7 @@ from bollard.host.errors import PluginUnusable
 from bollard.host.plugins.description import RequestedAccess
 from bollard.host.plugins.logs import LogLine, PluginLog
 from bollard.host.plugins.placement import Origin, PoolPlacement, usable_runners
+from bollard.host.plugins.sandbox_pins import SandboxPins
 from bollard.host.plugins.tool_definitions import usable_tools
 from bollard.host.plugins.violations import Offender
 from bollard.host.reason import Why, why
@@ -62,6 +63,7 @@ class PluginFleet:
         self._first = first_workspace
         self._workspaces: set[str] = {first_workspace}
         self._shared: list[tuple[PluginSource, Origin, str | None, RequestedAccess | None]] = []
+        self._pins = SandboxPins()
         self._placements: list[PoolPlacement] = []
         self._logs: dict[tuple[str, str], PluginLog] = {}
         self._retiring: dict[PoolPlacement, asyncio.Task[None]] = {}
@@ -138,9 +140,12 @@ class PluginFleet:
         plugin_id: str | None = None,
         *,
         access: RequestedAccess | None = None,
+        sandbox: PluginSandbox | None = None,
     ) -> None:
-        """Add a plugin to every workspace; `plugin_id` and `access` are those that its files declare. Call before
-        `start`."""
+        """Add a plugin to every workspace; `plugin_id`, `access` and `sandbox` are those that its files declare. Call
+        before `start`."""
+        if sandbox is not None:
+            self._pins.agree(source.path, sandbox)
         self._shared.append((source, origin, plugin_id, access))
         for workspace in sorted(self._workspaces):
             self._add_shared(workspace, source, origin, plugin_id, access)
@@ -211,9 +216,16 @@ class PluginFleet:
             self.on_violation(Offender(workspace=workspace, plugin=plugin, digest=digest), violation)
 
         async def confine(source: PluginSource, sandbox: PluginSandbox, argv: Sequence[str]) -> Confined | None:
+            if source.sandbox is None:  # nobody consented to what its files say now
+                sandbox, beyond = self._pins.narrow(source.path, sandbox)
+                if beyond:
+                    problem = f"its manifest asks for more than at the start of the host: {', '.join(beyond)}"
+                    log.say("host", f"{problem}; restart the host to allow it", level="warning")
+                    _log.warning("a plugin does not get more", plugin=source.name, problem=problem)
+                    violated(Violation(kind="sandbox", detail=problem, run_id=None, ends="nothing"))
             if self.sandbox is None:
                 return None
-            placement.bounds = bounds_of(self.sandbox.level, sandbox)
+            placement.bounds = bounds_of(self.sandbox.level, sandbox, self.sandbox.workspace_limits)
             client = ProxyClient(workspace=workspace, plugin=placement.plugin_id or source.name)
             return await self.sandbox.confine(source, sandbox, client, argv)
 

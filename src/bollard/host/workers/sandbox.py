@@ -9,6 +9,7 @@ from secrets import token_urlsafe
 from types import MappingProxyType
 from typing import Final
 
+from bollard.confine.cgroup import GroupLimits, SharedGroup
 from bollard.confine.launch import Launch, LaunchNeeds
 from bollard.confine.launch_order import HOME, TEMPORARY
 from bollard.confine.limits import LAUNCH_GROUP_BYTES, LAUNCH_PROCESSORS
@@ -54,11 +55,20 @@ class WorkerSandbox:
     """Confines workers and MCP servers. One per host."""
 
     def __init__(
-        self, level: WorkerLevel, proxy: WorkerProxy, roots: Iterable[Path], data: Path, withheld: Iterable[Path] = ()
+        self,
+        level: WorkerLevel,
+        proxy: WorkerProxy,
+        roots: Iterable[Path],
+        data: Path,
+        workspace: GroupLimits,
+        withheld: Iterable[Path] = (),
     ) -> None:
-        """`roots` are the folders below which plugins may have files. `data` is hidden, wherever it is. `withheld` are
-        other files of the host that nothing gets, such as its TLS key."""
+        """`roots` are the folders below which plugins may have files. `data` is hidden, wherever it is. `workspace` are
+        the limits of everything confined in one workspace together. `withheld` are other files of the host that nothing
+        gets, such as its TLS key."""
         self.level = level
+        self.workspace_limits = workspace
+        self._groups: dict[str, SharedGroup] = {}
         self._proxy = proxy
         self._roots = tuple(roots)
         self._data = data.resolve()
@@ -75,6 +85,7 @@ class WorkerSandbox:
         folder = source.path if source.path.is_dir() else source.path.parent
         needs = self._needs(
             allowed,
+            client.workspace,
             read=(str(source.path.resolve()),),
             network=sandbox.network != "none",
             descriptor_variable=CHANNEL_FD_VARIABLE,
@@ -98,7 +109,7 @@ class WorkerSandbox:
         Raises `ConfineError`."""
         if self.level.name == "none":
             return None
-        needs = self._needs(sandbox, read=read, write=(str(folder),), network=True)
+        needs = self._needs(sandbox, client.workspace, read=read, write=(str(folder),), network=True)
         return await self._launch(argv, str(folder), needs, client, NetworkConsent.of(sandbox.network), refused)
 
     def allowed(self, sandbox: PluginSandbox) -> PluginSandbox:
@@ -132,6 +143,7 @@ class WorkerSandbox:
     def _needs(
         self,
         sandbox: PluginSandbox,
+        workspace: str,
         *,
         read: Sequence[str],
         write: Sequence[str] = (),
@@ -147,6 +159,7 @@ class WorkerSandbox:
             hidden=(str(self._data),),
             memory_bytes=LAUNCH_GROUP_BYTES if sandbox.memory_mib is None else sandbox.memory_mib * MIB,
             processors=LAUNCH_PROCESSORS if sandbox.cpu is None else sandbox.cpu,
+            shared_group=self._groups.setdefault(workspace, SharedGroup(self.workspace_limits)),
             network=network and (self.level.namespaces or self.level.limits_ports),
             descriptor_variable=descriptor_variable,
             grace_s=grace_s,

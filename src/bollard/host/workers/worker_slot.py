@@ -385,7 +385,8 @@ class WorkerSlot(ConnectedSlot):
         if confined is None:
             return
         if confined.memory_kills:
-            self._tell("its memory was used up; spec.sandbox.memory_mib of its manifest asks for more", level="warning")
+            more = "spec.sandbox.memory_mib of its manifest asks for more, the setting workspace_memory_mib allows more"
+            self._tell(f"its memory was used up, or that of its workspace: {more}", level="warning")
         await confined.close()
 
     async def _with_digest(self, identity: PluginIdentity) -> PluginIdentity:

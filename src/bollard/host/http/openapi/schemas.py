@@ -139,3 +139,11 @@ def _shapes_of(operation: Operation) -> list[type[Shape]]:
 
 DECIDED_BY: Final = fields({"thing": TEXT, "problem": TEXT, "problem_details": ANY}, layer=TEXT, text=TEXT)
 """A layer of a grant that allowed or denied something."""
+
+
+GROUP_BOUNDS: Final[JsonObject] = {
+    "memory_mib": maybe(NUMBER),
+    "cpu": maybe({"type": "number"}),
+    "processes": maybe(NUMBER),
+}
+"""The limits of processes that belong together; null is unlimited."""

@@ -20,7 +20,19 @@ from bollard.host.errors import HostError, StorageFull, caused_by
 from bollard.host.http.answers import JsonAnswer, read_body
 from bollard.host.http.auth.callers import Authenticator, caller_of
 from bollard.host.http.bodies import parsed
-from bollard.host.http.openapi.schemas import ANY, FLAG, NUMBER, TEXT, array_of, choice, fields, map_of, maybe, named
+from bollard.host.http.openapi.schemas import (
+    ANY,
+    FLAG,
+    GROUP_BOUNDS,
+    NUMBER,
+    TEXT,
+    array_of,
+    choice,
+    fields,
+    map_of,
+    maybe,
+    named,
+)
 from bollard.host.http.operations import Answer, Resource
 from bollard.host.http.request_log import RequestWatch
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
@@ -36,6 +48,7 @@ from bollard.host.store.store import Store
 from bollard.host.telemetry.counts import HostCounts
 from bollard.host.telemetry.span_export import span_export
 from bollard.host.telemetry.tracer import Tracer
+from bollard.host.workers.bounds import workspace_limits
 from bollard.protocol import Flag, JsonObject, JsonValue, Strict
 
 _SILENCE: Final[JsonObject] = {
@@ -148,6 +161,13 @@ class Readiness:
             inner = {"problem": problem, "problem_type": f"workers.{level.missing or 'none'}"}
             message = f"plugin workers are not confined: {problem}"
             found.append(Reason("workers_unconfined", message, hint, {"inner": inner}))
+        elif level is not None and level.missing:
+            message = (
+                f"plugin workers are confined at the level {level.name}, which is not the full one: {level.problem}"
+            )
+            inner = {"problem": level.problem, "problem_type": f"workers.{level.missing}"}
+            details: JsonObject = {"level": level.name, "inner": inner}
+            found.append(Reason("workers_partly_confined", message, level.hint, details))
         return found
 
     async def reasons(self) -> list[Reason]:
@@ -246,7 +266,11 @@ _DETAIL: Final[JsonObject] = {
     "readers": NUMBER,
     "sandbox": TEXT,
     "worker_sandbox": fields(
-        level=choice(*LEVELS), demand=choice(*WORKER_DEMANDS), problem=maybe(TEXT), problem_type=maybe(TEXT)
+        level=choice(*LEVELS),
+        demand=choice(*WORKER_DEMANDS),
+        problem=maybe(TEXT),
+        problem_type=maybe(TEXT),
+        limits=fields(worker=fields(**GROUP_BOUNDS), workspace=fields(**GROUP_BOUNDS)),
     ),
     "plugins": map_of(fields(status=TEXT, problem=maybe(TEXT), workers=NUMBER)),
 }
@@ -384,6 +408,7 @@ class OperationParts:
             witness=witness,
             sandbox=sandbox,
             worker_level=worker_level,
+            workspace_limits=workspace_limits(self._settings),
         )
         settings = self._settings
         public = bool(settings.origins or settings.tls_cert or settings.trusted_proxies)

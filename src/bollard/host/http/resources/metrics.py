@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from bollard.confine.cgroup import UNLIMITED, GroupLimits
 from bollard.confine.worker_level import LEVELS, UNCONFINED, WorkerLevel
 from bollard.host.audit.witness import WitnessNumbers
 from bollard.host.clock import Clock
@@ -21,6 +22,7 @@ from bollard.host.http.auth.callers import Authenticator
 from bollard.host.http.operations import Answer
 from bollard.host.http.resources.declaration import DeclaredResource, operation
 from bollard.host.identity.caller import DEFAULT_WORKSPACE, Caller
+from bollard.host.limits import MIB
 from bollard.host.log.journal import Journal
 from bollard.host.telemetry.counts import HostCounts
 from bollard.host.telemetry.prometheus import (
@@ -35,7 +37,8 @@ from bollard.host.telemetry.prometheus import (
     render,
 )
 from bollard.host.telemetry.span_export import SpanQueue
-from bollard.protocol import JsonObject
+from bollard.host.workers.bounds import bounds_of
+from bollard.protocol import JsonObject, PluginSandbox
 
 # Collects the metrics of a host: as a summary, and for Prometheus. Read-only.
 
@@ -69,6 +72,7 @@ class Vitals:
         witness: Callable[[], WitnessNumbers] = WitnessNumbers,
         sandbox: Callable[[], str] = lambda: "none",
         worker_level: WorkerLevel = UNCONFINED,
+        workspace_limits: GroupLimits = UNLIMITED,
     ) -> None:
         self._version = version
         self._core = core
@@ -85,6 +89,8 @@ class Vitals:
         self._witness = witness
         self._sandbox = sandbox
         self._worker_level = worker_level
+        bounds = bounds_of(worker_level, PluginSandbox(), workspace_limits)
+        self._limits = {"worker": bounds.worker, "workspace": bounds.workspace}
 
     def summary(self) -> JsonObject:
         """A summary for operators of one host."""
@@ -105,6 +111,7 @@ class Vitals:
                 "demand": self._worker_level.demand,
                 "problem": self._worker_level.problem or None,
                 "problem_type": f"workers.{self._worker_level.missing}" if self._worker_level.missing else None,
+                "limits": {scope: bounds.to_wire() for scope, bounds in self._limits.items()},
             },
             "plugins": {
                 pool.name: {"status": pool.status, "problem": pool.problem, "workers": pool.workers}
@@ -221,6 +228,27 @@ class Vitals:
             gauge("bollard_disk_full", "1 while the disk is full.", Sample(int(self._journal.full))),
         ]
 
+    def _of_limits(self) -> list[Family]:
+        """The enforced limits of a worker that asks for nothing, and of a workspace. Unlimited ones have no sample."""
+        scopes = self._limits.items()
+        return [
+            gauge(
+                "bollard_worker_memory_limit_bytes",
+                "Memory of one worker by default, and of all of a workspace together.",
+                *(Sample(b.memory_mib * MIB, {"scope": scope}) for scope, b in scopes if b.memory_mib is not None),
+            ),
+            gauge(
+                "bollard_worker_processors_limit",
+                "Processors, likewise.",
+                *(Sample(b.processors, {"scope": scope}) for scope, b in scopes if b.processors is not None),
+            ),
+            gauge(
+                "bollard_worker_processes_limit",
+                "Processes and threads, likewise.",
+                *(Sample(b.processes, {"scope": scope}) for scope, b in scopes if b.processes is not None),
+            ),
+        ]
+
     def _of_workers(self) -> list[Family]:
         workers: Counter[str] = Counter()
         lost: Counter[str] = Counter()
@@ -238,6 +266,7 @@ class Vitals:
                 "The level of confinement of workers; 1 for the level in use.",
                 *(Sample(int(level == self._worker_level.name), {"level": level}) for level in LEVELS),
             ),
+            *self._of_limits(),
             counter("bollard_worker_losses_total", "Workers that crashed or could not start.", *_by("plugin", lost)),
             gauge("bollard_plugins_quarantined", "Quarantined pools of a plugin.", *_by("plugin", quarantined)),
             counter("bollard_worker_violations_total", "Violations of the protocol by workers, by kind.", *broken),

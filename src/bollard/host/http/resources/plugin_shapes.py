@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field
 
 from bollard.confine.worker_level import LEVELS
-from bollard.host.http.openapi.schemas import ANY, LABEL, NUMBER, TEXT, array_of, choice, fields, maybe
+from bollard.host.http.openapi.schemas import ANY, GROUP_BOUNDS, LABEL, NUMBER, TEXT, array_of, choice, fields, maybe
 from bollard.host.http.resources.declaration import answer_body
 from bollard.host.plugins.code_store import StoredCode
 from bollard.host.plugins.description import Description
@@ -52,9 +52,8 @@ _VERSION: Final = fields(digest=TEXT, version=TEXT, asks=ASKS, consented_by=TEXT
 _BOUNDS: Final = fields(
     level=choice(*LEVELS),
     network={"oneOf": [choice("none", "open"), array_of(TEXT)]},
-    memory_mib=maybe(NUMBER),
-    cpu=maybe({"type": "number"}),
-    processes=maybe(NUMBER),
+    **GROUP_BOUNDS,
+    workspace=fields(**GROUP_BOUNDS),
 )
 _WORKER: Final = fields(pid=maybe(NUMBER), runs=NUMBER, status=choice("ready", "silent", "draining"))
 LISTED: Final = answer_body(
@@ -95,6 +94,7 @@ PLUGIN: Final = LISTED.extended(
             "memory_mib": 1024,
             "cpu": 1.0,
             "processes": 256,
+            "workspace": {"memory_mib": 4096, "cpu": 4.0, "processes": 2048},
         },
         "crashes": 0,
         "recent_crashes": 0,
