@@ -2,6 +2,7 @@ import { getHookDeliveries, testHook } from "@bollard/client";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useFormats } from "@/i18n/format";
+import { POLLED } from "@/api/queries";
 import { useText } from "@/i18n/i18n";
 import { RunLink } from "@/parts/run-link";
 import { Badge } from "@/ui/badge";
@@ -36,7 +37,7 @@ export function Tester({ hook }: { hook: string }): ReactNode {
 export function Deliveries({ hook }: { hook: string }): ReactNode {
   const t = useText(texts);
   const { bytes } = useFormats();
-  const query = useQuery({ queryKey: ["hooks", "deliveries", hook], queryFn: () => getHookDeliveries({ path: { hook_id: hook } }), refetchInterval: 5_000 });
+  const query = useQuery({ queryKey: ["hooks", "deliveries", hook], queryFn: () => getHookDeliveries({ path: { hook_id: hook } }), meta: POLLED });
   if (query.error !== null) return <ErrorNote error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === undefined) return <Skeleton rows={3} />;
   if (query.data.items.length === 0) return <p className="text-muted">{t("noDeliveries")}</p>;
