@@ -1,5 +1,5 @@
 /** One resource at the side of its list: its form, its details, its deletion. */
-import { ApiError } from "@bollard/client";
+import { ApiError, getFileContent } from "@bollard/client";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { MessageSquare } from "lucide-react";
@@ -8,6 +8,8 @@ import { useSession } from "@/api/session";
 import { fieldProblems } from "@/i18n/errors";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { text } from "@/i18n/text";
+import { DownloadButton } from "@/parts/download";
+import { ListLimit } from "@/parts/list-limit";
 import { DeleteButton } from "@/parts/saved-resource/delete-button";
 import { described } from "@/parts/saved-resource/described";
 import { fieldLabel, fieldNames } from "@/parts/saved-resource/field-names";
@@ -24,6 +26,7 @@ import { Cell } from "./cell";
 import { useChoices } from "./choices";
 import { FileUpload } from "./file-upload";
 import { kinds, type KindName } from "./kinds";
+import { RuntimeControl } from "./runtime-control";
 import { SkillFiles } from "./skill-files";
 import { texts } from "./texts";
 
@@ -107,9 +110,12 @@ function Editor({ kind, title, name, value, onClose, onReload }: EditorProps): R
           <>
             {needsId ? <Field label={t("id")} help={t(kind === "secrets" ? "secretIdHelp" : "idHelp")} required>{(ids) => <Input {...ids} value={id} autoFocus onChange={(event) => setId(event.target.value)} />}</Field> : null}
             {schema === undefined || !mayWrite ? null : kind === "skills" ? <SkillFiles value={fields.files} onChange={(files) => setFields({ ...fields, files })} /> : (
-              <SchemaForm schema={schema} value={fields} onChange={setFields} names={fieldNames(kind)} choices={choices} hidden={kinds[kind].hidden ?? []} problems={fieldProblems(saving.error, language)} />
+              <SchemaForm schema={schema} value={fields} onChange={setFields} names={fieldNames(kind)} choices={choices.ids} hidden={kinds[kind].hidden ?? []} problems={fieldProblems(saving.error, language)} />
             )}
-            {value === undefined || (schema !== undefined && mayWrite && name !== undefined && kind !== "skills") ? null : <Values value={value} />}
+            <ListLimit lists={choices.found} />
+            {kind === "runtimes" && name !== undefined ? <RuntimeControl id={name} /> : null}
+            {value === undefined || kind === "runtimes" || (schema !== undefined && mayWrite && name !== undefined && kind !== "skills") ? null : <Values value={value} />}
+            {kind === "files" && value !== undefined && name !== undefined ? <DownloadButton name={title} ask={() => getFileContent({ path: { file_id: name }, parseAs: "blob" })}>{t("download")}</DownloadButton> : null}
             {kind === "conversations" && value !== undefined && may("runs.read") ? <ChatLink conversation={value} /> : null}
             {value === undefined ? null : (
               <details>
