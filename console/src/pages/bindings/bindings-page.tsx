@@ -51,10 +51,10 @@ function columnsOf(t: T, language: Language, open: (binding: Binding) => void): 
   ];
 }
 
-/** The conditions of a binding as a sentence: `source is github and event_type is push or tag`, with Chinese names of fields. */
+/** The conditions of a binding as a sentence: “source is github and event type is push or tag”. Fields of the data keep their names. */
 function conditions(binding: Pick<Binding, "scope" | "filters">, t: T, language: Language): string {
   const places = Object.entries(binding.scope).filter((entry): entry is [string, string] => typeof entry[1] === "string").map(([field, value]) => ({ field, values: [value] }));
-  const name = (field: string): string => (language === "zh" && hasChinese(field) ? fieldLabel(field, language) : field);
+  const name = (field: string): string => (hasChinese(field) ? fieldLabel(field, language).toLowerCase() : field);
   const parts = [...places, ...binding.filters].map(({ field, values }) => t("is", { field: name(field), values: values.join(` ${t("or")} `) }));
   return parts.length === 0 ? t("all") : parts.join(` ${t("and")} `);
 }

@@ -25,6 +25,12 @@ async function readReadiness(): Promise<Readiness> {
   return (await (await fetch("/readyz")).json()) as Readiness;
 }
 
+const REASONS = ["starting", "draining", "recovering", "journal", "journal_lost", "disk_full", "store", "schema"] as const;
+
+function isReason(code: string): code is (typeof REASONS)[number] {
+  return (REASONS as readonly string[]).includes(code);
+}
+
 export function HostCard(): ReactNode {
   const t = useText(texts);
   const notes = useNotes();
@@ -53,7 +59,7 @@ export function HostCard(): ReactNode {
         items={[
           [t("status"), data.ready ? <Badge icon={CircleCheck}>{t("ready")}</Badge> : <Badge tone="wait" icon={TriangleAlert}>{t("notReady")}</Badge>],
           [t("confinement"), sandbox === undefined ? undefined : <span className={sandbox.level === "none" ? "text-fail" : undefined}>{lacks === "" ? t(`level_${sandbox.level}`) : `${t(`level_${sandbox.level}`)} · ${lacks}`}</span>],
-          [t("reasons"), data.reasons.map((reason) => reason.message).join(", ")],
+          [t("reasons"), data.reasons.length === 0 ? undefined : <ul>{data.reasons.map(({ code, message }) => <li key={code}>{isReason(code) ? t(`reason_${code}`) : words.problem(message)}</li>)}</ul>],
         ]}
       />
     </Card>
