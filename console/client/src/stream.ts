@@ -47,7 +47,6 @@ export async function* resumableStream(url: string, options: StreamOptions = {})
         if (event.id !== undefined) after = event.id;
         yield record;
         if (record.type === options.last) return;
-        if (record.type === "access_revoked") return;
       }
     } catch (error) {
       if (options.signal?.aborted) return;

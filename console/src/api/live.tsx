@@ -1,4 +1,4 @@
-/** What changes on the host while the page is open: streams of a visible tab. They refresh the answers that changed. */
+/** What changes on the host while the page is open: a visible tab reads the stream of changes, and polls what has no event there. */
 import { resumableStream, type StreamRecord, type StreamStatus } from "@bollard/client";
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, use, useEffect, useState, type ReactNode } from "react";
@@ -14,19 +14,17 @@ const Context = createContext<Connection>({ status: "connecting", since: 0 });
 /** Refreshes of one kind happen at most this often. */
 const PAUSE_MS = 400;
 const SIGN_IN_MS = 3_000;
+const POLL_MS = 5_000;
 
 export function useConnection(): Connection {
   return use(Context);
 }
 
 /** The queries that an event makes stale, by the beginning of its type. Pages use these names as first part of their keys. */
-const STALE: readonly (readonly [prefix: string, keys: readonly string[]])[] = [
+export const STALE: readonly (readonly [prefix: string, keys: readonly string[]])[] = [
   ["run.", ["runs", "overview", "conversations"]],
-  ["message.", ["conversations"]],
   ["approval.", ["approvals", "runs", "overview"]],
   ["question.", ["questions", "runs", "overview"]],
-  ["channel.", ["channels", "overview"]],
-  ["artifact.", ["artifacts"]],
 ];
 
 export function staleKeys(type: string): readonly string[] {
@@ -38,6 +36,7 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
   const { workspace } = useSession();
   const [connection, setConnection] = useState<Connection>({ status: "connecting", since: 0 });
   const visible = useVisible();
+  usePoll(visible);
   useEffect(() => {
     if (!visible) return; // a browser allows few connections to one host: hidden tabs hold none
     const abort = new AbortController();
@@ -80,6 +79,17 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
     };
   }, [queries, visible, workspace]);
   return <Context value={connection}>{children}</Context>;
+}
+
+/** Asks again for what has no event, as `POLLED` marks it. Only queries of mounted components make requests. */
+function usePoll(visible: boolean): void {
+  const queries = useQueryClient();
+  useEffect(() => {
+    if (!visible) return;
+    const poll = (): void => void queries.invalidateQueries({ predicate: ({ meta }) => meta?.isPolled === true }, { cancelRefetch: false });
+    const timer = setInterval(poll, POLL_MS);
+    return () => clearInterval(timer);
+  }, [queries, visible]);
 }
 
 export function useVisible(): boolean {

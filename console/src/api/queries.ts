@@ -4,6 +4,15 @@ import { isSignedOut, SESSION_KEY } from "./session";
 
 const RETRIES = 2;
 
+declare module "@tanstack/react-query" {
+  interface Register {
+    queryMeta: { isPolled?: true };
+  }
+}
+
+/** `meta` of a query of things that change without an event on the stream: a visible page asks for them again. */
+export const POLLED = { isPolled: true } as const;
+
 /** One cache of answers for the page. A session that ended shows the sign-in page; typed text stays where it is. */
 export function makeQueryClient(): QueryClient {
   const onError = (error: unknown, key?: readonly unknown[]): void => {

@@ -1,9 +1,9 @@
 /** The palette (⌘K): go to any page or thing by typing a part of its name. */
 import { useNavigate } from "@tanstack/react-router";
 import { useQuery } from "@tanstack/react-query";
-import { listAgents } from "@bollard/client";
 import { Bot, CornerDownLeft, Hash } from "lucide-react";
 import { useEffect, useMemo, useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { catalogue, useText } from "@/i18n/i18n";
 import { cn } from "@/ui/classes";
 import { Input } from "@/ui/field";
@@ -104,7 +104,7 @@ function useTargets(typed: string): Target[] {
   const t = useText(texts);
   const names = useText(pageNames);
   const entries = useEntries();
-  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }) });
+  const agents = useQuery(lists.agents);
   return useMemo(() => {
     const words = typed.toLowerCase().trim();
     const pages = entries.map((entry) => ({ id: entry.name, name: names(entry.name), icon: <entry.icon aria-hidden />, path: entry.path, also: entry.name }));

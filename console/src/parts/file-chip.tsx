@@ -2,12 +2,12 @@
 import { getArtifactContent } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Download, File as FileIcon, LoaderCircle, RotateCw, X } from "lucide-react";
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 import { useFormats } from "@/i18n/format";
 import { catalogue, useText } from "@/i18n/i18n";
 import { Button } from "@/ui/button";
 import { cn } from "@/ui/classes";
-import { useNotes } from "@/ui/toast";
+import { useDownload } from "./download";
 import type { FileRef } from "./run-block";
 
 const texts = catalogue(
@@ -27,27 +27,14 @@ async function content(id: string): Promise<Blob> {
 export function FileChip({ file, onRemove }: { file: FileRef; onRemove?: () => void }): ReactNode {
   const t = useText(texts);
   const { bytes } = useFormats();
-  const notes = useNotes();
-  const [busy, setBusy] = useState(false);
-  const download = async (): Promise<void> => {
-    setBusy(true);
-    try {
-      const url = URL.createObjectURL(await content(file.id));
-      Object.assign(document.createElement("a"), { href: url, download: file.name }).click();
-      setTimeout(() => URL.revokeObjectURL(url), 60_000);
-    } catch (error) {
-      notes.failed(error);
-    } finally {
-      setBusy(false);
-    }
-  };
+  const { download, isBusy } = useDownload(file.name, () => content(file.id));
   return (
     <span className={box}>
       <Thumbnail file={file} />
       <span dir="auto" className="min-w-0 truncate" title={file.name}>{file.name}</span>
       {file.bytes === undefined ? null : <span className="whitespace-nowrap text-muted">{bytes(file.bytes)}</span>}
       {onRemove === undefined ? (
-        <Button kind="ghost" size="icon" className="size-7" busy={busy} aria-label={t("download", { name: file.name })} onClick={() => void download()}>{busy ? null : <Download aria-hidden />}</Button>
+        <Button kind="ghost" size="icon" className="size-7" busy={isBusy} aria-label={t("download", { name: file.name })} onClick={download}>{isBusy ? null : <Download aria-hidden />}</Button>
       ) : (
         <Button kind="ghost" size="icon" className="size-7" aria-label={t("remove", { name: file.name })} onClick={onRemove}><X aria-hidden /></Button>
       )}

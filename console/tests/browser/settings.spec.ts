@@ -51,3 +51,20 @@ test("a viewer is shown the own account, and neither people nor the host", async
   await expect(page.getByRole("button", { name: "Stop accepting work" })).toHaveCount(0);
   await context.close();
 });
+
+test("a person sees the own sessions and ends another one", async ({ browser, page, host }) => {
+  const { user, password } = await host.user("ann", "admin");
+  const other = await browser.newContext();
+  expect((await other.request.post(`${host.url}/api/v1/session`, { data: { user, password, cookie: true }, headers: { origin: host.url } })).status()).toBe(201);
+  await page.goto(`${host.url}/settings`);
+  const sessions = page.getByRole("region", { name: "Your sessions" });
+  await expect(sessions.getByText("This session", { exact: true })).toHaveCount(1);
+  const before = await sessions.getByRole("button", { name: "End this session" }).count();
+  await sessions.getByRole("button", { name: "End this session" }).last().click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "End this session" }).click();
+  await expect(page.getByText("The session has ended.")).toBeVisible();
+  await expect(sessions.getByRole("button", { name: "End this session" })).toHaveCount(before - 1);
+  expect((await other.request.get(`${host.url}/api/v1/session`)).status()).toBe(401);
+  await expect(sessions.getByText("This session", { exact: true })).toHaveCount(1);
+  await other.close();
+});

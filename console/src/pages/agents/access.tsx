@@ -1,9 +1,10 @@
 /** What runs of an agent may reach: operations that its runner asks for, and the resources that the policy adds. */
-import { listAgents, listCapabilities, listFiles, listKnowledgeBases, listModels, listRunners, listSkills } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
+import { lists, type Listing } from "@/api/lists";
 import { useSession, type Right } from "@/api/session";
 import { useText } from "@/i18n/i18n";
+import { ListLimit } from "@/parts/list-limit";
 import { usePermissionText } from "@/parts/plugin-asks/plugin-asks";
 import { fieldNames } from "@/parts/saved-resource/field-names";
 import { described } from "@/parts/saved-resource/described";
@@ -37,9 +38,9 @@ interface AccessProps {
 export function Access({ fields, access, onChange, problems }: AccessProps): ReactNode {
   const t = useText(texts);
   const says = usePermissionText();
-  const runners = useQuery({ queryKey: ["runners", "list"], queryFn: () => listRunners({ query: { limit: 100 } }) });
+  const runners = useQuery(lists.runners);
   const asked = runners.data?.items.find((each) => each.runner_id === fields.runner_id)?.permissions ?? {};
-  const choices = useChoices();
+  const { choices, found } = useChoices();
   const all = askedPermissions(asked, access);
   const wrong = Object.entries(problems).filter(([path]) => path.startsWith("policy.access.")).map(([, problem]) => problem);
   return (
@@ -63,6 +64,7 @@ export function Access({ fields, access, onChange, problems }: AccessProps): Rea
             <Limit access={access} kind={kind} onChange={onChange} />
           </fieldset>
         ))}
+        <ListLimit lists={found} />
         <SchemaForm schema={accessSchema} path="policy.access" value={access} onChange={onChange} names={names} hidden={["policy.access.permissions", "policy.access.resources"]} problems={problems} />
       </div>
     </Card>
@@ -84,18 +86,17 @@ function Limit({ access, kind, onChange }: { access: Fields; kind: Resource; onC
 }
 
 /** What the workspace has, as far as the person may see it. */
-function useChoices(): Record<Resource, readonly Choice[]> {
+function useChoices(): { choices: Record<Resource, readonly Choice[]>; found: readonly (Listing<unknown> | undefined)[] } {
   const { may } = useSession();
-  const page = { query: { limit: 100 } };
   const on = (right: Right): { enabled: boolean } => ({ enabled: may(right) });
-  const tools = useQuery({ queryKey: ["capabilities", "list"], queryFn: () => listCapabilities(page), ...on("capabilities.read") });
-  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents(page), ...on("agents.read") });
-  const bases = useQuery({ queryKey: ["knowledge", "list"], queryFn: () => listKnowledgeBases(page), ...on("knowledge.read") });
-  const skills = useQuery({ queryKey: ["skills", "choices"], queryFn: () => listSkills(page), ...on("skills.read") });
-  const models = useQuery({ queryKey: ["models", "list"], queryFn: () => listModels(page), ...on("models.read") });
-  const files = useQuery({ queryKey: ["files", "choices"], queryFn: () => listFiles(page), ...on("files.read") });
+  const tools = useQuery({ ...lists.capabilities, ...on("capabilities.read") });
+  const agents = useQuery({ ...lists.agents, ...on("agents.read") });
+  const bases = useQuery({ ...lists.knowledge, ...on("knowledge.read") });
+  const skills = useQuery({ ...lists.skills, ...on("skills.read") });
+  const models = useQuery({ ...lists.models, ...on("models.read") });
+  const files = useQuery({ ...lists.files, ...on("files.read") });
   const byId = (ids: readonly string[] | undefined): Choice[] => (ids ?? []).map((id) => ({ value: id, label: id }));
-  return {
+  const choices = {
     tools: byId(tools.data?.items.filter((each) => TOOLS.has(each.kind ?? "")).map((each) => each.id)),
     agents: byId(agents.data?.items.map((each) => each.agent_id)),
     knowledge_bases: byId(bases.data?.items.map((each) => each.kb_id)),
@@ -103,4 +104,5 @@ function useChoices(): Record<Resource, readonly Choice[]> {
     models: byId(models.data?.items.map((each) => each.model_id)),
     files: (files.data?.items ?? []).map((file) => ({ value: file.file_id, label: file.name })),
   };
+  return { choices, found: [tools.data, agents.data, bases.data, skills.data, models.data, files.data] };
 }

@@ -1,8 +1,9 @@
 /** One agent: its form from the runner's schema, its policies, and what it may do in sentences. */
-import { ApiError, listRunners, type Agent } from "@bollard/client";
+import { ApiError, type Agent } from "@bollard/client";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useDeferredValue, useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { fieldProblems, useHostWords } from "@/i18n/errors";
 import { useLanguage, useText } from "@/i18n/i18n";
@@ -37,7 +38,7 @@ export default function AgentPage(): ReactNode {
 /** A new agent begins with the operations that its runner asks for: without them most runners cannot answer. The form shows each. */
 function NewAgent({ id, runner }: { id: string; runner: string }): ReactNode {
   const t = useText(texts);
-  const runners = useQuery({ queryKey: ["runners", "list"], queryFn: () => listRunners({ query: { limit: 100 } }) });
+  const runners = useQuery(lists.runners);
   if (runners.data === undefined) return <Page title={t("title")} entity={id}>{runners.error === null ? <Skeleton /> : <ErrorNote error={runners.error} onRetry={() => void runners.refetch()} />}</Page>;
   const asked = runners.data.items.find((each) => each.runner_id === runner)?.permissions ?? {};
   return <Editor id={id} before={undefined} start={{ runner_id: runner, label: { en_US: id }, policy: { access: { permissions: asked } } }} />;
@@ -110,7 +111,7 @@ function Identity({ fields, setFields }: PartProps): ReactNode {
 
 function Configuration({ fields, setFields, problems = {} }: PartProps): ReactNode {
   const t = useText(texts);
-  const query = useQuery({ queryKey: ["runners", "list"], queryFn: () => listRunners({ query: { limit: 100 } }) });
+  const query = useQuery(lists.runners);
   const runner = query.data?.items.find((each) => each.runner_id === fields.runner_id);
   const items = (runner?.config_schema ?? []) as unknown as FormItem[];
   const config: Config = isFields(fields.config) ? fields.config : {};

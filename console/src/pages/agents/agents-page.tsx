@@ -1,12 +1,14 @@
 /** Agents: who can be talked to, and whether they are ready. */
-import { listAgents, listRunners, type ListedAgent } from "@bollard/client";
+import type { ListedAgent } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { CircleCheck, CircleOff, MessageSquare, Plus, TriangleAlert } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { CatalogueLink } from "@/parts/catalogue-link";
+import { ListLimit } from "@/parts/list-limit";
 import { localized } from "@/parts/runner-form/form-items";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
@@ -21,7 +23,7 @@ export default function AgentsPage(): ReactNode {
   const t = useText(texts);
   const { may } = useSession();
   const [adding, setAdding] = useState(false);
-  const query = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }), refetchInterval: 10_000 });
+  const query = useQuery(lists.agents);
   const rows = query.data?.items ?? [];
   const columns = useColumns();
   const add = may("agents.write") ? <Button kind="primary" onClick={() => setAdding(true)}><Plus aria-hidden />{t("add")}</Button> : undefined;
@@ -31,6 +33,7 @@ export default function AgentsPage(): ReactNode {
       {query.isPending ? <Skeleton /> : null}
       {query.data !== undefined && rows.length === 0 ? <Empty title={t("empty")} action={<span className="flex flex-wrap justify-center gap-2"><CatalogueLink kind="plugin" />{add}</span>} command="bollard catalogue list --kind plugin">{t("about")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columns} id={(row) => row.agent_id} /> : null}
+      <ListLimit lists={[query.data]} />
       {adding ? <NewAgent onClose={() => setAdding(false)} /> : null}
     </Page>
   );
@@ -65,7 +68,7 @@ function NewAgent({ onClose }: { onClose: () => void }): ReactNode {
   const t = useText(texts);
   const { language } = useLanguage();
   const navigate = useNavigate();
-  const query = useQuery({ queryKey: ["runners", "list"], queryFn: () => listRunners({ query: { limit: 100 } }) });
+  const query = useQuery(lists.runners);
   const runners = query.data?.items ?? [];
   const [id, setId] = useState("");
   const [chosen, setChosen] = useState<string>();

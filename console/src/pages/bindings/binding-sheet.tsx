@@ -1,11 +1,12 @@
-import { listAgents, type Binding } from "@bollard/client";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { Binding } from "@bollard/client";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Plus, X } from "lucide-react";
 import { useState, type ReactNode } from "react";
 import { useSession } from "@/api/session";
 import { fieldProblems } from "@/i18n/errors";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { text } from "@/i18n/text";
+import { AgentSelect } from "@/parts/agent-select";
 import { DeleteButton } from "@/parts/saved-resource/delete-button";
 import { described } from "@/parts/saved-resource/described";
 import { fieldNames } from "@/parts/saved-resource/field-names";
@@ -14,7 +15,7 @@ import type { Fields } from "@/parts/schema-form/schema";
 import { SchemaForm } from "@/parts/schema-form/schema-form";
 import { Button } from "@/ui/button";
 import { ErrorNote } from "@/ui/feedback";
-import { Field, Input, Select } from "@/ui/field";
+import { Field, Input } from "@/ui/field";
 import { Dialog } from "@/ui/overlay";
 import { useNotes } from "@/ui/toast";
 import { texts } from "./texts";
@@ -31,7 +32,6 @@ export function BindingSheet({ binding, onClose }: { binding: Binding | undefine
   const before = binding as unknown as Fields | undefined;
   const [id, setId] = useState(binding?.binding_id ?? "");
   const [fields, setFields] = useState<Fields>(() => editableFields("bindings", before));
-  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }) });
   const saving = useMutation({
     mutationFn: () => saveResource("bindings", id, fields, before),
     onSuccess: () => {
@@ -54,12 +54,7 @@ export function BindingSheet({ binding, onClose }: { binding: Binding | undefine
         {saving.error === null ? null : <ErrorNote error={saving.error} />}
         {binding === undefined ? <Field label={t("id")} help={t("idHelp")} required>{(ids) => <Input {...ids} autoFocus value={id} onChange={(event) => setId(event.target.value)} />}</Field> : null}
         <Field label={t("agent")} required error={problems.agent_id}>
-          {(ids) => (
-            <Select {...ids} value={text(fields.agent_id)} onChange={(event) => setFields({ ...fields, agent_id: event.target.value })}>
-              <option value="" disabled />
-              {agents.data?.items.map((agent) => <option key={agent.agent_id} value={agent.agent_id}>{agent.agent_id}</option>)}
-            </Select>
-          )}
+          {(ids) => <AgentSelect ids={ids} value={text(fields.agent_id)} onChange={(agent) => setFields({ ...fields, agent_id: agent })} />}
         </Field>
         <Filters filters={(fields.filters as Filter[] | undefined) ?? []} onChange={(filters) => setFields({ ...fields, filters })} problem={problems.filters} />
         <SchemaForm schema={described("bindings").body ?? {}} value={fields} onChange={setFields} names={fieldNames("bindings")} hidden={OWN} problems={problems} />

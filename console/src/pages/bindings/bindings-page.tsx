@@ -1,10 +1,12 @@
 /** Bindings: which event goes to which agent, as a readable table, with a tester. */
-import { listBindings, type Binding } from "@bollard/client";
+import type { Binding } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, CircleOff, Plus } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useLanguage, useText, type Language, type Translate } from "@/i18n/i18n";
+import { ListLimit } from "@/parts/list-limit";
 import { fieldLabel, hasChinese } from "@/parts/saved-resource/field-names";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
@@ -22,7 +24,7 @@ export default function BindingsPage(): ReactNode {
   const { language } = useLanguage();
   const { may } = useSession();
   const [open, setOpen] = useState<Binding | "new">();
-  const query = useQuery({ queryKey: ["bindings", "list"], queryFn: () => listBindings({ query: { limit: 100 } }) });
+  const query = useQuery(lists.bindings);
   const rows = query.data?.items ?? [];
   const add = may("bindings.write") ? <Button kind="primary" onClick={() => setOpen("new")}><Plus aria-hidden />{t("add")}</Button> : undefined;
   const isEmpty = query.data !== undefined && rows.length === 0;
@@ -30,6 +32,7 @@ export default function BindingsPage(): ReactNode {
     <Page title={t("title")} description={isEmpty ? undefined : t("about")} actions={rows.length > 0 ? add : undefined}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending ? <Skeleton /> : null}
+      <ListLimit lists={[query.data]} />
       {isEmpty ? <Empty title={t("empty")} action={add} command="bollard bindings save -">{t("about")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columnsOf(t, language, setOpen)} id={(row) => row.binding_id} /> : null}
       <Tester />
@@ -48,10 +51,10 @@ function columnsOf(t: T, language: Language, open: (binding: Binding) => void): 
   ];
 }
 
-/** The conditions of a binding as a sentence: `source is github and event_type is push or tag`, with Chinese names of fields. */
+/** The conditions of a binding as a sentence: “source is github and event type is push or tag”. Fields of the data keep their names. */
 function conditions(binding: Pick<Binding, "scope" | "filters">, t: T, language: Language): string {
   const places = Object.entries(binding.scope).filter((entry): entry is [string, string] => typeof entry[1] === "string").map(([field, value]) => ({ field, values: [value] }));
-  const name = (field: string): string => (language === "zh" && hasChinese(field) ? fieldLabel(field, language) : field);
+  const name = (field: string): string => (hasChinese(field) ? fieldLabel(field, language).toLowerCase() : field);
   const parts = [...places, ...binding.filters].map(({ field, values }) => t("is", { field: name(field), values: values.join(` ${t("or")} `) }));
   return parts.length === 0 ? t("all") : parts.join(` ${t("and")} `);
 }

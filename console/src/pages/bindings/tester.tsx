@@ -2,6 +2,7 @@ import { ask } from "@/api/request";
 import { useMutation } from "@tanstack/react-query";
 import { ArrowRight } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { useHostWords } from "@/i18n/errors";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
@@ -14,7 +15,7 @@ interface Outcome {
   agent: string | null;
   steps: { key: string; text: string }[];
   decision: { kind: string } | null;
-  refused: { code?: string; reason?: string; message?: string } | null;
+  refused: { code: string; message: string; hint: string; details: Record<string, unknown> } | null;
 }
 type Typed = Record<"source" | "type" | "conversation" | "actor" | "text", string>;
 
@@ -58,13 +59,15 @@ export function Tester(): ReactNode {
 
 function Verdict({ outcome }: { outcome: Outcome }): ReactNode {
   const t = useText(texts);
+  const words = useHostWords();
+  const { refused } = outcome;
   const decision = DECISIONS.find((kind) => kind === outcome.decision?.kind);
   return (
     <div className="flex flex-col gap-2">
       <p className="flex flex-wrap items-center gap-2 font-medium">
         <ArrowRight aria-hidden className="text-accent" />
         {outcome.agent === null ? t("nobody") : t("goes", { agent: outcome.agent })}
-        {outcome.refused !== null ? <Badge tone="fail">{t("refused")}: {outcome.refused.message ?? outcome.refused.reason ?? outcome.refused.code}</Badge> : decision === undefined ? null : <span className="font-normal text-muted">{t(`decision.${decision}`)}</span>}
+        {refused !== null ? <Badge tone="fail">{t("refused")}: {words.error(refused.code, refused.details, refused.message, refused.hint).message}</Badge> : decision === undefined ? null : <span className="font-normal text-muted">{t(`decision.${decision}`)}</span>}
       </p>
       {outcome.steps.length === 0 ? null : (
         <section aria-label={t("why")}>

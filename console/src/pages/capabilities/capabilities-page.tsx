@@ -1,12 +1,15 @@
 /** Capabilities: what the workspace offers, by source; and what one agent would get of it, with the reasons. */
-import { explainAgentCapabilities, listAgents, listCapabilities, type Capability } from "@bollard/client";
+import { explainAgentCapabilities } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import type { ReactNode } from "react";
+import { lists, type Listing } from "@/api/lists";
 import { useLanguage, useText } from "@/i18n/i18n";
+import { AgentSelect } from "@/parts/agent-select";
+import { ListLimit } from "@/parts/list-limit";
 import { Button } from "@/ui/button";
 import { Empty, ErrorNote, Skeleton } from "@/ui/feedback";
-import { Field, Input, Select } from "@/ui/field";
+import { Field, Input } from "@/ui/field";
 import { Page } from "@/ui/page";
 import { bySource, type Offer } from "./groups";
 import { Source } from "./source";
@@ -16,46 +19,36 @@ export default function CapabilitiesPage(): ReactNode {
   const t = useText(texts);
   const { agent, find = "" } = useSearch({ from: "/capabilities" });
   const query = useOffers(agent);
-  const groups = bySource(query.data ?? [], find);
+  const groups = bySource(query.data?.items ?? [], find);
   return (
     <Page title={t("title")} description={t("about")}>
       <Choice />
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending ? <Skeleton rows={8} /> : null}
-      {agent === undefined || query.data === undefined ? null : <Summary agent={agent} offers={query.data} />}
+      {agent === undefined || query.data === undefined ? null : <Summary agent={agent} offers={query.data.items} />}
       {query.data !== undefined && groups.length === 0 ? <Nothing searched={find !== ""} agent={agent} /> : null}
       {groups.map(([source, offers]) => <Source key={source} source={source} offers={offers} />)}
+      <ListLimit lists={[query.data]} />
     </Page>
   );
 }
 
 function useOffers(agent: string | undefined) {
   const { language } = useLanguage();
-  return useQuery<Offer[]>({
+  return useQuery<Listing<Offer>>({
     queryKey: ["capabilities", agent ?? "", language],
     queryFn: async () => {
-      if (agent === undefined) return allOffers();
+      if (agent === undefined) return lists.capabilities.queryFn();
       const { items } = await explainAgentCapabilities({ path: { agent_id: agent }, query: { locale: language === "zh" ? "zh_Hans" : "en_US" } });
-      return items;
+      return { items, isWhole: true };
     },
   });
-}
-
-async function allOffers(): Promise<Capability[]> {
-  const found: Capability[] = [];
-  for (let cursor: string | undefined; ;) {
-    const page = await listCapabilities({ query: { limit: 100, ...(cursor === undefined ? {} : { cursor }) } });
-    found.push(...page.items);
-    cursor = page.next_cursor;
-    if (cursor === undefined) return found;
-  }
 }
 
 function Choice(): ReactNode {
   const t = useText(texts);
   const search = useSearch({ from: "/capabilities" });
   const navigate = useNavigate({ from: "/capabilities" });
-  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }) });
   const set = (change: { agent?: string | undefined; find?: string | undefined }): void => {
     const { agent, find } = { ...search, ...change };
     void navigate({ search: { ...(agent === undefined ? {} : { agent }), ...(find === undefined || find === "" ? {} : { find }) }, replace: true });
@@ -63,12 +56,7 @@ function Choice(): ReactNode {
   return (
     <div className="flex flex-wrap items-end gap-3">
       <Field label={t("agent")} className="min-w-0 flex-1 basis-56">
-        {(ids) => (
-          <Select {...ids} value={search.agent ?? ""} onChange={(event) => set({ agent: event.target.value === "" ? undefined : event.target.value })}>
-            <option value="">{t("everything")}</option>
-            {agents.data?.items.map((each) => <option key={each.agent_id} value={each.agent_id}>{each.agent_id}</option>)}
-          </Select>
-        )}
+        {(ids) => <AgentSelect ids={ids} value={search.agent ?? ""} none={t("everything")} onChange={(agent) => set({ agent: agent === "" ? undefined : agent })} />}
       </Field>
       <Field label={t("find")} className="min-w-0 flex-1 basis-56">{(ids) => <Input {...ids} type="search" placeholder={t("findHelp")} value={search.find ?? ""} onChange={(event) => set({ find: event.target.value })} />}</Field>
     </div>

@@ -49,7 +49,7 @@ export default function CataloguePage(): ReactNode {
       {query.isPending ? <Skeleton /> : null}
       {query.data !== undefined && rows.length === 0 ? <Empty title={t("nothing")} action={<Button onClick={() => go({})}>{t("clear")}</Button>} command="bollard catalogue list">{t("nothingWords")}</Empty> : null}
       <ul className="grid gap-3 sm:grid-cols-2 lg:grid-cols-3">{rows.map((row) => <Card key={row.ref} item={row} onOpen={() => go({ ...filters, item: row.ref })} />)}</ul>
-      {query.hasNextPage ? <Button className="self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>…</Button> : null}
+      {query.hasNextPage ? <Button className="self-center" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>{t("more")}</Button> : null}
       {item === undefined ? null : <ItemSheet key={item} itemRef={item} onClose={() => go(filters)} />}
     </Page>
   );

@@ -1,6 +1,7 @@
 /** The agents that a person can talk to, and the one that is chosen without being named. */
-import { listAgents, listModels, type ListAgentsResponse } from "@bollard/client";
+import type { ListAgentsResponse } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useLanguage, type Language } from "@/i18n/i18n";
 
@@ -33,8 +34,8 @@ export interface Agents {
 export function useAgents(): Agents {
   const { may } = useSession();
   const { language } = useLanguage();
-  const query = useQuery({ queryKey: ["agents", "chat"], queryFn: () => listAgents({ query: { limit: 100 } }), enabled: may("agents.read") });
-  const models = useQuery({ queryKey: ["models", "chat"], queryFn: () => listModels({ query: { limit: 100 } }), enabled: may("models.read") });
+  const query = useQuery({ ...lists.agents, enabled: may("agents.read") });
+  const models = useQuery({ ...lists.models, enabled: may("models.read") });
   const agents = query.data?.items ?? [];
   const find = (id: string): ListedAgent | undefined => agents.find((agent) => agent.agent_id === id);
   return {

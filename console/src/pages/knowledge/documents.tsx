@@ -1,4 +1,4 @@
-import { deleteKnowledgeDocument, listKnowledgeDocuments, type KnowledgeDocument } from "@bollard/client";
+import { deleteKnowledgeDocument, getKnowledgeDocumentContent, listKnowledgeDocuments, type KnowledgeDocument } from "@bollard/client";
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed, LoaderCircle, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
@@ -6,6 +6,7 @@ import { useSession } from "@/api/session";
 import { useHostWords } from "@/i18n/errors";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
+import { useDownload } from "@/parts/download";
 import { upload } from "@/parts/upload";
 import { Badge, type Tone } from "@/ui/badge";
 import { Button } from "@/ui/button";
@@ -60,15 +61,17 @@ function useColumns(base: string): Column<KnowledgeDocument>[] {
   ];
 }
 
-function contentOf(base: string, document: KnowledgeDocument): string {
-  return `/api/v1/knowledge/${encodeURIComponent(base)}/documents/${encodeURIComponent(document.document_id)}`;
+async function contentOf(base: string, document: KnowledgeDocument): Promise<Blob> {
+  const found: unknown = await getKnowledgeDocumentContent({ path: { kb_id: base, document_id: document.document_id }, parseAs: "blob" });
+  return found instanceof Blob ? found : new Blob();
 }
 
 function Name({ base, document }: { base: string; document: KnowledgeDocument }): ReactNode {
   const t = useText(texts);
   const { may } = useSession();
+  const { download, isBusy } = useDownload(document.name, () => contentOf(base, document));
   if (!may("knowledge.ask")) return <span className="font-medium">{document.name}</span>;
-  return <a href={`${contentOf(base, document)}/content`} download={document.name} title={t("download", { name: document.name })} className="font-medium text-accent-text hover:underline">{document.name}</a>;
+  return <button type="button" aria-busy={isBusy || undefined} disabled={isBusy} title={t("download", { name: document.name })} className="text-left font-medium wrap-anywhere text-accent-text hover:underline disabled:opacity-50" onClick={download}>{document.name}</button>;
 }
 
 function Problem({ document }: { document: KnowledgeDocument }): ReactNode {
@@ -107,9 +110,9 @@ function Actions({ base, document }: { base: string; document: KnowledgeDocument
   const refresh = (): Promise<void> => queries.invalidateQueries({ queryKey: ["knowledge", "documents", base] });
   const retry = useMutation({
     mutationFn: async () => {
-      const answer = await fetch(`${contentOf(base, document)}/content`, { headers: { "bollard-workspace": workspace } });
+      const body = await contentOf(base, document);
       const query = new URLSearchParams({ name: document.name, source: document.source, metadata: JSON.stringify(document.metadata) }).toString();
-      return upload({ method: "PUT", url: `${contentOf(base, document)}?${query}`, body: await answer.blob(), contentType: document.mime_type, workspace });
+      return upload({ method: "PUT", url: `/api/v1/knowledge/${encodeURIComponent(base)}/documents/${encodeURIComponent(document.document_id)}?${query}`, body, contentType: document.mime_type, workspace });
     },
     onSuccess: async () => {
       await refresh();

@@ -1,11 +1,12 @@
 /** Knowledge bases. */
-import { listKnowledgeBases } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useText } from "@/i18n/i18n";
+import { ListLimit } from "@/parts/list-limit";
 import { Button } from "@/ui/button";
 import { Table } from "@/ui/data";
 import { Empty, ErrorNote, Skeleton } from "@/ui/feedback";
@@ -17,7 +18,7 @@ export default function KnowledgePage(): ReactNode {
   const t = useText(texts);
   const { may } = useSession();
   const [adding, setAdding] = useState(false);
-  const query = useQuery({ queryKey: ["knowledge", "list"], queryFn: () => listKnowledgeBases({ query: { limit: 100 } }) });
+  const query = useQuery(lists.knowledge);
   const rows = query.data?.items ?? [];
   const add = may("knowledge.write") ? <Button kind="primary" onClick={() => setAdding(true)}><Plus aria-hidden />{t("add")}</Button> : undefined;
   const isEmpty = query.data !== undefined && rows.length === 0;
@@ -25,6 +26,7 @@ export default function KnowledgePage(): ReactNode {
     <Page title={t("title")} description={isEmpty ? undefined : t("about")} actions={rows.length > 0 ? add : undefined}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending ? <Skeleton /> : null}
+      <ListLimit lists={[query.data]} />
       {query.data !== undefined && rows.length === 0 ? <Empty title={t("empty")} action={add} command="bollard knowledge add handbook">{t("about")}</Empty> : null}
       {rows.length > 0 ? (
         <Table

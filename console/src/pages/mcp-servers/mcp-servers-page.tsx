@@ -1,14 +1,16 @@
 /** MCP servers: whether they are connected, their tools with consent, and a try before they are saved. */
-import { listMcpServers, type McpServer } from "@bollard/client";
+import type { McpServer } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useHostWords } from "@/i18n/errors";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
 import { CatalogueLink } from "@/parts/catalogue-link";
+import { ListLimit } from "@/parts/list-limit";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
 import { Table, type Column } from "@/ui/data";
@@ -18,14 +20,13 @@ import { CatalogueServer, ServerSheet } from "./server-sheet";
 import { ServerState } from "./server-state";
 import { texts } from "./texts";
 
-const REFRESH_MS = 3_000;
 const route = getRouteApi("/mcp-servers");
 
 export default function McpServersPage(): ReactNode {
   const t = useText(texts);
   const { may } = useSession();
   const [open, setOpen] = useState<McpServer | "new">();
-  const query = useQuery({ queryKey: ["mcp-servers", "list"], queryFn: () => listMcpServers({ query: { limit: 100 } }), refetchInterval: REFRESH_MS });
+  const query = useQuery(lists.mcpServers);
   const rows = query.data?.items ?? [];
   const columns = useColumns(setOpen);
   const { add: item } = route.useSearch();
@@ -41,6 +42,7 @@ export default function McpServersPage(): ReactNode {
     <Page title={t("title")} description={isEmpty ? undefined : t("about")} actions={rows.length > 0 ? add : undefined}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending ? <Skeleton /> : null}
+      <ListLimit lists={[query.data]} />
       {isEmpty ? <Empty title={t("empty")} action={add} command="bollard mcp add tickets -- python3 tickets.py serve">{t("about")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columns} id={(row) => row.server_id} /> : null}
       {item !== undefined && may("mcp.write") ? <CatalogueServer key={item} item={item} onClose={() => void navigate({ search: {} })} /> : null}

@@ -2,6 +2,7 @@ import { getCatalogueItem, getMcpServer, refreshMcpServer, tryMcpServer, type Mc
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
+import { POLLED } from "@/api/queries";
 import { useSession } from "@/api/session";
 import { fieldProblems } from "@/i18n/errors";
 import { useLanguage, useText } from "@/i18n/i18n";
@@ -21,12 +22,10 @@ import { ServerProblem, ServerState } from "./server-state";
 import { ServerTools, ToolList } from "./server-tools";
 import { texts } from "./texts";
 
-const REFRESH_MS = 3_000;
-
 export function ServerSheet({ id, onClose }: { id: string | undefined; onClose: () => void }): ReactNode {
   const t = useText(texts);
   const { may } = useSession();
-  const query = useQuery({ queryKey: ["mcp-servers", "one", id], queryFn: () => getMcpServer({ path: { server_id: id ?? "" } }), enabled: id !== undefined, refetchInterval: REFRESH_MS });
+  const query = useQuery({ queryKey: ["mcp-servers", "one", id], queryFn: () => getMcpServer({ path: { server_id: id ?? "" } }), enabled: id !== undefined, meta: POLLED });
   if (id === undefined) return <ServerForm server={undefined} onClose={onClose}>{(form) => form}</ServerForm>;
   const server = query.data;
   if (server === undefined) {

@@ -1,12 +1,14 @@
 /** Models: what agents may call, with a test button, and a form that starts from a provider. */
-import { listModels, testModel, type Model } from "@bollard/client";
+import { testModel, type Model } from "@bollard/client";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Plus, Star } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
 import { CatalogueLink } from "@/parts/catalogue-link";
+import { ListLimit } from "@/parts/list-limit";
 import { editableFields, saveResource } from "@/parts/saved-resource/saving";
 import type { Fields } from "@/parts/schema-form/schema";
 import { Badge } from "@/ui/badge";
@@ -23,7 +25,7 @@ export default function ModelsPage(): ReactNode {
   const t = useText(texts);
   const { may } = useSession();
   const [open, setOpen] = useState<Model | "new">();
-  const query = useQuery({ queryKey: ["models", "list"], queryFn: () => listModels({ query: { limit: 100 } }) });
+  const query = useQuery(lists.models);
   const rows = query.data?.items ?? [];
   const own = rows.filter((model) => model.origin === "saved");
   const columns = useModelColumns(setOpen);
@@ -34,6 +36,7 @@ export default function ModelsPage(): ReactNode {
       {query.isPending ? <Skeleton /> : null}
       {query.data !== undefined && own.length === 0 ? <Empty title={t("empty")} action={<span className="flex flex-wrap justify-center gap-2">{add}<CatalogueLink kind="plugin" withoutModel /></span>} command="bollard models add --preset openai">{t("emptyAbout")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columns} id={(row) => row.model_id} /> : null}
+      <ListLimit lists={[query.data]} />
       {open === undefined ? null : <ModelSheet key={open === "new" ? "" : open.model_id} model={open === "new" ? undefined : open} onClose={() => setOpen(undefined)} />}
     </Page>
   );

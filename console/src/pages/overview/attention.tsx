@@ -1,9 +1,10 @@
 /** What needs a person: a list in which every entry leads to where it can be dealt with. */
-import { listModels, listRunners, type Overview } from "@bollard/client";
+import { listRunners, type Overview } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { CircleAlert, CircleCheck, CirclePause, Cpu, TriangleAlert, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useHostWords } from "@/i18n/errors";
 import { useText } from "@/i18n/i18n";
@@ -76,7 +77,7 @@ function useProblems({ problems }: Overview): Entry[] {
 function useMissing(): Entry[] {
   const t = useText(texts);
   const { may } = useSession();
-  const models = useQuery({ queryKey: ["models", "list"], queryFn: () => listModels({ query: { limit: 100 } }), enabled: may("models.write") });
+  const models = useQuery({ ...lists.models, enabled: may("models.write") });
   const runners = useQuery({ queryKey: ["runners", "list"], queryFn: () => listRunners({ query: { limit: 1 } }), enabled: may("plugins.write") && may("runners.read") });
   const demo = models.data?.items.every((model) => model.model_id === "demo" || model.model_id === "default");
   return [

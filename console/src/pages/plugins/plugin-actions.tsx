@@ -2,6 +2,7 @@ import { changePlugin, removePlugin, restartPlugin, type Plugin } from "@bollard
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
@@ -38,7 +39,7 @@ export function PluginActions({ plugin }: { plugin: Plugin }): ReactNode {
     await removePlugin({ path, query: { revision: plugin.revision } });
     notes.done(t("removed", { name }));
     await navigate({ to: "/plugins" });
-    await queries.invalidateQueries({ queryKey: ["plugins", "list"] });
+    await queries.invalidateQueries({ queryKey: lists.plugins.queryKey });
   };
   if (!may("plugins.write")) return null;
   const own = plugin.origin === "installed";

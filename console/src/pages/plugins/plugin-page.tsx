@@ -3,6 +3,7 @@ import { getPlugin, getPluginDetails, type Plugin, type PluginDetails } from "@b
 import { useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import type { ReactNode } from "react";
+import { POLLED } from "@/api/queries";
 import { useHostWords } from "@/i18n/errors";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
@@ -18,13 +19,11 @@ import { PluginState } from "./plugin-state";
 import { PluginVersions } from "./plugin-versions";
 import { texts } from "./texts";
 
-const REFRESH_MS = 3_000;
-
 export default function PluginPage(): ReactNode {
   const t = useText(texts);
   const path = useParams({ from: "/plugins/$author/$name" });
   const id = `${path.author}/${path.name}`;
-  const query = useQuery({ queryKey: ["plugins", "one", id], queryFn: () => getPlugin({ path }), refetchInterval: REFRESH_MS });
+  const query = useQuery({ queryKey: ["plugins", "one", id], queryFn: () => getPlugin({ path }), meta: POLLED });
   const plugin = query.data;
   return (
     <Page title={t("title")} entity={id} actions={plugin === undefined ? undefined : <PluginActions plugin={plugin} />}>

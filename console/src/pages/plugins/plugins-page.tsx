@@ -1,13 +1,15 @@
 /** Plugins: what is installed, whether it runs, and an installation that asks for consent. */
-import { listPlugins, type ListedPlugin } from "@bollard/client";
+import type { ListedPlugin } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useHostWords } from "@/i18n/errors";
 import { useText } from "@/i18n/i18n";
 import { CatalogueLink } from "@/parts/catalogue-link";
+import { ListLimit } from "@/parts/list-limit";
 import { Button } from "@/ui/button";
 import { Id, Table, type Column } from "@/ui/data";
 import { Empty, ErrorNote, Skeleton } from "@/ui/feedback";
@@ -16,7 +18,6 @@ import { InstallSheet } from "./install-sheet";
 import { PluginState } from "./plugin-state";
 import { texts } from "./texts";
 
-export const REFRESH_MS = 3_000;
 const route = getRouteApi("/plugins");
 
 export default function PluginsPage(): ReactNode {
@@ -25,7 +26,7 @@ export default function PluginsPage(): ReactNode {
   const { install: item } = route.useSearch();
   const navigate = route.useNavigate();
   const [installing, setInstalling] = useState(false);
-  const query = useQuery({ queryKey: ["plugins", "list"], queryFn: () => listPlugins({ query: { limit: 100 } }), refetchInterval: REFRESH_MS });
+  const query = useQuery(lists.plugins);
   const columns = useColumns();
   const rows = query.data?.items ?? [];
   const install = (
@@ -39,6 +40,7 @@ export default function PluginsPage(): ReactNode {
     <Page title={t("title")} description={isEmpty ? undefined : t("about")} actions={rows.length > 0 ? install : undefined}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending ? <Skeleton /> : null}
+      <ListLimit lists={[query.data]} />
       {isEmpty ? <Empty title={t("empty")} action={install} command="bollard catalogue list --kind plugin">{t("about")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columns} id={(row) => row.plugin_id} /> : null}
       {installing ? <InstallSheet onClose={() => setInstalling(false)} /> : null}

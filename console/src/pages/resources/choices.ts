@@ -1,29 +1,35 @@
 /** Ids of other resources that the fields of a form may name, as far as the person may see them. */
 import { useQuery } from "@tanstack/react-query";
-import { ask } from "@/api/request";
+import { lists, type Listing } from "@/api/lists";
 import { useSession } from "@/api/session";
-import { text } from "@/i18n/text";
-import { described, type SavedKind } from "@/parts/saved-resource/described";
-import type { Fields } from "@/parts/schema-form/schema";
+import { described } from "@/parts/saved-resource/described";
 import type { KindName } from "./kinds";
 
-const NAMED: Partial<Record<KindName, Readonly<Record<string, "agents" | "bots" | "users">>>> = {
+type Named = "agents" | "bots" | "users";
+
+const NAMED: Partial<Record<KindName, Readonly<Record<string, Named>>>> = {
   bots: { agent_id: "agents" },
   channels: { bot: "bots", agents: "agents" },
   subscriptions: { agents: "agents" },
   actors: { user_id: "users" },
 };
 
-export function useChoices(kind: KindName): Readonly<Record<string, readonly string[]>> {
-  const fields = NAMED[kind] ?? {};
-  const asked = Object.values(fields);
-  const ids = { agents: useIds("agents", asked.includes("agents")), bots: useIds("bots", asked.includes("bots")), users: useIds("users", asked.includes("users")) };
-  return Object.fromEntries(Object.entries(fields).flatMap(([field, named]) => (ids[named] === undefined ? [] : [[field, ids[named]]])));
+interface Choices {
+  /** The ids, by field. */
+  ids: Readonly<Record<string, readonly string[]>>;
+  found: readonly (Listing<unknown> | undefined)[];
 }
 
-function useIds(kind: SavedKind & ("agents" | "bots" | "users"), wanted: boolean): string[] | undefined {
+export function useChoices(kind: KindName): Choices {
   const { may } = useSession();
-  const { path, id, list } = described(kind);
-  const query = useQuery({ queryKey: [kind, "ids"], queryFn: () => ask<{ items: Fields[] }>("GET", path, { query: { limit: 100 } }), enabled: wanted && (list.right === null || may(list.right)) });
-  return query.data?.items.map((each) => text(each[id]));
+  const fields = NAMED[kind] ?? {};
+  const asks = (named: Named): { enabled: boolean } => {
+    const { right } = described(named).list;
+    return { enabled: Object.values(fields).includes(named) && (right === null || may(right)) };
+  };
+  const agents = useQuery({ ...lists.agents, ...asks("agents") }).data;
+  const bots = useQuery({ ...lists.bots, ...asks("bots") }).data;
+  const users = useQuery({ ...lists.users, ...asks("users") }).data;
+  const ids = { agents: agents?.items.map((each) => each.agent_id), bots: bots?.items.map((each) => each.bot_id), users: users?.items.map((each) => each.user_id) };
+  return { ids: Object.fromEntries(Object.entries(fields).flatMap(([field, named]) => (ids[named] === undefined ? [] : [[field, ids[named]]]))), found: [agents, bots, users] };
 }

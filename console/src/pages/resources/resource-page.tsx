@@ -3,6 +3,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { POLLED } from "@/api/queries";
 import { ask } from "@/api/request";
 import { useSession } from "@/api/session";
 import { PageMissing } from "@/frame/failure";
@@ -44,6 +45,7 @@ function Resources({ kind }: { kind: KindName }): ReactNode {
     queryFn: ({ pageParam }) => ask<ListPage>("GET", path, { query: pageParam === "" ? {} : { cursor: pageParam } }),
     initialPageParam: "",
     getNextPageParam: (page) => page.next_cursor,
+    meta: POLLED,
   });
   const rows = query.data?.pages.flatMap((page) => page.items) ?? [];
   const right = (save ?? create)?.right;

@@ -1,5 +1,5 @@
 /** One resource at the side of its list: its form, its details, its deletion. */
-import { ApiError } from "@bollard/client";
+import { ApiError, getFileContent } from "@bollard/client";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { MessageSquare } from "lucide-react";
@@ -8,6 +8,8 @@ import { useSession } from "@/api/session";
 import { fieldProblems } from "@/i18n/errors";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { text } from "@/i18n/text";
+import { DownloadButton } from "@/parts/download";
+import { ListLimit } from "@/parts/list-limit";
 import { DeleteButton } from "@/parts/saved-resource/delete-button";
 import { described } from "@/parts/saved-resource/described";
 import { fieldLabel, fieldNames } from "@/parts/saved-resource/field-names";
@@ -19,12 +21,15 @@ import { Code, Facts, Json } from "@/ui/data";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
 import { Field, Input } from "@/ui/field";
 import { Dialog } from "@/ui/overlay";
+import { Tabs } from "@/ui/tabs";
 import { useNotes } from "@/ui/toast";
 import { Cell } from "./cell";
 import { useChoices } from "./choices";
 import { FileUpload } from "./file-upload";
 import { kinds, type KindName } from "./kinds";
+import { RuntimeControl } from "./runtime-control";
 import { SkillFiles } from "./skill-files";
+import { SubscriptionDeliveries } from "./subscription-activity";
 import { texts } from "./texts";
 
 interface SheetProps {
@@ -94,6 +99,8 @@ function Editor({ kind, title, name, value, onClose, onReload }: EditorProps): R
         {mayWrite && schema !== undefined ? <Button kind="primary" busy={saving.isPending} disabled={needsId && id.trim() === ""} onClick={() => saving.mutate()}>{t("save")}</Button> : null}
       </>
     );
+  const tabs = (form: ReactNode): ReactNode =>
+    kind === "subscriptions" && name !== undefined ? <Tabs tabs={[{ id: "settings", name: t("delivery.settings"), content: form }, { id: "deliveries", name: t("delivery.title"), content: <SubscriptionDeliveries id={name} /> }]} /> : form;
   return (
     <Dialog open place="side" title={title} onOpenChange={onClose} footer={footer}>
       <div className="flex flex-col gap-4">
@@ -103,21 +110,22 @@ function Editor({ kind, title, name, value, onClose, onReload }: EditorProps): R
             <p className="font-medium text-wait">{t("once")}</p>
             <Code text={shownOnce} />
           </div>
-        ) : (
-          <>
+        ) : tabs(
+          <div className="flex flex-col gap-4">
             {needsId ? <Field label={t("id")} help={t(kind === "secrets" ? "secretIdHelp" : "idHelp")} required>{(ids) => <Input {...ids} value={id} autoFocus onChange={(event) => setId(event.target.value)} />}</Field> : null}
             {schema === undefined || !mayWrite ? null : kind === "skills" ? <SkillFiles value={fields.files} onChange={(files) => setFields({ ...fields, files })} /> : (
-              <SchemaForm schema={schema} value={fields} onChange={setFields} names={fieldNames(kind)} choices={choices} hidden={kinds[kind].hidden ?? []} problems={fieldProblems(saving.error, language)} />
+              <SchemaForm schema={schema} value={fields} onChange={setFields} names={fieldNames(kind)} choices={choices.ids} hidden={kinds[kind].hidden ?? []} problems={fieldProblems(saving.error, language)} />
             )}
-            {value === undefined || (schema !== undefined && mayWrite && name !== undefined && kind !== "skills") ? null : <Values value={value} />}
-            {kind === "conversations" && value !== undefined && may("runs.read") ? <ChatLink conversation={value} /> : null}
+            <ListLimit lists={choices.found} />
+            {value === undefined || kind === "runtimes" || (schema !== undefined && mayWrite && name !== undefined && kind !== "skills") ? null : <Values value={value} />}
+            {value === undefined || name === undefined ? null : <Extras kind={kind} id={name} title={title} value={value} />}
             {value === undefined ? null : (
               <details>
                 <summary className="text-muted">{t("details")}</summary>
                 <Json value={value} className="mt-2" />
               </details>
             )}
-          </>
+          </div>,
         )}
       </div>
     </Dialog>
@@ -129,6 +137,18 @@ function Values({ value }: { value: Fields }): ReactNode {
   const { language } = useLanguage();
   const shown = Object.entries(value).filter(([name, each]) => name !== "revision" && name !== "last_seq" && each !== null && (typeof each !== "object" || Array.isArray(each)));
   return <Facts items={shown.map(([name, each]) => [fieldLabel(name, language), <Cell key={name} name={name} value={each} />])} />;
+}
+
+/** What a resource of one kind has beyond its fields. */
+function Extras({ kind, id, title, value }: { kind: KindName; id: string; title: string; value: Fields }): ReactNode {
+  const t = useText(texts);
+  const { may } = useSession();
+  switch (kind) {
+    case "runtimes": return <RuntimeControl id={id} />;
+    case "files": return <DownloadButton name={title} ask={() => getFileContent({ path: { file_id: id }, parseAs: "blob" })}>{t("download")}</DownloadButton>;
+    case "conversations": return may("runs.read") ? <ChatLink conversation={value} /> : null;
+    default: return null;
+  }
 }
 
 function ChatLink({ conversation }: { conversation: Fields }): ReactNode {

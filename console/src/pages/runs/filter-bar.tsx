@@ -1,8 +1,8 @@
 /** The filters of the list: a search and one chip for each field. They live in the address. */
-import { listAgents } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Check, ChevronDown, Search, X } from "lucide-react";
 import { useEffect, useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useText } from "@/i18n/i18n";
 import { Button } from "@/ui/button";
@@ -21,7 +21,7 @@ export function FilterBar({ filters, origins, onChange }: { filters: RunFilters;
   const t = useText(listTexts);
   const states = useText(runStateTexts);
   const { may } = useSession();
-  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }), enabled: may("agents.read") });
+  const agents = useQuery({ ...lists.agents, enabled: may("agents.read") });
   const set = (name: keyof RunFilters) => (value: string | undefined): void => {
     const next = { ...filters };
     if (value === undefined) delete next[name]; // eslint-disable-line @typescript-eslint/no-dynamic-delete -- a known name of a copy

@@ -1,10 +1,11 @@
-import { listAgents, previewSchedule, type Schedule } from "@bollard/client";
+import { previewSchedule, type Schedule } from "@bollard/client";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useDeferredValue, useState, type ReactNode } from "react";
 import { fieldProblems } from "@/i18n/errors";
 import { useFormats } from "@/i18n/format";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { text } from "@/i18n/text";
+import { AgentSelect } from "@/parts/agent-select";
 import { DeleteButton } from "@/parts/saved-resource/delete-button";
 import { described } from "@/parts/saved-resource/described";
 import { fieldNames } from "@/parts/saved-resource/field-names";
@@ -13,7 +14,7 @@ import { withField, type Fields } from "@/parts/schema-form/schema";
 import { SchemaForm } from "@/parts/schema-form/schema-form";
 import { Button } from "@/ui/button";
 import { ErrorNote } from "@/ui/feedback";
-import { Field, Input, Select, Textarea } from "@/ui/field";
+import { Field, Input, Textarea } from "@/ui/field";
 import { Dialog } from "@/ui/overlay";
 import { useNotes } from "@/ui/toast";
 import { texts } from "./texts";
@@ -30,7 +31,6 @@ export function ScheduleSheet({ schedule, onClose }: { schedule: Schedule | unde
   const queries = useQueryClient();
   const [id, setId] = useState(schedule?.schedule_id ?? "");
   const [fields, setFields] = useState<Fields>(() => (schedule === undefined ? { cron: "0 9 * * 1-5", zone: Intl.DateTimeFormat().resolvedOptions().timeZone } : editableFields("schedules", schedule)));
-  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }) });
   const set = (name: string, value: unknown): void => setFields((before) => withField(before, name, value === "" ? undefined : value));
   const saving = useMutation({
     mutationFn: () => saveResource("schedules", id, fields, schedule as unknown as Fields | undefined),
@@ -56,12 +56,7 @@ export function ScheduleSheet({ schedule, onClose }: { schedule: Schedule | unde
         <WhenFields fields={fields} set={set} setFields={setFields} problems={problems} />
         <Preview fields={fields} />
         <Field label={t("agent")} error={problems.agent_id}>
-          {(ids) => (
-            <Select {...ids} value={text(fields.agent_id)} onChange={(event) => set("agent_id", event.target.value)}>
-              <option value="">{t("byBindings")}</option>
-              {agents.data?.items.map((agent) => <option key={agent.agent_id} value={agent.agent_id}>{agent.agent_id}</option>)}
-            </Select>
-          )}
+          {(ids) => <AgentSelect ids={ids} value={text(fields.agent_id)} none={t("byBindings")} onChange={(agent) => set("agent_id", agent)} />}
         </Field>
         <Field label={t("text")} help={t("textHelp")} error={problems.text}>{(ids) => <Textarea {...ids} value={text(fields.text)} onChange={(event) => set("text", event.target.value)} />}</Field>
         <details>

@@ -1,11 +1,13 @@
 /** Schedules: what starts by the clock, when next, and a form that shows the next five instants before it saves. */
-import { fireSchedule, listSchedules, type Schedule } from "@bollard/client";
+import { fireSchedule, type Schedule } from "@bollard/client";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { CalendarX, CirclePause, CirclePlay, Plus } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
+import { ListLimit } from "@/parts/list-limit";
 import { RunLink } from "@/parts/run-link";
 import { editableFields, saveResource } from "@/parts/saved-resource/saving";
 import type { Fields } from "@/parts/schema-form/schema";
@@ -18,13 +20,11 @@ import { useNotes } from "@/ui/toast";
 import { ScheduleSheet } from "./schedule-sheet";
 import { texts } from "./texts";
 
-const REFRESH_MS = 30_000;
-
 export default function SchedulesPage(): ReactNode {
   const t = useText(texts);
   const { may } = useSession();
   const [open, setOpen] = useState<Schedule | "new">();
-  const query = useQuery({ queryKey: ["schedules", "list"], queryFn: () => listSchedules({ query: { limit: 100 } }), refetchInterval: REFRESH_MS });
+  const query = useQuery(lists.schedules);
   const columns = useColumns(setOpen);
   const rows = query.data?.items ?? [];
   const add = may("schedules.write") ? <Button kind="primary" onClick={() => setOpen("new")}><Plus aria-hidden />{t("add")}</Button> : undefined;
@@ -33,6 +33,7 @@ export default function SchedulesPage(): ReactNode {
     <Page title={t("title")} description={isEmpty ? undefined : t("about")} actions={rows.length > 0 ? add : undefined}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending ? <Skeleton /> : null}
+      <ListLimit lists={[query.data]} />
       {query.data !== undefined && rows.length === 0 ? <Empty title={t("empty")} action={add} command='bollard schedules add morning --cron "0 9 * * 1-5" --zone Asia/Shanghai --agent demo --message "count 3"'>{t("about")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columns} id={(row) => row.schedule_id} /> : null}
       {open === undefined ? null : <ScheduleSheet key={open === "new" ? "" : open.schedule_id} schedule={open === "new" ? undefined : open} onClose={() => setOpen(undefined)} />}

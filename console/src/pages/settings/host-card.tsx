@@ -53,7 +53,7 @@ export function HostCard(): ReactNode {
         items={[
           [t("status"), data.ready ? <Badge icon={CircleCheck}>{t("ready")}</Badge> : <Badge tone="wait" icon={TriangleAlert}>{t("notReady")}</Badge>],
           [t("confinement"), sandbox === undefined ? undefined : <span className={sandbox.level === "none" ? "text-fail" : undefined}>{lacks === "" ? t(`level_${sandbox.level}`) : `${t(`level_${sandbox.level}`)} · ${lacks}`}</span>],
-          [t("reasons"), data.reasons.map((reason) => words.problem(reason.message, reason.problem_details)).join(" ")],
+          [t("reasons"), data.reasons.length === 0 ? undefined : <ul>{data.reasons.map((reason) => <li key={reason.code}>{words.problem(reason.message, reason.problem_details)}</li>)}</ul>],
         ]}
       />
     </Card>

@@ -9,6 +9,7 @@ import { Page } from "@/ui/page";
 import { AccountCard, LinkCard, PasswordCard } from "./account";
 import { HostCard } from "./host-card";
 import { PersonDataCard } from "./person-data";
+import { SessionsCard } from "./sessions";
 import { texts } from "./texts";
 
 type Kind = "users" | "keys" | "workspaces" | "actors" | "secrets" | "files" | "skills" | "conversations" | "channels" | "bots" | "subscriptions" | "runtimes";
@@ -44,6 +45,7 @@ export default function SettingsPage(): ReactNode {
         <AccountCard />
         {may("host.operate") ? <HostCard /> : null}
         {may("users.write") ? <PersonDataCard /> : null}
+        <SessionsCard />
         {session.user_id === undefined ? null : <PasswordCard />}
         {session.user_id === undefined ? null : <LinkCard />}
       </div>

@@ -1,10 +1,11 @@
-import { getHookDeliveries, testHook } from "@bollard/client";
+import { getHookDeliveries, testHook, type GetHookDeliveriesResponse } from "@bollard/client";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useFormats } from "@/i18n/format";
+import { POLLED } from "@/api/queries";
 import { useText } from "@/i18n/i18n";
 import { RunLink } from "@/parts/run-link";
-import { Badge } from "@/ui/badge";
+import { Badge, type Tone } from "@/ui/badge";
 import { Button } from "@/ui/button";
 import { Json, Table, Time } from "@/ui/data";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
@@ -33,10 +34,22 @@ export function Tester({ hook }: { hook: string }): ReactNode {
   );
 }
 
+type Delivery = GetHookDeliveriesResponse["items"][number];
+const tones: Record<Delivery["outcome"], Tone> = { accepted: "quiet", repeated: "quiet", handshake: "quiet", ignored: "neutral", refused: "fail", failed: "fail" };
+const VERDICTS = ["missing", "malformed", "late", "forged", "untrusted", "too_large"] as const;
+
+/** The verdict on the proof of a request in words; the reason of another error is a code, which the reference explains. */
+function Reason({ reason }: { reason: string | null }): ReactNode {
+  const t = useText(texts);
+  if (reason === null) return null;
+  const verdict = VERDICTS.find((each) => each === reason);
+  return <span className="block text-sm text-muted">{verdict === undefined ? <code className="font-mono wrap-anywhere">{reason}</code> : t(`verdict_${verdict}`)}</span>;
+}
+
 export function Deliveries({ hook }: { hook: string }): ReactNode {
   const t = useText(texts);
   const { bytes } = useFormats();
-  const query = useQuery({ queryKey: ["hooks", "deliveries", hook], queryFn: () => getHookDeliveries({ path: { hook_id: hook } }), refetchInterval: 5_000 });
+  const query = useQuery({ queryKey: ["hooks", "deliveries", hook], queryFn: () => getHookDeliveries({ path: { hook_id: hook } }), meta: POLLED });
   if (query.error !== null) return <ErrorNote error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === undefined) return <Skeleton rows={3} />;
   if (query.data.items.length === 0) return <p className="text-muted">{t("noDeliveries")}</p>;
@@ -47,7 +60,7 @@ export function Deliveries({ hook }: { hook: string }): ReactNode {
       id={(row) => `${row.received_at}${row.message_id ?? ""}${row.event_id ?? ""}`}
       columns={[
         { name: t("at"), cell: (row) => <Time at={row.received_at} /> },
-        { name: t("outcome"), cell: (row) => <Badge tone={row.outcome === "accepted" ? "quiet" : "fail"}>{row.outcome === "accepted" ? t("accepted") : row.reason ?? row.outcome}</Badge> },
+        { name: t("outcome"), cell: (row) => <><Badge tone={tones[row.outcome]}>{t(`outcome_${row.outcome}`)}</Badge><Reason reason={row.reason} /></> },
         { name: t("topic"), className: "max-sm:hidden", cell: (row) => row.topic ?? "—" },
         { name: t("size"), className: "max-sm:hidden", cell: (row) => bytes(row.size_bytes) },
         { name: t("run"), cell: (row) => (row.run_id === null ? "—" : <RunLink run={row.run_id} className="font-mono text-sm text-accent-text hover:underline">{row.run_id.slice(0, 12)}…</RunLink>) },

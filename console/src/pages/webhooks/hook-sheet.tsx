@@ -1,10 +1,11 @@
-import { listAgents, type Hook } from "@bollard/client";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { Hook } from "@bollard/client";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useSession } from "@/api/session";
 import { fieldProblems } from "@/i18n/errors";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { text } from "@/i18n/text";
+import { AgentSelect } from "@/parts/agent-select";
 import { DeleteButton } from "@/parts/saved-resource/delete-button";
 import { described } from "@/parts/saved-resource/described";
 import { fieldNames } from "@/parts/saved-resource/field-names";
@@ -93,7 +94,6 @@ function HookFields({ fields, setFields, error }: { fields: Fields; setFields: (
   const t = useText(texts);
   const { language } = useLanguage();
   const problems = fieldProblems(error, language);
-  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }) });
   const part = (name: string): Fields => {
     const value = fields[name];
     return isFields(value) ? value : {};
@@ -111,12 +111,7 @@ function HookFields({ fields, setFields, error }: { fields: Fields; setFields: (
       </Field>
       <Field label={t("secret")} help={t("secretHelp")} error={problems.secret}>{(ids) => <Input {...ids} type="password" autoComplete="off" value={text(fields.secret)} onChange={(event) => set("secret", event.target.value)} />}</Field>
       <Field label={t("agent")} error={problems.agent}>
-        {(ids) => (
-          <Select {...ids} value={text(fields.agent)} onChange={(event) => set("agent", event.target.value)}>
-            <option value="">{t("byBindings")}</option>
-            {agents.data?.items.map((agent) => <option key={agent.agent_id} value={agent.agent_id}>{agent.agent_id}</option>)}
-          </Select>
-        )}
+        {(ids) => <AgentSelect ids={ids} value={text(fields.agent)} none={t("byBindings")} onChange={(agent) => set("agent", agent)} />}
       </Field>
       <Field label={t("text")} help={t("textHelp", { example: "{body.issue.title}" })} error={problems["event.text"]}>{(ids) => <Input {...ids} className="font-mono" value={text(part("event").text)} onChange={(event) => setEvent("text", event.target.value)} />}</Field>
       <Field label={t("conversation")} error={problems["event.conversation"]}>{(ids) => <Input {...ids} className="font-mono" placeholder="issue-{body.issue.number}" value={text(part("event").conversation)} onChange={(event) => setEvent("conversation", event.target.value)} />}</Field>

@@ -1,10 +1,12 @@
 /** Webhook routes: who may send, what a request becomes, a test with a sample, and the last requests. */
-import { listHooks, type Hook } from "@bollard/client";
+import type { Hook } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, CircleOff, Plus } from "lucide-react";
 import { useState, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useText, type Translate } from "@/i18n/i18n";
+import { ListLimit } from "@/parts/list-limit";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
 import { Table, type Column } from "@/ui/data";
@@ -19,7 +21,7 @@ export default function WebhooksPage(): ReactNode {
   const t = useText(texts);
   const { may } = useSession();
   const [open, setOpen] = useState<Hook | "new">();
-  const query = useQuery({ queryKey: ["hooks", "list"], queryFn: () => listHooks({ query: { limit: 100 } }) });
+  const query = useQuery(lists.hooks);
   const rows = query.data?.items ?? [];
   const add = may("hooks.write") ? <Button kind="primary" onClick={() => setOpen("new")}><Plus aria-hidden />{t("add")}</Button> : undefined;
   const isEmpty = query.data !== undefined && rows.length === 0;
@@ -27,6 +29,7 @@ export default function WebhooksPage(): ReactNode {
     <Page title={t("title")} description={isEmpty ? undefined : t("about")} actions={rows.length > 0 ? add : undefined}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending ? <Skeleton /> : null}
+      <ListLimit lists={[query.data]} />
       {query.data !== undefined && rows.length === 0 ? <Empty title={t("empty")} action={add} command="bollard hooks new github --verifier github --agent demo">{t("about")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columnsOf(t, setOpen)} id={(row) => row.hook_id} /> : null}
       {open === undefined ? null : <HookSheet key={open === "new" ? "" : open.hook_id} hook={open === "new" ? undefined : open} onClose={() => setOpen(undefined)} />}

@@ -52,26 +52,31 @@ const texts = catalogue(
     runner: "Runner {name}", nothing: "Asks for nothing of a run.", env: "Reads the variable {name} of the host.", tool: "Offers the tool {name}.", command: "Runs the program {command}.",
     limit: "A run gets a permission only if the policy of its agent gives it too.", none: "This plugin asks for nothing.", process: "Its code runs in processes of its own, confined to what is listed here. The page Settings shows how well this host confines.",
     network_none: "Asks for no network.", network_open: "Reaches every public address of the network.", network_names: "Reaches these names over the network: {names}.",
+    env_elsewhere: "Reads the variable {name} of its machine.", process_elsewhere: "Its code runs on another machine, confined as far as that machine can.", network_elsewhere: "Uses the network of its machine without a filter.",
+    read_elsewhere: "Reads {path} on its machine.", write_elsewhere: "Reads and writes {path} on its machine.",
     read: "Reads {path} on the host.", write: "Reads and writes {path} on the host.", memory: "Each worker may use {count} MiB of memory.", cpu: "Each worker may use {count} processors.",
   },
   {
     runner: "运行器 {name}", nothing: "不需要运行的任何权限。", env: "读取主机的环境变量 {name}。", tool: "提供工具 {name}。", command: "运行程序 {command}。",
     limit: "只有智能体的策略也给予某项权限，运行才会得到它。", none: "该插件不需要任何权限。", process: "它的代码在自己的进程中运行，只能使用这里列出的内容。“设置”页显示本主机的隔离级别。",
     network_none: "不需要网络。", network_open: "访问网络上的所有公网地址。", network_names: "访问网络上的这些域名：{names}。",
+    env_elsewhere: "读取所在机器的环境变量 {name}。", process_elsewhere: "它的代码在另一台机器上运行，隔离程度取决于那台机器。", network_elsewhere: "不受过滤地使用所在机器的网络。",
+    read_elsewhere: "读取所在机器上的 {path}。", write_elsewhere: "读写所在机器上的 {path}。",
     read: "读取主机上的 {path}。", write: "读写主机上的 {path}。", memory: "每个工作进程最多使用 {count} MiB 内存。", cpu: "每个工作进程最多使用 {count} 个处理器。",
   },
 );
 
-export function PluginAsks({ asks }: { asks: Asks }): ReactNode {
+/** `isElsewhere`: the code runs on the machine of a runtime, where the host confines and filters nothing. */
+export function PluginAsks({ asks, isElsewhere = false }: { asks: Asks; isElsewhere?: boolean }): ReactNode {
   const t = useText(texts);
   const says = usePermissionText();
   return (
     <div className="flex flex-col gap-4">
       <ul className="flex flex-col gap-1.5">
-        <Line icon={ShieldAlert}>{t("process")}</Line>
+        <Line icon={ShieldAlert}>{t(isElsewhere ? "process_elsewhere" : "process")}</Line>
         {asks.command === undefined ? null : <Line icon={SquareTerminal}>{t("command", { command: asks.command.join(" ") })}</Line>}
-        <Needs sandbox={asks.sandbox ?? {}} />
-        {asks.env.map((name) => <Line key={name} icon={KeyRound}>{t("env", { name })}</Line>)}
+        <Needs sandbox={asks.sandbox ?? {}} isElsewhere={isElsewhere} />
+        {asks.env.map((name) => <Line key={name} icon={KeyRound}>{t(isElsewhere ? "env_elsewhere" : "env", { name })}</Line>)}
         {Object.entries(asks.tools).map(([name, claims]) => (
           <Line key={name} icon={Wrench}>{t("tool", { name })} <RiskBadge risk={riskOf(claims)} /></Line>
         ))}
@@ -90,14 +95,15 @@ export function PluginAsks({ asks }: { asks: Asks }): ReactNode {
   );
 }
 
-function Needs({ sandbox }: { sandbox: Sandbox }): ReactNode {
+function Needs({ sandbox, isElsewhere }: { sandbox: Sandbox; isElsewhere: boolean }): ReactNode {
   const t = useText(texts);
   const { network = "none", read = [], write = [], memory_mib: memory, cpu } = sandbox;
+  const reach = network === "none" ? t("network_none") : isElsewhere ? t("network_elsewhere") : network === "open" ? t("network_open") : t("network_names", { names: [network].flat().join(", ") });
   return (
     <>
-      <Line icon={Globe}>{typeof network === "string" ? t(network === "open" ? "network_open" : "network_none") : t("network_names", { names: network.join(", ") })}</Line>
-      {read.map((path) => <Line key={path} icon={FileText}>{t("read", { path })}</Line>)}
-      {write.map((path) => <Line key={path} icon={FilePen}>{t("write", { path })}</Line>)}
+      <Line icon={Globe}>{reach}</Line>
+      {read.map((path) => <Line key={path} icon={FileText}>{t(isElsewhere ? "read_elsewhere" : "read", { path })}</Line>)}
+      {write.map((path) => <Line key={path} icon={FilePen}>{t(isElsewhere ? "write_elsewhere" : "write", { path })}</Line>)}
       {memory === undefined ? null : <Line icon={MemoryStick}>{t("memory", { count: memory })}</Line>}
       {cpu === undefined ? null : <Line icon={Cpu}>{t("cpu", { count: cpu })}</Line>}
     </>

@@ -1,11 +1,12 @@
 /** Draws the form of a runner. Selectors offer what the workspace has. */
-import { listCapabilities, listFiles, listKnowledgeBases, listModels } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Lock } from "lucide-react";
 import { useId, type ReactNode } from "react";
+import { lists, type Listing } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { catalogue, useLanguage, useText } from "@/i18n/i18n";
 import { text } from "@/i18n/text";
+import { ListLimit } from "@/parts/list-limit";
 import { withField } from "@/parts/schema-form/schema";
 import { CopyButton } from "@/ui/feedback";
 import { CheckField, Checkbox, Field, Input, Select, Textarea } from "@/ui/field";
@@ -27,7 +28,7 @@ export interface RunnerFormProps {
 
 export function RunnerForm({ items, config, onChange, problems }: RunnerFormProps): ReactNode {
   const { language } = useLanguage();
-  const choices = useChoices();
+  const { choices, found } = useChoices();
   return (
     <div className="flex flex-col gap-4">
       {items.filter((item) => isShown(item, items, config)).map((item) => {
@@ -47,6 +48,7 @@ export function RunnerForm({ items, config, onChange, problems }: RunnerFormProp
           </div>
         );
       })}
+      <ListLimit lists={found} />
     </div>
   );
 }
@@ -105,14 +107,14 @@ interface Choices {
   files: readonly Choice[];
 }
 
-function useChoices(): Choices {
+function useChoices(): { choices: Choices; found: readonly (Listing<unknown> | undefined)[] } {
   const { may } = useSession();
-  const models = useQuery({ queryKey: ["models", "list"], queryFn: () => listModels({ query: { limit: 100 } }), enabled: may("models.read") });
-  const bases = useQuery({ queryKey: ["knowledge", "list"], queryFn: () => listKnowledgeBases({ query: { limit: 100 } }), enabled: may("knowledge.read") });
-  const tools = useQuery({ queryKey: ["capabilities", "list"], queryFn: () => listCapabilities({ query: { limit: 100 } }), enabled: may("capabilities.read") });
-  const files = useQuery({ queryKey: ["files", "choices"], queryFn: () => listFiles({ query: { limit: 100 } }), enabled: may("files.read") });
+  const models = useQuery({ ...lists.models, enabled: may("models.read") });
+  const bases = useQuery({ ...lists.knowledge, enabled: may("knowledge.read") });
+  const tools = useQuery({ ...lists.capabilities, enabled: may("capabilities.read") });
+  const files = useQuery({ ...lists.files, enabled: may("files.read") });
   const ofType = (type: string): Choice[] => (models.data?.items ?? []).filter((model) => model.model_type === type).map((model) => ({ value: model.model_id, label: model.model_id }));
-  return {
+  const choices = {
     llm: [{ value: "default", label: "default" }, ...ofType("llm").filter((model) => model.value !== "default")],
     rerank: ofType("rerank"),
     embedding: ofType("embedding"),
@@ -120,6 +122,7 @@ function useChoices(): Choices {
     tools: (tools.data?.items ?? []).map((tool) => ({ value: tool.id, label: tool.id })),
     files: (files.data?.items ?? []).map((file) => ({ value: file.file_id, label: file.name })),
   };
+  return { choices, found: [models.data, bases.data, tools.data, files.data] };
 }
 
 /** A reference to a secret of the workspace names it, so it is shown. */

@@ -1,10 +1,11 @@
 /** What the records of a step say beyond its sentence. Every text of a record is foreign and stays text. */
+import { getArtifactContent } from "@bollard/client";
 import { Link } from "@tanstack/react-router";
-import { Download } from "lucide-react";
 import type { ReactNode } from "react";
 import { useSession } from "@/api/session";
 import { useFormats } from "@/i18n/format";
 import { useText } from "@/i18n/i18n";
+import { DownloadButton } from "@/parts/download";
 import { RiskBadge } from "@/parts/risk-badge";
 import { contentText, count, dataOf, list, object, text, type Data, type Span } from "@/parts/timeline/span";
 import { Button } from "@/ui/button";
@@ -134,7 +135,7 @@ export function ArtifactFacts({ span }: { span: Span }): ReactNode {
     <>
       <Facts items={[[t("type"), text(data.mime_type)], [t("size"), size === undefined ? undefined : bytes(size)], [t("id"), id === undefined ? undefined : <Id key="id" id={id} />]]} />
       {id === undefined || !may("artifacts.read") ? null : (
-        <Button asChild className="self-start"><a href={`/api/v1/artifacts/${encodeURIComponent(id)}/content`} download><Download aria-hidden />{t("download")}</a></Button>
+        <DownloadButton name={text(data.name) ?? id} ask={() => getArtifactContent({ path: { artifact_id: id }, parseAs: "blob" })}>{t("download")}</DownloadButton>
       )}
     </>
   );

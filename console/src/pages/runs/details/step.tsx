@@ -11,6 +11,7 @@ import { rowWords, sentence } from "../run-words";
 import { runTexts } from "../run-texts";
 import { ApprovalFacts, ArtifactFacts, CallFacts, MessageFacts, ModelFacts, QuestionFacts, StateFacts } from "./facts";
 import { EventFacts, GrantFacts, RouteFacts, useEvent } from "./origin";
+import { Revocation } from "./revocation";
 
 const tones: Record<Span["state"], Tone> = { open: "accent", waiting: "wait", done: "quiet", failed: "fail", cancelled: "neutral", unknown: "unknown" };
 /** Steps whose own parts say the sentence. */
@@ -50,7 +51,7 @@ function About({ span, run }: { span: Span; run: AgentRun }): ReactNode {
     case "event": return <EventFacts id={run.event_id} />;
     case "steering": return <EventFacts id={span.name} />;
     case "route": return <RouteFacts run={run} />;
-    case "grant": return <GrantFacts run={run} />;
+    case "grant": return <><GrantFacts run={run} /><Revocation run={run} /></>;
     case "model": return <ModelFacts span={span} />;
     case "tool":
     case "child": return <CallFacts span={span} />;
