@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { PanelLeft, Trash2 } from "lucide-react";
 import { useCallback, useEffect, useMemo, useState, type ReactNode } from "react";
+import { useConnection } from "@/api/live";
 import { useSession } from "@/api/session";
 import { useText } from "@/i18n/i18n";
 import { Button } from "@/ui/button";
@@ -16,7 +17,7 @@ import { Conversation } from "./conversation";
 import { ConversationList, searchOf } from "./conversation-list";
 import { newConversationId, spendConversationId } from "./draft";
 import { historyKey, useHistory, type Place } from "./history";
-import { Outbox, postMessage } from "./outbox";
+import { outboxOf, type Outbox, type Outgoing } from "./outbox";
 import { chatTexts } from "./texts";
 
 const route = getRouteApi("/chat");
@@ -25,7 +26,6 @@ export default function ChatPage(): ReactNode {
   const t = useText(chatTexts);
   const search = route.useSearch();
   const navigate = useNavigate();
-  const queries = useQueryClient();
   const agents = useAgents();
   const [listOpen, setListOpen] = useState(false);
   const { conversation = newConversationId(), thread, bot } = search;
@@ -34,11 +34,7 @@ export default function ChatPage(): ReactNode {
   useTitle(title, t("chat"));
   const { history } = useHistory(place);
   const agent = chooseAgent(agents.agents, search.agent ?? history.runs[0]?.agent_id, agents.hasModel);
-  const [outbox] = useState(() => new Outbox(sessionStorage, postMessage, (message) => {
-    void queries.invalidateQueries({ queryKey: historyKey(message) });
-    void queries.invalidateQueries({ queryKey: ["conversations", "list"] });
-  }));
-  useEffect(() => outbox.resume(), [outbox]);
+  const outbox = useOutbox();
   const onBegun = useCallback(() => {
     spendConversationId(place.conversation);
     void navigate({ to: "/chat", search: { ...searchOf(place), ...(agent === undefined ? {} : { agent }) }, replace: true });
@@ -57,6 +53,26 @@ export default function ChatPage(): ReactNode {
       </section>
     </main>
   );
+}
+
+/** Messages that wait are sent when the page opens, when the network is back, and when the host answers again. */
+function useOutbox(): Outbox {
+  const queries = useQueryClient();
+  const { session, workspace } = useSession();
+  const { status } = useConnection();
+  const outbox = outboxOf(session.user_id ?? session.name, workspace);
+  useEffect(
+    () =>
+      outbox.start((message: Outgoing) => {
+        void queries.invalidateQueries({ queryKey: historyKey(message) });
+        void queries.invalidateQueries({ queryKey: ["conversations", "list"] });
+      }),
+    [outbox, queries],
+  );
+  useEffect(() => {
+    if (status === "live") outbox.resume();
+  }, [outbox, status]);
+  return outbox;
 }
 
 /** The title as the list of conversations has it. */

@@ -32,7 +32,7 @@ export interface TurnProps {
   settled: boolean;
   /** Messages with a run of their own, which are not shown inside another one. */
   ownRun: (eventId: string) => boolean;
-  onRepeat: ((text: string) => void) | undefined;
+  onRepeat: ((text: string, files: readonly FileRef[]) => void) | undefined;
 }
 
 export const TurnView = memo(function TurnView({ turn, feed, agentName, outcome, inLine, settled, ownRun, onRepeat }: TurnProps): ReactNode {
@@ -58,11 +58,11 @@ export const TurnView = memo(function TurnView({ turn, feed, agentName, outcome,
         <div className="flex min-w-0 flex-col gap-2">
           <p className="flex items-center gap-2 text-sm text-muted">
             <span className="font-medium text-text">{agentName}</span>
-            <Status live={live} waits={waits} progress={progress} feed={feed} />
+            <Status live={live} waits={waits} isQueued={run?.status === "queued"} progress={progress} feed={feed} />
           </p>
           {blocks.map((block) => <AnswerBlock key={block.key} block={block} runId={run?.run_id ?? ""} live={live} said={said} />)}
           {progress?.incomplete === true ? <p className="text-sm text-muted">{t("incomplete")}</p> : null}
-          {run === undefined ? null : <RunEnding run={run} end={progress?.end} onRepeat={user === undefined || onRepeat === undefined ? undefined : () => onRepeat(user.content ?? "")} />}
+          {run === undefined ? null : <RunEnding run={run} end={progress?.end} onRepeat={user === undefined || onRepeat === undefined ? undefined : () => onRepeat(user.content ?? "", filesOf(user))} />}
           {live ? null : <Footer turn={turn} blocks={blocks} progress={progress} />}
         </div>
       )}
@@ -70,14 +70,14 @@ export const TurnView = memo(function TurnView({ turn, feed, agentName, outcome,
   );
 });
 
-function Status({ live, waits, progress, feed }: { live: boolean; waits: boolean; progress: RunProgress | undefined; feed: RunFeed | undefined }): ReactNode {
+function Status({ live, waits, isQueued, progress, feed }: { live: boolean; waits: boolean; isQueued: boolean; progress: RunProgress | undefined; feed: RunFeed | undefined }): ReactNode {
   const t = useText(chatTexts);
   const status = useSyncExternalStore(feed?.subscribe ?? never, feed?.status ?? live_);
   const error = useSyncExternalStore(feed?.subscribe ?? never, feed?.error ?? noError);
   if (!live || waits) return null;
   if (error !== undefined) return <ErrorNote error={error} />;
   if (status === "reconnecting") return <Badge tone="wait">{t("reconnecting")}</Badge>;
-  if (progress === undefined || progress.status === "queued") return <Pulse text={t("starting")} />;
+  if (progress === undefined || progress.status === "queued") return isQueued ? <RunState state="queued" /> : <Pulse text={t("starting")} />;
   return progress.status === "waiting" ? <RunState state="waiting" /> : <Pulse text={t("answering")} />;
 }
 
