@@ -187,10 +187,10 @@ test("an agent that takes no message during a run rejects one, says why, and tak
 });
 
 test("a message that is sent again after a failure takes its files along", async ({ page, host }) => {
-  await open(page, host, "desk");
+  await open(page, host, "demo");
   await page.locator("input[type=file]").setInputFiles({ name: "again.txt", mimeType: "text/plain", buffer: Buffer.from("again") });
   await expect(page.getByRole("button", { name: "Remove again.txt" })).toBeVisible();
-  await say(page, "fail rate_limited");
+  await say(page, "fail");
   await log(page).getByRole("button", { name: "Send the message again" }).click();
   await expect(log(page).getByRole("alert")).toHaveCount(2);
   await expect(log(page).getByRole("button", { name: "Download again.txt" })).toHaveCount(2);
@@ -238,6 +238,55 @@ test("two tabs show the same conversation", async ({ page, host, context }) => {
   await expect(log(page).getByText(SLOW, { exact: true })).toBeVisible();
   await say(other, "count 6");
   await expect(log(page).getByText("1 2 3 4 5 6")).toBeVisible();
+});
+
+test("the inspector shows the run of an answer in small, leads to a step of it, and is remembered", async ({ page, host }) => {
+  await open(page, host, "demo");
+  await say(page, "count 2");
+  await expect(log(page).getByText("1 2", { exact: true })).toBeVisible();
+  await say(page, "count 3");
+  await expect(log(page).getByText("1 2 3", { exact: true })).toBeVisible();
+  await page.getByRole("button", { name: "Inspect the run of an answer" }).click();
+  const inspector = page.getByRole("complementary", { name: "Run" });
+  await expect(inspector.getByRole("treeitem", { name: /^Message 1 2 3, done/ })).toBeVisible();
+  await log(page).getByRole("button", { name: "Inspect", exact: true }).click();
+  await expect(inspector.getByRole("treeitem", { name: /^Message 1 2, done/ })).toBeVisible();
+  await page.reload();
+  await expect(inspector).toBeVisible();
+  await page.setViewportSize({ width: 1100, height: 800 });
+  await expect(inspector).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Inspect the run of an answer" })).toHaveCount(0);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await inspector.getByRole("treeitem", { name: /^Message/ }).click();
+  await inspector.getByRole("link", { name: "Open this step" }).click();
+  await expect(page).toHaveURL(/\/runs\/run_\w+\?at=/);
+  await expect(page.getByRole("region", { name: "Details of the step" }).getByText(/The message was complete/)).toBeVisible();
+});
+
+test("a conversation is pinned and stays on top, and a new message elsewhere shows a dot until it is opened", async ({ page, host }) => {
+  const list = page.getByRole("navigation", { name: "Conversations" });
+  const started = async (conversation: string, text: string): Promise<void> => {
+    const { run_id } = await host.ask<{ run_id: string }>("POST", "/api/v1/runs", { agent: "demo", conversation, input: { text } });
+    await expect.poll(async () => (await host.ask<{ status: string }>("GET", `/api/v1/runs/${run_id}`)).status).toBe("completed");
+  };
+  await started("pin-1", "the pinned one");
+  await page.goto(`${host.url}/chat?conversation=pin-1&agent=demo`);
+  await list.getByRole("button", { name: "Pin the pinned one" }).click();
+  await started("pin-2", "the newer one");
+  await expect(list.getByRole("link").first()).toContainText("the pinned one");
+  const newer = list.getByRole("link", { name: /the newer one/ });
+  await expect(newer).toContainText("Unread");
+  await newer.click();
+  await expect(newer).not.toContainText("Unread");
+  await started("pin-1", "count 2");
+  const pinned = list.getByRole("link").first();
+  await expect(pinned).toContainText("Unread");
+  await page.reload();
+  await expect(pinned).toContainText("the pinned one");
+  await expect(pinned).toContainText("Unread");
+  await expect(newer).not.toContainText("Unread");
+  await list.getByRole("button", { name: "Unpin the pinned one" }).click();
+  await expect(list.getByRole("button", { name: "Unpin the pinned one" })).toHaveCount(0);
 });
 
 test("search finds Chinese words, and a conversation is deleted after a question", async ({ page, host }) => {

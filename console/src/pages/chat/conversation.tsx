@@ -31,9 +31,12 @@ export interface ConversationProps {
   agent: string;
   outbox: Outbox;
   onBegun: () => void;
+  /** The run in the inspector, if it is open. */
+  inspected: string | undefined;
+  onInspect: ((runId: string) => void) | undefined;
 }
 
-export function Conversation({ place, agents, agent, outbox, onBegun }: ConversationProps): ReactNode {
+export function Conversation({ place, agents, agent, outbox, onBegun, inspected, onInspect }: ConversationProps): ReactNode {
   const t = useText(chatTexts);
   const { may } = useSession();
   const { language } = useLanguage();
@@ -63,7 +66,7 @@ export function Conversation({ place, agents, agent, outbox, onBegun }: Conversa
     if (turn !== undefined) {
       const outcome = index === rows.length - 1 ? mine.find((each) => each.eventId === turn.eventId)?.outcome : undefined;
       const name = turn.run === undefined ? "" : agents.name(turn.run.agent_id);
-      return <TurnView turn={turn} feed={turn.run === undefined ? undefined : feeds.find(turn.run.run_id)} agentName={name} outcome={outcome} inLine={waitsInLine(turns, index, isActive)} settled={settled} ownRun={ownRun} onRepeat={writes ? send : undefined} />;
+      return <TurnView turn={turn} feed={turn.run === undefined ? undefined : feeds.find(turn.run.run_id)} agentName={name} outcome={outcome} inLine={waitsInLine(turns, index, isActive)} settled={settled} ownRun={ownRun} isInspected={turn.run !== undefined && turn.run.run_id === inspected} onInspect={onInspect} onRepeat={writes ? send : undefined} />;
     }
     return message === undefined ? null : <OutgoingMessage message={message} outbox={outbox} />;
   };
