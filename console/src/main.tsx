@@ -7,13 +7,13 @@ import { LiveProvider } from "./api/live";
 import { makeQueryClient } from "./api/queries";
 import { SessionProvider } from "./api/session";
 import { setStyleNonce } from "./frame/nonce";
-import { applyTheme } from "./frame/theme";
+import { startTheme } from "./frame/theme";
 import { LanguageProvider } from "./i18n/i18n";
 import { router } from "./router";
 import { NotesProvider } from "./ui/toast";
 
 setStyleNonce();
-applyTheme();
+startTheme();
 const place = document.getElementById("root");
 if (place === null) throw new Error("index.html has no #root");
 createRoot(place).render(

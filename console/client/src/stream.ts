@@ -66,6 +66,7 @@ async function* readOnce(url: string, after: string | undefined, options: Stream
     watchdog.abort();
   };
   options.signal?.addEventListener("abort", abort);
+  globalThis.addEventListener("offline", abort); // a connection of a lost network looks open; a new one to a near host still works
   let timer = setTimeout(abort, SILENCE_MS);
   try {
     const headers: Record<string, string> = { accept: "text/event-stream", ...options.headers };
@@ -89,6 +90,7 @@ async function* readOnce(url: string, after: string | undefined, options: Stream
     clearTimeout(timer);
     watchdog.abort();
     options.signal?.removeEventListener("abort", abort);
+    globalThis.removeEventListener("offline", abort);
   }
 }
 

@@ -6,7 +6,7 @@ import { isSignedOut, SESSION_KEY, useSession } from "./session";
 
 export interface Connection {
   status: StreamStatus | "offline";
-  /** When it was last live, in milliseconds. */
+  /** Since when it is live, or lost, in milliseconds. */
   since: number;
 }
 
@@ -15,6 +15,10 @@ const Context = createContext<Connection>({ status: "connecting", since: 0 });
 const PAUSE_MS = 400;
 const SIGN_IN_MS = 3_000;
 const POLL_MS = 5_000;
+
+export function isLost(status: Connection["status"]): status is "reconnecting" | "offline" {
+  return status === "reconnecting" || status === "offline";
+}
 
 export function useConnection(): Connection {
   return use(Context);
@@ -54,8 +58,9 @@ export function LiveProvider({ children }: { children: ReactNode }): ReactNode {
     };
     const onStatus = (status: StreamStatus): void => {
       setConnection((before) => {
-        if (status === "live" && (before.status === "reconnecting" || before.status === "offline")) void queries.invalidateQueries(); // the host may have restarted
-        return before.status === status ? before : { status: status === "reconnecting" && !navigator.onLine ? "offline" : status, since: Date.now() };
+        if (status === "live" && isLost(before.status)) void queries.invalidateQueries(); // the host may have restarted
+        const next = status === "reconnecting" && !navigator.onLine ? "offline" : status;
+        return before.status === next ? before : { status: next, since: isLost(before.status) && isLost(next) ? before.since : Date.now() };
       });
     };
     const read = async (): Promise<void> => {

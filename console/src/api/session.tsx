@@ -2,9 +2,8 @@
 import { ApiError, configure, showSession, type Caller } from "@bollard/client";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Dialog } from "radix-ui";
-import { createContext, use, useCallback, useEffect, useMemo, useState, type ReactNode } from "react";
+import { createContext, lazy, Suspense, use, useCallback, useEffect, useMemo, useState, type ReactNode } from "react";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
-import { SignIn } from "@/frame/sign-in";
 import { hasTicket, redeemTicket } from "./ticket";
 
 export type Session = Caller;
@@ -18,6 +17,8 @@ export interface SessionState {
   setWorkspace: (workspace: string) => void;
 }
 
+/** Who is signed in needs no form. */
+const SignIn = lazy(() => import("@/frame/sign-in"));
 const Context = createContext<SessionState | undefined>(undefined);
 const STORED = "bollard.workspace";
 export const SESSION_KEY = ["session"] as const;
@@ -63,7 +64,7 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
     () => session && { session, may: (right: Right) => session.rights.includes(right), workspace: session.workspace, setWorkspace },
     [session, setWorkspace],
   );
-  const signIn = isSignedOut(query.error) ? <SignIn key={links} expired={value !== undefined} onSignedIn={() => void queries.invalidateQueries()} /> : null;
+  const signIn = isSignedOut(query.error) ? <Suspense><SignIn key={links} expired={value !== undefined} onSignedIn={() => void queries.invalidateQueries()} /></Suspense> : null;
   if (value !== undefined) {
     return (
       <Context value={value}>

@@ -2,8 +2,8 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useText } from "@/i18n/i18n";
 import { Page } from "@/ui/page";
+import { useEntries } from "./entries";
 import { pageNames } from "./navigation";
-import { useEntries } from "./shell";
 
 /** Every page, for screens without the rail. */
 export default function MorePage(): ReactNode {

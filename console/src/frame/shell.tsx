@@ -1,7 +1,7 @@
 /** The frame around every page: rail, top bar, palette, connection line. */
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { Anchor, Check, ChevronRight, Ellipsis, Languages, LogOut, Monitor, Moon, Search, Sun } from "lucide-react";
-import { endSession, listApprovals, listQuestions, listWorkspaces } from "@bollard/client";
+import { listApprovals, listQuestions, listWorkspaces } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { useSession } from "@/api/session";
@@ -11,8 +11,10 @@ import { cn } from "@/ui/classes";
 import { Menu, type MenuItem } from "@/ui/overlay";
 import { PlaceContext } from "@/ui/page";
 import { ConnectionLine } from "./connection";
+import { useEntries } from "./entries";
 import { bar, navigation, pageNames, type Entry } from "./navigation";
-import { Palette } from "./palette";
+import { Palette } from "./palette-dialog";
+import { signOut } from "./sign-out";
 import { useTheme, type Theme } from "./theme";
 
 const texts = catalogue(
@@ -55,11 +57,6 @@ function useWaiting(): number {
   const approvals = useQuery({ queryKey: ["approvals", "requested"], queryFn: () => listApprovals({ query: { status: "requested", limit: 50 } }), enabled: reads });
   const questions = useQuery({ queryKey: ["questions", "open"], queryFn: () => listQuestions({ query: { limit: 50 } }), enabled: reads && may("runs.read") });
   return (approvals.data?.items.length ?? 0) + (questions.data?.items.length ?? 0);
-}
-
-export function useEntries(): Entry[] {
-  const { may } = useSession();
-  return navigation.flatMap((group) => group.entries).filter((entry) => entry.right === undefined || may(entry.right));
 }
 
 function Rail({ waiting }: { waiting: number }): ReactNode {
@@ -172,7 +169,7 @@ function AccountMenu(): ReactNode {
     { label: <span className="text-muted">{session.name}</span>, disabled: true, onSelect: () => undefined },
     ...themes.map(([name, icon]) => ({ label: t(name), icon, checked: theme === name, onSelect: () => setTheme(name) })),
     { label: language === "zh" ? "English" : "中文", icon: <Languages aria-hidden />, onSelect: () => setLanguage(language === "zh" ? "en" : "zh") },
-    { label: t("signOut"), icon: <LogOut aria-hidden />, onSelect: () => void endSession().finally(() => location.assign("/")) },
+    { label: t("signOut"), icon: <LogOut aria-hidden />, onSelect: signOut },
   ];
   return <Menu trigger={<Button kind="ghost" size="icon" aria-label={t("account")}><Ellipsis aria-hidden /></Button>} items={items} />;
 }

@@ -22,7 +22,7 @@ const texts = catalogue(
 );
 
 /** Asks for a password, or says how to get a link. Over an expired session it lies on top of the page. */
-export function SignIn({ onSignedIn, expired }: { onSignedIn: () => void; expired: boolean }): ReactNode {
+export default function SignIn({ onSignedIn, expired }: { onSignedIn: () => void; expired: boolean }): ReactNode {
   const t = useText(texts);
   const { language, setLanguage } = useLanguage();
   useTitle(t("title"));

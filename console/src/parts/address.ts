@@ -5,10 +5,14 @@ export function only<Search extends object>(read: (raw: Record<string, unknown>)
   return (raw) => ({ ...Object.fromEntries(Object.keys(raw).map((name) => [name, undefined])), ...read(raw) });
 }
 
-/** A page whose address has one optional word, such as the item of the catalogue that it installs. */
-export function wordOf<Name extends string>(name: Name): (raw: Record<string, unknown>) => Partial<Record<Name, string>> {
+/** A page whose address has optional words, such as the item of the catalogue that it installs. */
+export function wordOf<Name extends string>(...names: Name[]): (raw: Record<string, unknown>) => Partial<Record<Name, string>> {
   return only((raw): Partial<Record<Name, string>> => {
-    const word = raw[name];
-    return typeof word === "string" && word !== "" ? ({ [name]: word } as Partial<Record<Name, string>>) : {};
+    const found: Partial<Record<Name, string>> = {};
+    for (const name of names) {
+      const word = raw[name];
+      if (typeof word === "string" && word !== "") found[name] = word;
+    }
+    return found;
   });
 }

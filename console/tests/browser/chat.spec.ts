@@ -141,19 +141,59 @@ test("files come by picker, paste and drop, and bad ones say why", async ({ page
   expect((await downloading).suggestedFilename()).toBe("demo.txt");
 });
 
-test("without a network a message waits with its text, and goes out once", async ({ page, host, context }) => {
+test("without a network a message waits with its text and file, and goes out by itself, once", async ({ page, host, context }) => {
   const conversation = await open(page, host, "demo");
   await say(page, "count 2");
   await expect(log(page).getByText("1 2", { exact: true })).toBeVisible();
+  await expect(page.getByTitle(/^Live since \d/)).toBeVisible();
+  await page.locator("input[type=file]").setInputFiles({ name: "kept.txt", mimeType: "text/plain", buffer: Buffer.from("kept") });
+  await expect(page.getByRole("button", { name: "Remove kept.txt" })).toBeVisible();
   await context.setOffline(true);
+  await expect(page.getByText(/^Offline since \d+:\d+:\d+/)).toBeVisible();
   await say(page, "count 5");
-  await expect(log(page).getByText(/Not sent: The host does not answer/)).toBeVisible();
+  await expect(log(page).getByText(/Not sent yet: The host does not answer.*sends it again by itself/)).toBeVisible();
+  await composer(page).fill("still typing");
   await context.setOffline(false);
-  await page.reload();
-  await log(page).getByRole("button", { name: "Send again" }).click();
   await expect(log(page).getByText("1 2 3 4 5")).toBeVisible();
+  await expect(log(page).getByText(/Not sent yet/)).toHaveCount(0);
+  await expect(page.getByText(/^Offline since/)).toBeHidden();
+  await expect(page.getByTitle(/^Live since/)).toBeVisible();
+  await expect(composer(page)).toHaveValue("still typing");
+  await expect(log(page).getByRole("button", { name: "Download kept.txt" })).toHaveCount(1);
   const { items } = await host.ask<{ items: { content: string }[] }>("GET", `/api/v1/conversations/${conversation}/messages`);
   expect(items.filter((item) => item.content === "count 5")).toHaveLength(1);
+});
+
+test("an agent that takes no message during a run rejects one, says why, and takes it afterwards", async ({ page, host, context }) => {
+  await host.ask("PUT", "/api/v1/agents/strict", { runner_id: "plugin:bollard/demo/default", config: { pause_s: 2 }, policy: { concurrency: { mode: "reject" } } });
+  const conversation = await open(page, host, "strict");
+  await context.setOffline(true);
+  await say(page, "count 3");
+  await expect(log(page).getByText(/Not sent yet/)).toBeVisible();
+  const { run_id } = await host.ask<{ run_id: string }>("POST", "/api/v1/runs", { agent: "strict", conversation, input: { text: "slow" } });
+  await context.setOffline(false); // the page learns of that run together with the rejection
+  await expect(log(page).getByRole("alert")).toContainText("Rejected: The agent is busy with this conversation");
+  await expect(log(page).getByText(/Not sent/)).toHaveCount(0);
+  await expect(page.getByText("This agent takes no message while a run is active.")).toBeVisible();
+  await say(page, "during the run");
+  await expect(composer(page)).toHaveValue("during the run");
+  await host.ask("POST", `/api/v1/runs/${run_id}/cancel`);
+  await expect(log(page).getByText("This run was stopped.")).toBeVisible();
+  await log(page).getByRole("button", { name: "Send again" }).click();
+  await expect(log(page).getByRole("alert")).toHaveCount(0);
+  await expect.poll(async () => (await host.ask<{ items: { content: string }[] }>("GET", `/api/v1/conversations/${conversation}/messages`)).items.map((item) => item.content)).toContain("count 3");
+  const { items } = await host.ask<{ items: { role: string; content: string }[] }>("GET", `/api/v1/conversations/${conversation}/messages`);
+  expect(items.filter((item) => item.role === "user").map((item) => item.content).sort()).toEqual(["count 3", "slow"]);
+});
+
+test("a message that is sent again after a failure takes its files along", async ({ page, host }) => {
+  await open(page, host, "demo");
+  await page.locator("input[type=file]").setInputFiles({ name: "again.txt", mimeType: "text/plain", buffer: Buffer.from("again") });
+  await expect(page.getByRole("button", { name: "Remove again.txt" })).toBeVisible();
+  await say(page, "fail");
+  await log(page).getByRole("button", { name: "Send the message again" }).click();
+  await expect(log(page).getByRole("alert")).toHaveCount(2);
+  await expect(log(page).getByRole("button", { name: "Download again.txt" })).toHaveCount(2);
 });
 
 test("on a slow link a message says that it is on its way, and the answer comes whole", async ({ page, host, context }) => {
@@ -198,6 +238,55 @@ test("two tabs show the same conversation", async ({ page, host, context }) => {
   await expect(log(page).getByText(SLOW, { exact: true })).toBeVisible();
   await say(other, "count 6");
   await expect(log(page).getByText("1 2 3 4 5 6")).toBeVisible();
+});
+
+test("the inspector shows the run of an answer in small, leads to a step of it, and is remembered", async ({ page, host }) => {
+  await open(page, host, "demo");
+  await say(page, "count 2");
+  await expect(log(page).getByText("1 2", { exact: true })).toBeVisible();
+  await say(page, "count 3");
+  await expect(log(page).getByText("1 2 3", { exact: true })).toBeVisible();
+  await page.getByRole("button", { name: "Inspect the run of an answer" }).click();
+  const inspector = page.getByRole("complementary", { name: "Run" });
+  await expect(inspector.getByRole("treeitem", { name: /^Message 1 2 3, done/ })).toBeVisible();
+  await log(page).getByRole("button", { name: "Inspect", exact: true }).click();
+  await expect(inspector.getByRole("treeitem", { name: /^Message 1 2, done/ })).toBeVisible();
+  await page.reload();
+  await expect(inspector).toBeVisible();
+  await page.setViewportSize({ width: 1100, height: 800 });
+  await expect(inspector).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "Inspect the run of an answer" })).toHaveCount(0);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await inspector.getByRole("treeitem", { name: /^Message/ }).click();
+  await inspector.getByRole("link", { name: "Open this step" }).click();
+  await expect(page).toHaveURL(/\/runs\/run_\w+\?at=/);
+  await expect(page.getByRole("region", { name: "Details of the step" }).getByText(/The message was complete/)).toBeVisible();
+});
+
+test("a conversation is pinned and stays on top, and a new message elsewhere shows a dot until it is opened", async ({ page, host }) => {
+  const list = page.getByRole("navigation", { name: "Conversations" });
+  const started = async (conversation: string, text: string): Promise<void> => {
+    const { run_id } = await host.ask<{ run_id: string }>("POST", "/api/v1/runs", { agent: "demo", conversation, input: { text } });
+    await expect.poll(async () => (await host.ask<{ status: string }>("GET", `/api/v1/runs/${run_id}`)).status).toBe("completed");
+  };
+  await started("pin-1", "the pinned one");
+  await page.goto(`${host.url}/chat?conversation=pin-1&agent=demo`);
+  await list.getByRole("button", { name: "Pin the pinned one" }).click();
+  await started("pin-2", "the newer one");
+  await expect(list.getByRole("link").first()).toContainText("the pinned one");
+  const newer = list.getByRole("link", { name: /the newer one/ });
+  await expect(newer).toContainText("Unread");
+  await newer.click();
+  await expect(newer).not.toContainText("Unread");
+  await started("pin-1", "count 2");
+  const pinned = list.getByRole("link").first();
+  await expect(pinned).toContainText("Unread");
+  await page.reload();
+  await expect(pinned).toContainText("the pinned one");
+  await expect(pinned).toContainText("Unread");
+  await expect(newer).not.toContainText("Unread");
+  await list.getByRole("button", { name: "Unpin the pinned one" }).click();
+  await expect(list.getByRole("button", { name: "Unpin the pinned one" })).toHaveCount(0);
 });
 
 test("search finds Chinese words, and a conversation is deleted after a question", async ({ page, host }) => {

@@ -25,3 +25,33 @@ test("an address with parameters that make no sense opens its page, without them
     await expect(page).not.toHaveURL(/add=|install=|state=|kind=|runner=|bot=|tab=|agent=1/);
   }
 });
+
+test("the palette opens a model and a binding, begins a new model, switches the language, and signs out", async ({ page, host }) => {
+  await host.ask("PUT", "/api/v1/models/palette-model", { style: "demo", model_type: "llm", name: "demo" });
+  await host.ask("PUT", "/api/v1/bindings/palette-binding", { agent_id: "echo", filters: [{ field: "source", values: ["github"] }] });
+  const choose = async (words: string, name: RegExp): Promise<void> => {
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type(words);
+    await expect(page.getByRole("option").first()).toHaveText(name);
+    await page.keyboard.press("Enter");
+  };
+  await choose("palette-m", /palette-model/);
+  await expect(page.getByRole("dialog", { name: "palette-model" })).toBeVisible();
+  await expect(page).toHaveURL(/models\?open=palette-model/);
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await expect(page).toHaveURL(/models$/);
+  await choose("palette-b", /palette-binding/);
+  await expect(page.getByRole("dialog", { name: "palette-binding" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await choose("add a mod", /Add a model/);
+  await expect(page.getByRole("dialog", { name: "Add model" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await choose("create an", /Create an agent/);
+  await expect(page.getByRole("dialog", { name: "Add agent" })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await choose("中文", /切换到中文/);
+  await expect(page.getByRole("heading", { level: 1, name: "智能体" })).toBeVisible();
+  await choose("sign out", /退出登录/);
+  await expect(page.getByRole("button", { name: "登录" })).toBeVisible();
+});

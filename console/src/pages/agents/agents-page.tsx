@@ -8,6 +8,7 @@ import { lists } from "@/api/lists";
 import { useSession } from "@/api/session";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { CatalogueLink } from "@/parts/catalogue-link";
+import { useAskedItem } from "@/parts/asked-item";
 import { ListLimit } from "@/parts/list-limit";
 import { localized } from "@/parts/runner-form/form-items";
 import { Badge } from "@/ui/badge";
@@ -27,6 +28,11 @@ export default function AgentsPage(): ReactNode {
   const rows = query.data?.items ?? [];
   const columns = useColumns();
   const add = may("agents.write") ? <Button kind="primary" onClick={() => setAdding(true)}><Plus aria-hidden />{t("add")}</Button> : undefined;
+  const asked = useAskedItem(rows, (row) => row.agent_id, add !== undefined);
+  const close = (): void => {
+    setAdding(false);
+    asked.clear();
+  };
   return (
     <Page title={t("title")} description={t("about")} actions={add}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
@@ -34,7 +40,7 @@ export default function AgentsPage(): ReactNode {
       {query.data !== undefined && rows.length === 0 ? <Empty title={t("empty")} action={<span className="flex flex-wrap justify-center gap-2"><CatalogueLink kind="plugin" />{add}</span>} command="bollard catalogue list --kind plugin">{t("about")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columns} id={(row) => row.agent_id} /> : null}
       <ListLimit lists={[query.data]} />
-      {adding ? <NewAgent onClose={() => setAdding(false)} /> : null}
+      {adding || asked.item === "new" ? <NewAgent onClose={close} /> : null}
     </Page>
   );
 }

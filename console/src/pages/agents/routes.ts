@@ -3,7 +3,7 @@ import { wordOf } from "@/parts/address";
 import { root } from "@/root";
 
 export const agentRoutes = [
-  createRoute({ getParentRoute: () => root, path: "/agents", component: lazyRouteComponent(() => import("./agents-page")) }),
+  createRoute({ getParentRoute: () => root, path: "/agents", validateSearch: wordOf("add"), component: lazyRouteComponent(() => import("./agents-page")) }),
   createRoute({
     getParentRoute: () => root,
     path: "/agents/$agentId",

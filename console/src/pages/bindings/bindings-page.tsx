@@ -8,6 +8,7 @@ import { useSession } from "@/api/session";
 import { useLanguage, useText, type Language, type Translate } from "@/i18n/i18n";
 import { ListLimit } from "@/parts/list-limit";
 import { fieldLabel, hasChinese } from "@/parts/saved-resource/field-names";
+import { useAskedItem } from "@/parts/asked-item";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
 import { Table, type Column } from "@/ui/data";
@@ -28,6 +29,12 @@ export default function BindingsPage(): ReactNode {
   const rows = query.data?.items ?? [];
   const add = may("bindings.write") ? <Button kind="primary" onClick={() => setOpen("new")}><Plus aria-hidden />{t("add")}</Button> : undefined;
   const isEmpty = query.data !== undefined && rows.length === 0;
+  const asked = useAskedItem(rows, (row) => row.binding_id, add !== undefined);
+  const shown = open ?? asked.item;
+  const close = (): void => {
+    setOpen(undefined);
+    asked.clear();
+  };
   return (
     <Page title={t("title")} description={isEmpty ? undefined : t("about")} actions={rows.length > 0 ? add : undefined}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
@@ -36,7 +43,7 @@ export default function BindingsPage(): ReactNode {
       {isEmpty ? <Empty title={t("empty")} action={add} command="bollard bindings save -">{t("about")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columnsOf(t, language, setOpen)} id={(row) => row.binding_id} /> : null}
       <Tester />
-      {open === undefined ? null : <BindingSheet key={open === "new" ? "" : open.binding_id} binding={open === "new" ? undefined : open} onClose={() => setOpen(undefined)} />}
+      {shown === undefined ? null : <BindingSheet key={shown === "new" ? "" : shown.binding_id} binding={shown === "new" ? undefined : shown} onClose={close} />}
     </Page>
   );
 }

@@ -1,14 +1,16 @@
-import { deleteConversation, listConversations } from "@bollard/client";
+import { deleteConversation, listConversations, type AgentRun } from "@bollard/client";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { PanelLeft, Trash2 } from "lucide-react";
-import { useCallback, useEffect, useMemo, useState, type ReactNode } from "react";
+import { PanelLeft, PanelRight, Trash2 } from "lucide-react";
+import { lazy, Suspense, useCallback, useEffect, useMemo, useState, type ReactNode } from "react";
+import { useConnection } from "@/api/live";
 import { useSession } from "@/api/session";
 import { useText } from "@/i18n/i18n";
 import { Button } from "@/ui/button";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
 import { Select } from "@/ui/field";
 import { Confirm, Dialog } from "@/ui/overlay";
+import { useNarrow } from "@/ui/media";
 import { useTitle } from "@/ui/page";
 import { useNotes } from "@/ui/toast";
 import { chooseAgent, useAgents, type Agents } from "./agents";
@@ -16,16 +18,17 @@ import { Conversation } from "./conversation";
 import { ConversationList, searchOf } from "./conversation-list";
 import { newConversationId, spendConversationId } from "./draft";
 import { historyKey, useHistory, type Place } from "./history";
-import { Outbox, postMessage } from "./outbox";
+import { useMarks, withoutPin } from "./marks";
+import { outboxOf, type Outbox, type Outgoing } from "./outbox";
 import { chatTexts } from "./texts";
 
+const Inspector = lazy(() => import("./inspector"));
 const route = getRouteApi("/chat");
 
 export default function ChatPage(): ReactNode {
   const t = useText(chatTexts);
   const search = route.useSearch();
   const navigate = useNavigate();
-  const queries = useQueryClient();
   const agents = useAgents();
   const [listOpen, setListOpen] = useState(false);
   const { conversation = newConversationId(), thread, bot } = search;
@@ -33,12 +36,9 @@ export default function ChatPage(): ReactNode {
   const title = useConversationTitle(place, search.conversation !== undefined);
   useTitle(title, t("chat"));
   const { history } = useHistory(place);
+  const inspector = useInspector(place, history.runs);
   const agent = chooseAgent(agents.agents, search.agent ?? history.runs[0]?.agent_id, agents.hasModel);
-  const [outbox] = useState(() => new Outbox(sessionStorage, postMessage, (message) => {
-    void queries.invalidateQueries({ queryKey: historyKey(message) });
-    void queries.invalidateQueries({ queryKey: ["conversations", "list"] });
-  }));
-  useEffect(() => outbox.resume(), [outbox]);
+  const outbox = useOutbox();
   const onBegun = useCallback(() => {
     spendConversationId(place.conversation);
     void navigate({ to: "/chat", search: { ...searchOf(place), ...(agent === undefined ? {} : { agent }) }, replace: true });
@@ -51,12 +51,63 @@ export default function ChatPage(): ReactNode {
         <ConversationList current={place} agent={search.agent} onOpen={() => setListOpen(false)} />
       </Dialog>
       <section className="flex min-w-0 flex-1 flex-col">
-        <Header place={place} title={title} begun={search.conversation !== undefined} agents={agents} agent={agent} onAgent={(id) => void navigate({ to: "/chat", search: { ...search, agent: id }, replace: true })} onList={() => setListOpen(true)} />
+        <Header place={place} title={title} begun={search.conversation !== undefined} agents={agents} agent={agent} onAgent={(id) => void navigate({ to: "/chat", search: { ...search, agent: id }, replace: true })} onList={() => setListOpen(true)} inspector={inspector} />
         {agents.error === null ? null : <div className="p-6"><ErrorNote error={agents.error} onRetry={agents.refetch} /></div>}
-        {agents.isLoading ? <Skeleton rows={4} className="p-6" /> : <Conversation key={[place.conversation, thread, bot].join("\n")} place={place} agents={agents} agent={agent ?? ""} outbox={outbox} onBegun={onBegun} />}
+        {agents.isLoading ? <Skeleton rows={4} className="p-6" /> : <Conversation key={[place.conversation, thread, bot].join("\n")} place={place} agents={agents} agent={agent ?? ""} outbox={outbox} onBegun={onBegun} inspected={inspector.run?.run_id} onInspect={inspector.isShown ? inspector.select : undefined} />}
       </section>
+      {inspector.run === undefined ? null : (
+        <aside aria-label={t("run")} className="flex w-80 shrink-0 flex-col border-l border-line bg-surface">
+          <Suspense fallback={<Skeleton rows={6} className="p-4" />}><Inspector key={inspector.run.run_id} run={inspector.run} agentName={agents.name(inspector.run.agent_id)} onClose={inspector.toggle} /></Suspense>
+        </aside>
+      )}
     </main>
   );
+}
+
+interface InspectorState {
+  /** Whether a person wants it and the screen has room for it. */
+  isShown: boolean;
+  hasRoom: boolean;
+  toggle: () => void;
+  /** The run of the selected answer, else the newest one. */
+  run: AgentRun | undefined;
+  select: (runId: string) => void;
+}
+
+const INSPECTOR = "bollard.chat.inspector";
+
+function useInspector(place: Place, runs: readonly AgentRun[]): InspectorState {
+  const [isOpen, setOpen] = useState(() => localStorage.getItem(INSPECTOR) === "open");
+  const [selected, setSelected] = useState<{ place: Place; run: string }>();
+  const hasRoom = !useNarrow();
+  const isShown = isOpen && hasRoom;
+  const toggle = useCallback(() => {
+    localStorage.setItem(INSPECTOR, isOpen ? "closed" : "open");
+    setOpen(!isOpen);
+  }, [isOpen]);
+  const select = useCallback((run: string) => setSelected({ place, run }), [place]);
+  const picked = selected?.place === place ? runs.find((run) => run.run_id === selected.run) : undefined;
+  return { isShown, hasRoom, toggle, run: isShown ? picked ?? runs[0] : undefined, select };
+}
+
+/** Messages that wait are sent when the page opens, when the network is back, and when the host answers again. */
+function useOutbox(): Outbox {
+  const queries = useQueryClient();
+  const { session, workspace } = useSession();
+  const { status } = useConnection();
+  const outbox = outboxOf(session.user_id ?? session.name, workspace);
+  useEffect(
+    () =>
+      outbox.start((message: Outgoing) => {
+        void queries.invalidateQueries({ queryKey: historyKey(message) });
+        void queries.invalidateQueries({ queryKey: ["conversations", "list"] });
+      }),
+    [outbox, queries],
+  );
+  useEffect(() => {
+    if (status === "live") outbox.resume();
+  }, [outbox, status]);
+  return outbox;
 }
 
 /** The title as the list of conversations has it. */
@@ -77,9 +128,10 @@ interface HeaderProps {
   agent: string | undefined;
   onAgent: (id: string) => void;
   onList: () => void;
+  inspector: InspectorState;
 }
 
-function Header({ place, title, begun, agents, agent, onAgent, onList }: HeaderProps): ReactNode {
+function Header({ place, title, begun, agents, agent, onAgent, onList, inspector }: HeaderProps): ReactNode {
   const t = useText(chatTexts);
   const { may } = useSession();
   const names = [...new Set([...agents.agents.map((each) => each.agent_id), ...(agent === undefined ? [] : [agent])])];
@@ -94,6 +146,7 @@ function Header({ place, title, begun, agents, agent, onAgent, onList }: HeaderP
         </Select>
       ) : null}
       {begun && may("conversations.write") ? <DeleteButton place={place} /> : null}
+      {begun && inspector.hasRoom ? <Button kind="ghost" size="icon" aria-label={t("inspect")} title={t("inspect")} aria-pressed={inspector.isShown} onClick={inspector.toggle} className="aria-pressed:bg-raised aria-pressed:text-text"><PanelRight aria-hidden /></Button> : null}
     </header>
   );
 }
@@ -103,10 +156,12 @@ function DeleteButton({ place }: { place: Place }): ReactNode {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const notes = useNotes();
+  const { change } = useMarks();
   const remove = async (): Promise<void> => {
     await deleteConversation({ path: { conversation_id: place.conversation }, query: place.bot === undefined ? {} : { bot: place.bot } });
     queries.removeQueries({ queryKey: historyKey(place) });
     void queries.invalidateQueries({ queryKey: ["conversations"] });
+    change((marks) => withoutPin(marks, place));
     notes.done(t("deleted"));
     await navigate({ to: "/chat", search: {} });
   };

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { show } from "../../../tests/surroundings";
 import { Composer, type ComposerProps } from "./composer";
 
-const base: ComposerProps = { place: { conversation: "c" }, agentName: "Desk", mode: "steer", active: false, stopping: false, onSend: () => undefined, onStop: () => undefined };
+const base: ComposerProps = { place: { conversation: "c" }, agentName: "Desk", mode: "steer", active: false, stopping: false, onSend: () => undefined, onStop: undefined };
 beforeEach(() => {
   vi.stubGlobal("matchMedia", () => ({ matches: true }));
 });
@@ -48,6 +48,21 @@ it("says how the agent treats a message during a run", async () => {
   await area({ active: true, mode: "queue", onStop: undefined });
   expect(screen.getByRole("button", { name: "Queue" })).toBeDefined();
   expect(screen.queryByRole("button", { name: "Stop" })).toBeNull();
+});
+
+it("sends nothing during a run of an agent that takes no message then, and keeps the text", async () => {
+  const onSend = vi.fn();
+  const box = await area({ active: true, mode: "reject", onSend });
+  await userEvent.type(box, "later{Enter}");
+  expect(onSend).not.toHaveBeenCalled();
+  expect((box as HTMLTextAreaElement).value).toBe("later");
+  expect(screen.getByText("This agent takes no message while a run is active.")).toBeDefined();
+});
+
+it("stops a run of another agent without steering it", async () => {
+  await area({ active: false, onStop: () => undefined });
+  expect(screen.getByRole("button", { name: "Stop" })).toBeDefined();
+  expect(screen.getByRole("button", { name: "Send" })).toBeDefined();
 });
 
 it("keeps what was typed for its conversation", async () => {

@@ -31,10 +31,11 @@ export interface ComposerProps {
   agentName: string;
   /** How the agent treats a message during a run. */
   mode: Mode;
+  /** Whether a run of this agent is active in the conversation. */
   active: boolean;
   stopping: boolean;
   onSend: (text: string, files: readonly FileRef[]) => void;
-  /** Absent if the person may not stop runs. */
+  /** Absent without an active run, and if the person may not stop runs. */
   onStop: (() => void) | undefined;
 }
 
@@ -48,7 +49,8 @@ export function Composer({ place, agentName, mode, active, stopping, onSend, onS
   useEffect(() => {
     if (matchMedia("(hover: hover)").matches) area.current?.focus(); // a phone would open its keyboard
   }, []);
-  const ready = (draft.text.trim() !== "" || draft.files.length > 0) && uploads.pending.length === 0;
+  const isBlocked = active && mode === "reject";
+  const ready = !isBlocked && (draft.text.trim() !== "" || draft.files.length > 0) && uploads.pending.length === 0;
   const send = (): void => {
     if (!ready) return;
     onSend(draft.text, draft.files);
@@ -109,12 +111,14 @@ export function Composer({ place, agentName, mode, active, stopping, onSend, onS
       />
       <div className="flex items-center gap-2">
         <AttachButton onFiles={add} />
-        <p className="min-w-0 flex-1 truncate text-sm text-muted max-sm:invisible">{active ? t(`hint.${mode}`) : t("keys")}</p>
-        {active && onStop !== undefined ? <Button kind="secondary" disabled={stopping} onClick={onStop}><Square aria-hidden className="fill-current size-3!" />{t(stopping ? "stopping" : "stop")}</Button> : null}
-        <Button kind="primary" type="submit" disabled={!ready || (active && mode === "reject")}>
-          {active && mode === "steer" ? <CornerDownRight aria-hidden /> : <ArrowUp aria-hidden />}
-          {t(active && (mode === "steer" || mode === "queue" || mode === "interrupt") ? mode : "send")}
-        </Button>
+        <p className={cn("min-w-0 flex-1 text-sm text-muted", isBlocked ? draft.text !== "" && "text-wait" : "truncate max-sm:invisible")}>{active ? t(`hint.${mode}`) : t("keys")}</p>
+        <div className="flex shrink-0">
+          {onStop === undefined ? null : <Button kind="secondary" disabled={stopping} onClick={onStop} className="rounded-r-none border-r-0"><Square aria-hidden className="fill-current size-3!" />{t(stopping ? "stopping" : "stop")}</Button>}
+          <Button kind="primary" type="submit" disabled={!ready} className={onStop === undefined ? undefined : "rounded-l-none"}>
+            {active && mode === "steer" ? <CornerDownRight aria-hidden /> : <ArrowUp aria-hidden />}
+            {t(active && (mode === "steer" || mode === "queue" || mode === "interrupt") ? mode : "send")}
+          </Button>
+        </div>
       </div>
     </form>
   );

@@ -2,8 +2,8 @@
 import { listConversations, searchConversations, type Conversation, type FoundMessage } from "@bollard/client";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Plus, Search } from "lucide-react";
-import { useDeferredValue, useState, type ReactNode } from "react";
+import { Pin, PinOff, Plus, Search } from "lucide-react";
+import { useDeferredValue, useEffect, useState, type ReactNode } from "react";
 import { useText } from "@/i18n/i18n";
 import { Button } from "@/ui/button";
 import { cn } from "@/ui/classes";
@@ -11,7 +11,9 @@ import { Time } from "@/ui/data";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
 import { Input } from "@/ui/field";
 import { useSession } from "@/api/session";
+import { useVisible } from "@/api/live";
 import type { Place } from "./history";
+import { isUnread, keyOf, placeOf, useMarks, withoutPin, withPin, withRead } from "./marks";
 import { chatTexts } from "./texts";
 
 const PAGE = 50;
@@ -22,6 +24,9 @@ interface Row {
   title: string;
   at: number;
   snippet: boolean;
+  /** Absent for a message that was found. */
+  isPinned?: boolean;
+  isUnread?: boolean;
 }
 
 export function ConversationList({ current, agent, onOpen }: { current: Place; agent: string | undefined; onOpen?: () => void }): ReactNode {
@@ -55,8 +60,24 @@ function All({ current, onOpen }: { current: Place; onOpen: (() => void) | undef
     initialPageParam: "",
     getNextPageParam: (page) => page.next_cursor,
   });
-  const rows = query.data?.pages.flatMap((page) => page.items.map((item) => rowOf(item, t("untitled", { id: item.conversation_id }))));
+  const rows = useMarked(query.data?.pages.flatMap((page) => page.items.map((item) => rowOf(item, t("untitled", { id: item.conversation_id })))), current);
   return <Rows rows={rows} current={current} query={query} onOpen={onOpen} empty={<p className="px-2 py-4 text-muted"><span className="block text-text">{t("none")}</span>{t("noneHint")}</p>} />;
+}
+
+/** The rows with their marks, pinned ones first. The open conversation is read while a person looks at the page. */
+function useMarked(rows: readonly Row[] | undefined, current: Place): readonly Row[] | undefined {
+  const { marks, change } = useMarks();
+  const visible = useVisible();
+  const newest = rows?.find((row) => isSame(row.place, current))?.at;
+  useEffect(() => {
+    if (visible && newest !== undefined) change((before) => withRead(before, current, newest));
+  }, [visible, newest, current, change]);
+  if (rows === undefined) return undefined;
+  const marked = (row: Row, isPinned: boolean): Row => ({ ...row, isPinned, isUnread: !isSame(row.place, current) && isUnread(marks, row.place, row.at) });
+  const listed = new Map(rows.map((row) => [row.key, row]));
+  const pinned = marks.pins.map((pin) => marked(listed.get(keyOf(pin.place)) ?? { key: keyOf(pin.place), ...pin, snippet: false }, true));
+  const first = new Set(pinned.map((row) => row.key));
+  return [...pinned, ...rows.filter((row) => !first.has(row.key)).map((row) => marked(row, false))];
 }
 
 function Found({ words, current, onOpen }: { words: string; current: Place; onOpen: (() => void) | undefined }): ReactNode {
@@ -88,25 +109,44 @@ function Rows({ rows, current, query, empty, onOpen }: { rows: readonly Row[] | 
   return (
     <ul className="flex flex-col gap-0.5">
       {rows.map((row) => (
-        <li key={row.key}>
+        <li key={row.key} className="group relative">
           <Link
             to="/chat"
             search={searchOf(row.place)}
             onClick={onOpen}
             aria-current={isSame(row.place, current) ? "page" : undefined}
-            className={cn("flex flex-col rounded-md px-2 py-1.5 hover:bg-raised", isSame(row.place, current) && "bg-raised")}
+            className={cn("flex flex-col rounded-md px-2 py-1.5 hover:bg-raised", isSame(row.place, current) && "bg-raised", row.isPinned !== undefined && "pr-8")}
           >
-            <span dir="auto" className={row.snippet ? "line-clamp-2" : "truncate"}>{row.title}</span>
-            <span className="flex gap-2 text-sm text-muted">
+            <span dir="auto" className={cn(row.snippet ? "line-clamp-2" : "truncate", row.isUnread === true && "font-medium")}>{row.title}</span>
+            <span className="flex items-center gap-2 text-sm text-muted">
+              {row.isUnread === true ? <span className="size-2 shrink-0 rounded-full bg-accent"><span className="sr-only">{t("unread")}</span></span> : null}
               <Time at={row.at} />
               {row.place.thread === undefined ? null : <span className="truncate">{row.place.thread}</span>}
               {row.place.bot === undefined ? null : <span className="truncate">{row.place.bot}</span>}
             </span>
           </Link>
+          {row.isPinned === undefined ? null : <PinButton row={row} isPinned={row.isPinned} />}
         </li>
       ))}
       {query.hasNextPage ? <li><Button kind="ghost" size="sm" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>{t("older")}</Button></li> : null}
     </ul>
+  );
+}
+
+function PinButton({ row, isPinned }: { row: Row; isPinned: boolean }): ReactNode {
+  const t = useText(chatTexts);
+  const { change } = useMarks();
+  const name = t(isPinned ? "unpin" : "pin", { title: row.title });
+  return (
+    <button
+      type="button"
+      aria-label={name}
+      title={t(isPinned ? "unpinHere" : "pinHere")}
+      className={cn("absolute top-1.5 right-1 grid size-6 place-items-center rounded-sm text-muted hover:bg-pressed hover:text-text", !isPinned && "opacity-0 group-hover:opacity-100 focus-visible:opacity-100 pointer-coarse:opacity-100")}
+      onClick={() => change((marks) => (isPinned ? withoutPin(marks, row.place) : withPin(marks, { place: row.place, title: row.title, at: row.at })))}
+    >
+      {isPinned ? <><Pin aria-hidden className="size-3.5! fill-current group-hover:hidden" /><PinOff aria-hidden className="size-3.5! hidden group-hover:block" /></> : <Pin aria-hidden className="size-3.5!" />}
+    </button>
   );
 }
 
@@ -119,10 +159,10 @@ function isSame(one: Place, other: Place): boolean {
 }
 
 function rowOf(item: Conversation, untitled: string): Row {
-  const place = { conversation: item.conversation_id, thread: item.thread_id ?? undefined, bot: item.bot_id ?? undefined };
-  return { key: [place.conversation, place.thread, place.bot].join("\n"), place, title: item.title === "" ? untitled : item.title, at: item.last_message_at, snippet: false };
+  const place = placeOf(item);
+  return { key: keyOf(place), place, title: item.title === "" ? untitled : item.title, at: item.last_message_at, snippet: false };
 }
 
 function rowOfFound(item: FoundMessage): Row {
-  return { key: item.transcript_id, place: { conversation: item.conversation_id, thread: item.thread_id ?? undefined, bot: item.bot_id ?? undefined }, title: item.snippet, at: item.created_at, snippet: true };
+  return { key: item.transcript_id, place: placeOf(item), title: item.snippet, at: item.created_at, snippet: true };
 }

@@ -32,10 +32,13 @@ export interface TurnProps {
   settled: boolean;
   /** Messages with a run of their own, which are not shown inside another one. */
   ownRun: (eventId: string) => boolean;
-  onRepeat: ((text: string) => void) | undefined;
+  isInspected: boolean;
+  /** Shows the run in the inspector; absent while that is closed. */
+  onInspect: ((runId: string) => void) | undefined;
+  onRepeat: ((text: string, files: readonly FileRef[]) => void) | undefined;
 }
 
-export const TurnView = memo(function TurnView({ turn, feed, agentName, outcome, inLine, settled, ownRun, onRepeat }: TurnProps): ReactNode {
+export const TurnView = memo(function TurnView({ turn, feed, agentName, outcome, inLine, settled, ownRun, isInspected, onInspect, onRepeat }: TurnProps): ReactNode {
   const t = useText(chatTexts);
   const { run, user, items } = turn;
   const followed = useSyncExternalStore(feed?.subscribe ?? never, feed?.progress ?? nothing);
@@ -55,29 +58,30 @@ export const TurnView = memo(function TurnView({ turn, feed, agentName, outcome,
     <article className="mx-auto flex max-w-[760px] flex-col gap-3 px-6 py-4 max-sm:px-4">
       {user === undefined ? null : <UserMessage text={user.content ?? ""} files={filesOf(user)} caption={caption} />}
       {run === undefined && blocks.length === 0 ? null : (
-        <div className="flex min-w-0 flex-col gap-2">
+        <div className="relative flex min-w-0 flex-col gap-2">
+          {isInspected ? <span aria-hidden className="absolute inset-y-0 -left-3 w-0.5 rounded-full bg-accent" /> : null}
           <p className="flex items-center gap-2 text-sm text-muted">
             <span className="font-medium text-text">{agentName}</span>
-            <Status live={live} waits={waits} progress={progress} feed={feed} />
+            <Status live={live} waits={waits} isQueued={run?.status === "queued"} progress={progress} feed={feed} />
           </p>
           {blocks.map((block) => <AnswerBlock key={block.key} block={block} runId={run?.run_id ?? ""} live={live} said={said} />)}
           {progress?.incomplete === true ? <p className="text-sm text-muted">{t("incomplete")}</p> : null}
-          {run === undefined ? null : <RunEnding run={run} end={progress?.end} onRepeat={user === undefined || onRepeat === undefined ? undefined : () => onRepeat(user.content ?? "")} />}
-          {live ? null : <Footer turn={turn} blocks={blocks} progress={progress} />}
+          {run === undefined ? null : <RunEnding run={run} end={progress?.end} onRepeat={user === undefined || onRepeat === undefined ? undefined : () => onRepeat(user.content ?? "", filesOf(user))} />}
+          {live ? null : <Footer turn={turn} blocks={blocks} progress={progress} onInspect={isInspected ? undefined : onInspect} />}
         </div>
       )}
     </article>
   );
 });
 
-function Status({ live, waits, progress, feed }: { live: boolean; waits: boolean; progress: RunProgress | undefined; feed: RunFeed | undefined }): ReactNode {
+function Status({ live, waits, isQueued, progress, feed }: { live: boolean; waits: boolean; isQueued: boolean; progress: RunProgress | undefined; feed: RunFeed | undefined }): ReactNode {
   const t = useText(chatTexts);
   const status = useSyncExternalStore(feed?.subscribe ?? never, feed?.status ?? live_);
   const error = useSyncExternalStore(feed?.subscribe ?? never, feed?.error ?? noError);
   if (!live || waits) return null;
   if (error !== undefined) return <ErrorNote error={error} />;
   if (status === "reconnecting") return <Badge tone="wait">{t("reconnecting")}</Badge>;
-  if (progress === undefined || progress.status === "queued") return <Pulse text={t("starting")} />;
+  if (progress === undefined || progress.status === "queued") return isQueued ? <RunState state="queued" /> : <Pulse text={t("starting")} />;
   return progress.status === "waiting" ? <RunState state="waiting" /> : <Pulse text={t("answering")} />;
 }
 
@@ -85,18 +89,24 @@ function Pulse({ text }: { text: string }): ReactNode {
   return <span className="inline-flex items-center gap-1.5"><span aria-hidden className="size-2 animate-pulse-dot rounded-full bg-accent" />{text}</span>;
 }
 
-function Footer({ turn, blocks, progress }: { turn: Turn; blocks: readonly Block[]; progress: RunProgress | undefined }): ReactNode {
+function Footer({ turn, blocks, progress, onInspect }: { turn: Turn; blocks: readonly Block[]; progress: RunProgress | undefined; onInspect: TurnProps["onInspect"] }): ReactNode {
   const t = useText(chatTexts);
   const answer = blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join("\n\n");
   const at = turn.run?.finished_at ?? progress?.endedAt ?? turn.items.at(-1)?.created_at ?? turn.at;
   return (
     <div className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm text-muted">
       {turn.run === undefined ? null : <RunLink run={turn.run.run_id} className="hover:text-text hover:underline">{t("openRun")}</RunLink>}
+      {turn.run === undefined || onInspect === undefined ? null : <InspectButton runId={turn.run.run_id} onInspect={onInspect} />}
       <Time at={at} />
       {progress?.model === undefined ? null : <span>{progress.model}</span>}
       {answer === "" ? null : <CopyButton text={answer} label={t("copy")} className="text-muted" />}
     </div>
   );
+}
+
+function InspectButton({ runId, onInspect }: { runId: string; onInspect: (runId: string) => void }): ReactNode {
+  const t = useText(chatTexts);
+  return <button type="button" className="rounded-sm hover:text-text hover:underline" onClick={() => onInspect(runId)}>{t("inspectThis")}</button>;
 }
 
 /** What a run did, from its records on disk. A run that has ended does not change. */

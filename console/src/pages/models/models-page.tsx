@@ -11,6 +11,7 @@ import { CatalogueLink } from "@/parts/catalogue-link";
 import { ListLimit } from "@/parts/list-limit";
 import { editableFields, saveResource } from "@/parts/saved-resource/saving";
 import type { Fields } from "@/parts/schema-form/schema";
+import { useAskedItem } from "@/parts/asked-item";
 import { Badge } from "@/ui/badge";
 import { Button } from "@/ui/button";
 import { Table, type Column } from "@/ui/data";
@@ -30,6 +31,12 @@ export default function ModelsPage(): ReactNode {
   const own = rows.filter((model) => model.origin === "saved");
   const columns = useModelColumns(setOpen);
   const add = may("models.write") ? <Button kind="primary" onClick={() => setOpen("new")}><Plus aria-hidden />{t("add")}</Button> : undefined;
+  const asked = useAskedItem(rows, (row) => row.model_id, add !== undefined);
+  const shown = open ?? asked.item;
+  const close = (): void => {
+    setOpen(undefined);
+    asked.clear();
+  };
   return (
     <Page title={t("title")} description={t("about")} actions={own.length > 0 ? add : undefined}>
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
@@ -37,7 +44,7 @@ export default function ModelsPage(): ReactNode {
       {query.data !== undefined && own.length === 0 ? <Empty title={t("empty")} action={<span className="flex flex-wrap justify-center gap-2">{add}<CatalogueLink kind="plugin" withoutModel /></span>} command="bollard models add --preset openai">{t("emptyAbout")}</Empty> : null}
       {rows.length > 0 ? <Table label={t("title")} rows={rows} columns={columns} id={(row) => row.model_id} /> : null}
       <ListLimit lists={[query.data]} />
-      {open === undefined ? null : <ModelSheet key={open === "new" ? "" : open.model_id} model={open === "new" ? undefined : open} onClose={() => setOpen(undefined)} />}
+      {shown === undefined ? null : <ModelSheet key={shown === "new" ? "" : shown.model_id} model={shown === "new" ? undefined : shown} onClose={close} />}
     </Page>
   );
 }

@@ -2,10 +2,11 @@
 import { ApiError, getRun, listDeliveries, type AgentRun, type Delivery } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
+import { useCallback, useEffect, useMemo, useRef, type ReactNode } from "react";
 import { useSession } from "@/api/session";
 import { pageNames } from "@/frame/navigation";
 import { useText } from "@/i18n/i18n";
+import { useRecords, useUntil, type RunView } from "@/parts/timeline/run-records";
 import { makeSpan, object, text, type Span, type SpanState } from "@/parts/timeline/span";
 import { Waterfall } from "@/parts/timeline/waterfall";
 import { Button } from "@/ui/button";
@@ -16,7 +17,6 @@ import { Page, useTitle } from "@/ui/page";
 import { StepDetails } from "./details/step";
 import { useEvent } from "./details/origin";
 import { FailureNote, RunHead } from "./run-head";
-import { RunRecords, type RunView } from "./run-records";
 import { runTexts } from "./run-texts";
 import { rowWords } from "./run-words";
 
@@ -92,13 +92,6 @@ function Steps({ run, spans, version, from, until, note }: { run: AgentRun; span
   );
 }
 
-function useRecords(runId: string): RunView {
-  const { workspace } = useSession();
-  const records = useMemo(() => new RunRecords(runId, workspace), [runId, workspace]);
-  useEffect(() => records.start(), [records]);
-  return useSyncExternalStore(records.subscribe, records.snapshot);
-}
-
 const DELIVERED: Record<Delivery["status"], SpanState> = { queued: "open", started: "open", shown: "open", sent: "done", failed: "failed", unknown: "unknown" };
 
 /** The stream of changes tells nothing of deliveries, which may end long after their run: they are asked for while one is open. */
@@ -142,18 +135,4 @@ function find(spans: readonly Span[], id: string | undefined): Span | undefined 
 function statusOf(run: AgentRun, state: SpanState): string {
   if (run.status === "queued" || run.status === "dispatching" || run.finished_at != null) return run.status;
   return state === "waiting" ? "waiting" : state === "open" ? "running" : run.status;
-}
-
-const TICK_MS = 1_000;
-
-/** The end of the axis: the end of the run, or now while it goes on. */
-function useUntil(run: AgentRun, { timeline }: RunView): number {
-  const [now, setNow] = useState(() => Date.now() / 1_000);
-  const ended = timeline.ended || run.finished_at != null;
-  useEffect(() => {
-    if (ended) return;
-    const timer = setInterval(() => setNow(Date.now() / 1_000), TICK_MS);
-    return () => clearInterval(timer);
-  }, [ended]);
-  return Math.max(ended ? run.finished_at ?? 0 : now, timeline.until);
 }

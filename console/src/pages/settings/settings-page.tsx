@@ -2,23 +2,16 @@
 import { Link } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
 import type { ReactNode } from "react";
-import { useSession, type Right } from "@/api/session";
+import { useSession } from "@/api/session";
 import { useText } from "@/i18n/i18n";
 import { Card } from "@/ui/data";
 import { Page } from "@/ui/page";
 import { AccountCard, LinkCard, PasswordCard } from "./account";
 import { HostCard } from "./host-card";
 import { PersonDataCard } from "./person-data";
+import { resourceGroups } from "./resource-groups";
 import { SessionsCard } from "./sessions";
 import { texts } from "./texts";
-
-type Kind = "users" | "keys" | "workspaces" | "actors" | "secrets" | "files" | "skills" | "conversations" | "channels" | "bots" | "subscriptions" | "runtimes";
-
-const groups: readonly { name: "people" | "things" | "links"; kinds: readonly (readonly [Kind, Right])[] }[] = [
-  { name: "people", kinds: [["users", "users.read"], ["keys", "keys.read"], ["actors", "users.read"], ["workspaces", "workspaces.read"]] },
-  { name: "things", kinds: [["secrets", "secrets.read"], ["files", "files.read"], ["skills", "skills.read"], ["conversations", "conversations.read"]] },
-  { name: "links", kinds: [["channels", "channels.read"], ["bots", "channels.read"], ["subscriptions", "subscriptions.read"], ["runtimes", "plugins.read"]] },
-];
 
 export default function SettingsPage(): ReactNode {
   const t = useText(texts);
@@ -26,7 +19,7 @@ export default function SettingsPage(): ReactNode {
   return (
     <Page title={t("title")}>
       <div className="grid gap-4 lg:grid-cols-3">
-        {groups.map((group) => (
+        {resourceGroups.map((group) => (
           <Card key={group.name} title={t(group.name)}>
             <ul className="-my-2 divide-y divide-line">
               {group.kinds.filter(([, right]) => may(right)).map(([kind]) => (

@@ -11,8 +11,8 @@ import type { Span } from "./span";
 
 const ROW_PX = 32;
 const TICKS = 4;
-/** The columns of the head and of every row. Below 640 px the bar is a line under the name. */
-const columns = "grid grid-cols-[minmax(0,1fr)_5.5rem] items-center gap-3 px-3 sm:grid-cols-[minmax(12rem,4fr)_minmax(0,5fr)_5.5rem]";
+/** The columns of the head and of every row. In a narrow box the bar is a line under the name. */
+const columns = "grid grid-cols-[minmax(0,1fr)_5.5rem] items-center gap-3 px-3 @lg:grid-cols-[minmax(12rem,4fr)_minmax(0,5fr)_5.5rem]";
 
 export interface WaterfallProps {
   spans: readonly Span[];
@@ -69,7 +69,7 @@ export function Waterfall({ spans, version, from, until, nameOf, selected, onSel
     event.preventDefault();
   };
   return (
-    <div className={cn("flex min-h-0 flex-col", className)}>
+    <div className={cn("@container flex min-h-0 flex-col", className)}>
       <Axis wholeMs={(until - from) * 1_000} />
       <div
         ref={box}
@@ -100,7 +100,7 @@ function Axis({ wholeMs }: { wholeMs: number }): ReactNode {
   return (
     <div className={cn(columns, "h-8 shrink-0 border-b border-line text-sm text-muted")}>
       <span>{t("step")}</span>
-      <span aria-hidden className="relative h-full max-sm:hidden">
+      <span aria-hidden className="relative h-full @max-lg:hidden">
         {marks.map((ms) => (
           <span key={ms} className="absolute inset-y-0 flex items-center border-l border-line pl-1 text-xs whitespace-nowrap" style={{ left: `${wholeMs <= 0 ? 0 : (ms / wholeMs) * 100}%` }}>
             {ms / Math.max(wholeMs, 1) > 0.9 ? null : ms === 0 ? "0" : duration(ms)}
@@ -155,9 +155,9 @@ const Step = memo(function Step({ row, name, top, from, until, end, state, selec
           <span className={said === "" ? "" : "text-muted"}>{t(span.kind)}</span> {said}
         </span>
       </span>
-      <span aria-hidden className="relative h-full max-sm:absolute max-sm:inset-x-3 max-sm:bottom-0 max-sm:h-1">
+      <span aria-hidden className="relative h-full @max-lg:absolute @max-lg:inset-x-3 @max-lg:bottom-0 @max-lg:h-1">
         <span
-          className={cn("absolute top-1/2 h-2.5 left-[min(var(--at),calc(100%-3px))] min-w-[3px] -translate-y-1/2 rounded-[2px] max-sm:h-0.5", barColour(span), span.kind === "run" && "h-1", width === 0 && "w-[3px]")}
+          className={cn("absolute top-1/2 h-2.5 left-[min(var(--at),calc(100%-3px))] min-w-[3px] -translate-y-1/2 rounded-[2px] @max-lg:h-0.5", barColour(span), span.kind === "run" && "h-1", width === 0 && "w-[3px]")}
           style={{ "--at": `${left}%`, width: `${width}%` } as CSSProperties}
         />
       </span>

@@ -1,6 +1,9 @@
-import { listRunRecords, resumableStream, type AgentRunRecord, type StreamRecord } from "@bollard/client";
-import { object, text } from "@/parts/timeline/span";
-import { Timeline } from "@/parts/timeline/timeline";
+/** Reads the records of one run into its timeline, and follows the run until its end. */
+import { listRunRecords, resumableStream, type AgentRun, type AgentRunRecord, type StreamRecord } from "@bollard/client";
+import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useSession } from "@/api/session";
+import { object, text } from "./span";
+import { Timeline } from "./timeline";
 
 export interface RunView {
   timeline: Timeline;
@@ -97,4 +100,25 @@ export class RunRecords {
 /** The data of a stream's record is the whole record. */
 function recordOf(record: StreamRecord): AgentRunRecord {
   return record.data as unknown as AgentRunRecord;
+}
+
+export function useRecords(runId: string): RunView {
+  const { workspace } = useSession();
+  const records = useMemo(() => new RunRecords(runId, workspace), [runId, workspace]);
+  useEffect(() => records.start(), [records]);
+  return useSyncExternalStore(records.subscribe, records.snapshot);
+}
+
+const TICK_MS = 1_000;
+
+/** The end of the axis: the end of the run, or now while it goes on. */
+export function useUntil(run: AgentRun, { timeline }: RunView): number {
+  const [now, setNow] = useState(() => Date.now() / 1_000);
+  const ended = timeline.ended || run.finished_at != null;
+  useEffect(() => {
+    if (ended) return;
+    const timer = setInterval(() => setNow(Date.now() / 1_000), TICK_MS);
+    return () => clearInterval(timer);
+  }, [ended]);
+  return Math.max(ended ? run.finished_at ?? 0 : now, timeline.until);
 }
