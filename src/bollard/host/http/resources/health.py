@@ -36,7 +36,7 @@ from bollard.host.http.openapi.schemas import (
 from bollard.host.http.operations import Answer, Resource
 from bollard.host.http.request_log import RequestWatch
 from bollard.host.http.resources.declaration import DeclaredResource, answer, operation
-from bollard.host.http.resources.metrics import Metrics, OpenMetrics, PoolVitals, Vitals
+from bollard.host.http.resources.metrics import Confinement, Metrics, OpenMetrics, PoolVitals, Vitals
 from bollard.host.identity.caller import Caller
 from bollard.host.limits import READY_KEPT_S, READY_PROBE_S
 from bollard.host.log.entries import Entry
@@ -406,9 +406,7 @@ class OperationParts:
             spans=None if self._export is None else self._export.queue,
             delivery=delivery,
             witness=witness,
-            sandbox=sandbox,
-            worker_level=worker_level,
-            workspace_limits=workspace_limits(self._settings),
+            confinement=Confinement(programs=sandbox, workers=worker_level, workspace=workspace_limits(self._settings)),
         )
         settings = self._settings
         public = bool(settings.origins or settings.tls_cert or settings.trusted_proxies)

@@ -55,6 +55,14 @@ class PoolVitals(msgspec.Struct, frozen=True, kw_only=True):
     """Workers that were lost since the start."""
 
 
+class Confinement(msgspec.Struct, frozen=True, kw_only=True):
+    """How programs and plugin workers of a host are confined."""
+
+    programs: Callable[[], str] = lambda: "none"
+    workers: WorkerLevel = UNCONFINED
+    workspace: GroupLimits = UNLIMITED
+
+
 class Vitals:
     """One per host."""
 
@@ -70,9 +78,7 @@ class Vitals:
         spans: SpanQueue | None = None,
         delivery: Delivery | None = None,
         witness: Callable[[], WitnessNumbers] = WitnessNumbers,
-        sandbox: Callable[[], str] = lambda: "none",
-        worker_level: WorkerLevel = UNCONFINED,
-        workspace_limits: GroupLimits = UNLIMITED,
+        confinement: Confinement = Confinement(),  # noqa: B008 -- frozen
     ) -> None:
         self._version = version
         self._core = core
@@ -87,9 +93,9 @@ class Vitals:
         self._spans = spans
         self._delivery = delivery
         self._witness = witness
-        self._sandbox = sandbox
-        self._worker_level = worker_level
-        bounds = bounds_of(worker_level, PluginSandbox(), workspace_limits)
+        self._sandbox = confinement.programs
+        self._worker_level = confinement.workers
+        bounds = bounds_of(confinement.workers, PluginSandbox(), confinement.workspace)
         self._limits = {"worker": bounds.worker, "workspace": bounds.workspace}
 
     def summary(self) -> JsonObject:
