@@ -25,7 +25,7 @@ export function Permissions({ draft }: { draft: Fields }): ReactNode {
   const refusal = useErrorText(query.error);
   const sentences = query.data?.items ?? [];
   return (
-    <Card title={t("permissions")} className="lg:sticky lg:top-0">
+    <Card title={t("permissions")}>
       <p className="mb-3 text-sm text-muted">{t("permissionsAbout")}</p>
       {query.error === null ? null : isRefused ? <p role="status" className="mb-2 text-sm text-wait">{t("refused")} {refusal.message}</p> : <ErrorNote error={query.error} />}
       {query.isPending ? <Skeleton rows={3} /> : null}

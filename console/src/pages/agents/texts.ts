@@ -8,6 +8,8 @@ export const texts = catalogue(
     warnings: "Warnings", deletion: "Events that were bound to it go to no agent. Its past runs stay.", enabled: "Enabled", enabledHelp: "A disabled agent gets no events; its active runs continue.", override: "Save your own version",
     access: "Access", operations: "Operations that the runner asks for", asksNothing: "The runner asks for no operation.", notAsked: "The runner does not ask for it, so it has no effect.", tools: "Tools", agents: "Agents", knowledge_bases: "Knowledge bases", skills: "Skills", models: "Models", files: "Files",
     limited: "Limited to: {names}", unlimit: "Remove the limit",
+    test: "Test", testAbout: "A conversation of its own with the saved agent. Its runs count and are recorded like all others.", testSaveFirst: "Save the agent to talk to it here.", testUnsaved: "The form has changes. The test talks to the saved agent: save to test them.",
+    testInput: "Test message", testSend: "Send", testStop: "Stop", testClear: "Begin again", testRun: "Open run", testRunning: "Working…", testWaiting: "Waiting for you", testThinking: "Thoughts", testEnded: "The run did not complete: {reason}",
     english: "English", chinese: "Chinese", noForm: "This runner has no settings.", missing: "There is no such runner any more.", noRunner: "The workspace has no runner yet. A plugin brings one.",
   },
   {
@@ -17,6 +19,8 @@ export const texts = catalogue(
     warnings: "警告", deletion: "绑定到它的事件将不再有智能体处理，过去的运行会保留。", enabled: "启用", enabledHelp: "停用的智能体不再接收事件，正在进行的运行会继续。", override: "保存为自己的版本",
     access: "访问", operations: "运行器请求的操作", asksNothing: "运行器不请求任何操作。", notAsked: "运行器没有请求此项，因此不起作用。", tools: "工具", agents: "智能体", knowledge_bases: "知识库", skills: "技能", models: "模型", files: "文件",
     limited: "仅限：{names}", unlimit: "取消限制",
+    test: "测试", testAbout: "与已保存的智能体单独对话。产生的运行照常计数并记录。", testSaveFirst: "保存智能体后即可在此对话。", testUnsaved: "表单有改动。测试使用已保存的智能体，保存后才能测试改动。",
+    testInput: "测试消息", testSend: "发送", testStop: "停止", testClear: "重新开始", testRun: "查看运行", testRunning: "运行中…", testWaiting: "等待你处理", testThinking: "思考过程", testEnded: "运行未完成：{reason}",
     english: "英文", chinese: "中文", noForm: "该运行器没有可配置项。", missing: "该运行器已不存在。", noRunner: "工作区还没有运行器。安装插件即可获得。",
   },
 );

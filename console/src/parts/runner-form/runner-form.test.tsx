@@ -42,7 +42,7 @@ it("shows the value of a locked field and the reason, and lets nobody change it"
   expect([region, screen.getByRole("textbox", { name: "loud" }), screen.getByRole("textbox", { name: "units" })].map((each) => (each as HTMLInputElement).value)).toEqual(["eu", "Yes", "Metric"]);
   expect(screen.queryByRole("checkbox")).toBeNull();
   const reason = document.getElementById(region.getAttribute("aria-describedby") ?? "");
-  expect(reason?.textContent).toBe("Locked. Agreed with the customer.");
+  expect(reason?.textContent).toBe("Locked: Agreed with the customer.");
   await userEvent.type(region, "us");
   expect(config()).toEqual({ region: "stale" });
 });
@@ -60,7 +60,7 @@ it("shows a display row as text with a button that copies it, and keeps it out o
   const row = screen.getByRole("group", { name: "Callback URL" });
   expect(within(row).getByText("https://host.test/hooks/<b>x</b>")).toBeDefined();
   expect(row.querySelector("b, input")).toBeNull();
-  await user.click(within(row).getByRole("button", { name: "Copy Callback URL" }));
+  await user.click(within(row).getByRole("button", { name: "Copy" }));
   expect(await navigator.clipboard.readText()).toBe("https://host.test/hooks/<b>x</b>");
   await user.type(screen.getByRole("textbox", { name: "name" }), "ada");
   expect(config()).toEqual({ name: "ada" });

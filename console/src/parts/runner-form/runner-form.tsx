@@ -14,8 +14,8 @@ import { JsonEditor } from "./json-editor";
 import { isShown, localized, shownValue, type Config, type FormItem } from "./form-items";
 
 const texts = catalogue(
-  { none: "None", fallbacks: "Fallbacks, in order", nothing: "The workspace has none.", lines: "One entry per line", later: "Machines of users come later.", copy: "Copy {label}", locked: "Locked.", yes: "Yes", no: "No" },
-  { none: "无", fallbacks: "备用模型（按顺序）", nothing: "工作区中没有可选项。", lines: "每行一项", later: "用户自己的机器将在以后支持。", copy: "复制{label}", locked: "已锁定。", yes: "是", no: "否" },
+  { none: "None", fallbacks: "Fallbacks, in order", nothing: "The workspace has none.", lines: "One entry per line", later: "Machines of users come later.", locked: "Locked: {why}", yes: "Yes", no: "No" },
+  { none: "无", fallbacks: "备用模型（按顺序）", nothing: "工作区中没有可选项。", lines: "每行一项", later: "用户自己的机器将在以后支持。", locked: "已锁定：{why}", yes: "是", no: "否" },
 );
 
 export interface RunnerFormProps {
@@ -61,7 +61,6 @@ interface Words {
 
 /** A text to use elsewhere. It is no part of the configuration. */
 function DisplayRow({ label, help, error, value }: Words & { value: string }): ReactNode {
-  const t = useText(texts);
   const id = useId();
   return (
     <div role="group" aria-labelledby={id} className="flex flex-col gap-1">
@@ -69,7 +68,7 @@ function DisplayRow({ label, help, error, value }: Words & { value: string }): R
       {help === undefined ? null : <p className="text-sm text-muted">{help}</p>}
       <div className="flex items-start gap-1 rounded-md border border-line bg-raised py-0.5 pr-0.5 pl-2.5">
         <code className="min-w-0 flex-1 self-center font-mono text-sm whitespace-pre-wrap wrap-anywhere">{value}</code>
-        <CopyButton text={value} label={t("copy", { label })} />
+        <CopyButton text={value} className="size-7" />
       </div>
       {error === undefined ? null : <p className="text-sm text-fail">{error}</p>}
     </div>
@@ -84,7 +83,7 @@ function LockedField({ label, help, error, item }: Words & { item: FormItem }): 
   const why = (
     <>
       {help === undefined ? null : <span className="block">{help}</span>}
-      <span className="flex items-start gap-1"><Lock aria-hidden className="mt-0.5 size-3.5 shrink-0" /><span>{t("locked")} {localized(item.locked, language)}</span></span>
+      <span className="flex items-start gap-1"><Lock aria-hidden className="mt-0.5 size-3.5 shrink-0" /><span>{t("locked", { why: localized(item.locked, language) ?? "" })}</span></span>
     </>
   );
   return (

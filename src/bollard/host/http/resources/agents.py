@@ -154,8 +154,8 @@ class Agents(SavedRoutes[Agent]):
         "GET /api/v1/runners",
         name="listRunners",
         summary="List the runners that plugins offer.",
-        description="`config_schema` is the form of the configuration. A field with `locked`, the reason by locale, has "
-        "its default as its value. A `display` row shows its default; the host has replaced its placeholders.",
+        description="`config_schema` is the form of the configuration. A field with `locked`, the reason by locale, "
+        "has its default as its value. A `display` row shows its default; the host has replaced its placeholders.",
         right="runners.read",
         query=PAGE,
         answers={200: _RUNNER.page("runners")},
