@@ -45,7 +45,7 @@ test("a webhook route is made, tested with a sample, and starts an agent", async
   await expect(page.getByText('"text": "It breaks"')).toBeVisible();
   await page.getByRole("button", { name: "Send for real" }).click();
   await page.getByRole("tab", { name: "Last requests" }).click();
-  await expect(page.getByRole("row", { name: /accepted/ }).first()).toBeVisible();
+  await expect(page.getByRole("row", { name: /Accepted/ }).first()).toBeVisible();
 });
 
 test("a binding is saved, and the tester says who gets an event and why", async ({ page, host }) => {

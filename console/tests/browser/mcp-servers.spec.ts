@@ -33,6 +33,18 @@ test("a server is tried, saved, and its tools wait for consent", async ({ page, 
   await expect(page.getByRole("heading", { name: "No MCP server is connected" })).toBeVisible();
 });
 
+test("a server of the catalogue shows its README, and another one of its name does not", async ({ page, host }) => {
+  const { server } = await host.ask<{ server: object }>("GET", "/api/v1/catalogue/bundled/mcp-github");
+  await host.ask("PUT", "/api/v1/mcp-servers/github", { ...server, enabled: false });
+  await asOwner(page, host, "/mcp-servers");
+  await page.getByRole("button", { name: "github" }).click();
+  await page.getByRole("tab", { name: "README" }).click();
+  await expect(page.getByRole("tabpanel", { name: "README" })).toContainText("GitHub");
+  await host.ask("PUT", "/api/v1/mcp-servers/github", { command: "/bin/true", enabled: false });
+  await expect(page.getByRole("tab", { name: "README" })).toHaveCount(0);
+  await host.ask("DELETE", "/api/v1/mcp-servers/github");
+});
+
 test("an operator sees servers and changes none", async ({ page, host }) => {
   const { user, password } = await host.user("oli", "operator");
   await page.context().clearCookies();

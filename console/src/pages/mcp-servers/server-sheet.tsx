@@ -13,18 +13,18 @@ import { Button } from "@/ui/button";
 import { Card, Code, Facts } from "@/ui/data";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
 import { Field, Input } from "@/ui/field";
+import { Markdown } from "@/ui/markdown";
 import { Dialog } from "@/ui/overlay";
 import { Tabs } from "@/ui/tabs";
 import { useNotes } from "@/ui/toast";
 import { ServerFields } from "./server-fields";
 import { ServerLogin } from "./server-login";
 import { ServerProblem, ServerState } from "./server-state";
+import { useServerReadme } from "./server-readme";
 import { ServerTools, ToolList } from "./server-tools";
 import { texts } from "./texts";
 
 export function ServerSheet({ id, onClose }: { id: string | undefined; onClose: () => void }): ReactNode {
-  const t = useText(texts);
-  const { may } = useSession();
   const query = useQuery({ queryKey: ["mcp-servers", "one", id], queryFn: () => getMcpServer({ path: { server_id: id ?? "" } }), enabled: id !== undefined, meta: POLLED });
   if (id === undefined) return <ServerForm server={undefined} onClose={onClose}>{(form) => form}</ServerForm>;
   const server = query.data;
@@ -36,16 +36,26 @@ export function ServerSheet({ id, onClose }: { id: string | undefined; onClose: 
       {(form) => (
         <div className="flex flex-col gap-4">
           <Status server={server} />
-          <Tabs
-            tabs={[
-              { id: "tools", name: t("tools"), content: <ServerTools server={server} /> },
-              ...(may("mcp.write") ? [{ id: "settings", name: t("settings"), content: form }] : []),
-              { id: "log", name: t("log"), content: server.log.length === 0 ? <p className="text-muted">{t("noLog")}</p> : <Code text={server.log.join("\n")} label={t("log")} /> },
-            ]}
-          />
+          <Parts server={server} form={form} />
         </div>
       )}
     </ServerForm>
+  );
+}
+
+function Parts({ server, form }: { server: McpServerWhole; form: ReactNode }): ReactNode {
+  const t = useText(texts);
+  const { may } = useSession();
+  const readme = useServerReadme(server);
+  return (
+    <Tabs
+      tabs={[
+        { id: "tools", name: t("tools"), content: <ServerTools server={server} /> },
+        ...(may("mcp.write") ? [{ id: "settings", name: t("settings"), content: form }] : []),
+        { id: "log", name: t("log"), content: server.log.length === 0 ? <p className="text-muted">{t("noLog")}</p> : <Code text={server.log.join("\n")} label={t("log")} /> },
+        ...(readme === undefined ? [] : [{ id: "readme", name: t("readme"), content: <Markdown text={readme} /> }]),
+      ]}
+    />
   );
 }
 

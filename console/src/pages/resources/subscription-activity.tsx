@@ -41,7 +41,7 @@ export function SubscriptionDeliveries({ id }: { id: string }): ReactNode {
           id={(row) => row.webhook_id}
           columns={[
             { name: t("delivery.at"), cell: (row) => <Time at={row.updated_at} /> },
-            { name: t("delivery.type"), cell: (row) => <code className="font-mono text-sm wrap-anywhere">{row.type}</code> },
+            { name: t("delivery.type"), cell: (row) => <code className="font-mono text-sm whitespace-nowrap">{row.type}</code> },
             {
               name: t("delivery.status"),
               cell: (row) => (
