@@ -98,14 +98,14 @@ async def measure_confined_calls(level: WorkerLevel, rounds: int = ROUNDS) -> tu
     with tempfile.TemporaryDirectory() as folder:
         program = _program(Path(folder))
         async with (
-            _served(Path(folder, "best"), program, level) as best,
-            _served(Path(folder, "none"), program) as none,
+            _served(Path(folder, "confined"), program, level) as (confined, order),
+            _served(Path(folder, "plain"), program) as (plain, same_order),
         ):
-            taken: dict[str, list[float]] = {"best": [], "none": []}
-            for _ in range(rounds):
-                for name, (source, order) in {"best": best, "none": none}.items():
-                    taken[name] += [await _timed(source.invoke(order)) for _ in range(CALLS_OF_ROUND)]
-            return statistics.median(taken["best"]), statistics.median(taken["none"])
+            pairs = [
+                (await _timed(confined.invoke(order)), await _timed(plain.invoke(same_order)))
+                for _ in range(rounds * CALLS_OF_ROUND)
+            ]
+            return statistics.median(each[0] for each in pairs), statistics.median(each[1] for each in pairs)
 
 
 def _program(folder: Path) -> Path:
@@ -130,7 +130,7 @@ async def _served(
 ) -> AsyncGenerator[tuple[McpSource, CallOrder]]:
     """A connected server behind a bridge, and a call of its tool."""
     clock = SystemClock()
-    data.mkdir()
+    await asyncio.to_thread(data.mkdir)
     store = choose_store("", data, clock)
     store.open()
     writer = Writer(
@@ -185,10 +185,8 @@ async def _in_turns(source: McpSource, order: CallOrder, client: Client, rounds:
     ours: list[float] = []
     theirs: list[float] = []
     for _ in range(rounds):
-        for _ in range(CALLS_OF_ROUND):
-            ours.append(await _timed(source.invoke(order)))
-        for _ in range(CALLS_OF_ROUND):
-            theirs.append(await _timed(client.call_tool("add", {"a": 1, "b": 2})))
+        ours += [await _timed(source.invoke(order)) for _ in range(CALLS_OF_ROUND)]
+        theirs += [await _timed(client.call_tool("add", {"a": 1, "b": 2})) for _ in range(CALLS_OF_ROUND)]
     return McpCalls(bridge_s=statistics.median(ours), sdk_s=statistics.median(theirs))
 
 

@@ -25,6 +25,7 @@ ENGLISH, CHINESE = read_texts("en_US"), read_texts("zh_Hans")
 REASONS = read_texts("zh_Hans/reasons")
 SOURCES = sorted(FOLDER.rglob("*.py"))
 DYNAMIC = (
+    "connection.",
     "plugins.status.",
     "plugins.origin.",
     "plugins.network.",

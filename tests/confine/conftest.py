@@ -68,7 +68,7 @@ def run(confinement: Confinement, folder: Path) -> RunIn:
         memory = more.pop("memory_bytes", None)
         limits = JailLimits(processes=processes)
         if isinstance(memory, int):
-            limits = replace(limits, memory_bytes=memory)
+            limits = limits._replace(memory_bytes=memory)
         program = Program(
             argv=argv,
             cwd=folder,

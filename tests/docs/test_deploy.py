@@ -139,6 +139,7 @@ def test_compose_has_a_host_and_postgresql_with_valid_settings(compose: Any, dep
     given = {
         "BOLLARD_ORIGIN": "https://bollard.example.org",
         "POSTGRES_PASSWORD": "p",
+        "KNOWLEDGE_PASSWORD": "k",
         "BOLLARD_PROXY": "",
         "OTEL_EXPORTER_OTLP_ENDPOINT": "",
     }
@@ -151,10 +152,14 @@ def test_compose_has_a_host_and_postgresql_with_valid_settings(compose: Any, dep
     assert settings.host == "0.0.0.0"
     assert settings.origins == ("https://bollard.example.org",)
     assert settings.database == "postgresql://bollard:p@postgres/bollard"
+    assert settings.knowledge_database == "postgresql://bollard_knowledge:k@postgres/bollard"
     assert settings.trusted_proxies
     assert host["depends_on"]["postgres"]["condition"] == "service_healthy"
     assert host["ports"] == [f"127.0.0.1:{settings.port}:{settings.port}"]
-    assert set(compose["volumes"]) == {volume.split(":")[0] for each in services.values() for volume in each["volumes"]}
+    mounted = {volume.split(":")[0] for each in services.values() for volume in each["volumes"]}
+    files = {each for each in mounted if each.startswith("./")}
+    assert set(compose["volumes"]) == mounted - files
+    assert all((deploy / each).is_file() for each in files), files
 
 
 def test_compose_names_the_profile_beside_it(compose: Any, deploy: Path) -> None:
@@ -164,6 +169,6 @@ def test_compose_names_the_profile_beside_it(compose: Any, deploy: Path) -> None
     assert (deploy / named).resolve() == deploy.resolve() / "seccomp.json"
 
 
-def test_compose_requires_a_password_and_an_origin(deploy: Path) -> None:
+def test_compose_requires_passwords_and_an_origin(deploy: Path) -> None:
     text = (deploy / "compose.yaml").read_text(encoding="utf-8")
-    assert set(re.findall(r"\$\{(\w+):\?", text)) == {"BOLLARD_ORIGIN", "POSTGRES_PASSWORD"}
+    assert set(re.findall(r"\$\{(\w+):\?", text)) == {"BOLLARD_ORIGIN", "POSTGRES_PASSWORD", "KNOWLEDGE_PASSWORD"}

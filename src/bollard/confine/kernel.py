@@ -2,12 +2,10 @@
 
 import ctypes
 import os
-import platform
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
-MACHINE: Final = platform.machine()
+MACHINE: Final = os.uname().machine
 _COLUMN: Final = {"x86_64": 0, "aarch64": 1}.get(MACHINE)
 
 SYSCALLS: Final[dict[str, tuple[int | None, int | None]]] = {
@@ -264,7 +262,8 @@ def _check_result(result: int, name: str) -> int:
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 _MS_BIND, _MS_REC, _MS_SLAVE = 0x1000, 0x4000, 0x80000
 _RDONLY, _NOSUID, _NODEV = 0x1, 0x2, 0x4
-_SETTINGS: Final = Path("/proc/self")
+_SETTINGS: Final = (("setgroups", "deny"), ("uid_map", "{0} {0} 1"), ("gid_map", "{1} {1} 1"))
+"""Files of `/proc/self` and their text, by user and group."""
 
 
 def enter_namespaces(writable: Iterable[str]) -> None:
@@ -286,6 +285,6 @@ def separate_namespaces() -> None:
     """Enter new namespaces for users, mounts, processes, IPC, names and the network, as the same user."""
     user, group = os.geteuid(), os.getegid()
     unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | _NEWNET)
-    (_SETTINGS / "setgroups").write_text("deny")
-    (_SETTINGS / "uid_map").write_text(f"{user} {user} 1")
-    (_SETTINGS / "gid_map").write_text(f"{group} {group} 1")
+    for name, text in _SETTINGS:
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text.format(user, group))

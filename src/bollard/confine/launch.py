@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -130,6 +130,7 @@ class Launch:
         self._ordered = LaunchOrder(
             argv=tuple(argv),
             cwd=cwd,
+            environment={},
             namespaces=level.namespaces,
             landlock=bool(level.landlock),
             seccomp=level.seccomp,
@@ -195,7 +196,7 @@ class Launch:
         if self.proxy_address is None:
             own[NETWORK_VARIABLE] = "none"
         inherited = {name: value for name, value in given.items() if name != "TMPDIR"}
-        self._write(replace(self._ordered, environment={**inherited, **own, **values}))
+        self._write(self._ordered._replace(environment={**inherited, **own, **values}))
         return dict(_BARE)
 
     def reads(self, path: str) -> bool:

@@ -1,8 +1,7 @@
 """The order of a launch: one long-running program, its confinement and its limits. Sent as JSON."""
 
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bollard.confine.limits import LAUNCH_FILES, LAUNCH_HOME_BYTES, LAUNCH_MEMORY_BYTES
 
@@ -16,8 +15,10 @@ PROXY_PORT: Final = 3128
 """The port of the proxy on the loopback of a network namespace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchLimits:
+# Named tuples: the module of data classes takes as long to import as the rest of a launch.
+
+
+class LaunchLimits(NamedTuple):
     """The limits of each process of a program. A control group limits all of them together."""
 
     memory_bytes: int = LAUNCH_MEMORY_BYTES
@@ -27,13 +28,12 @@ class LaunchLimits:
     """Its home and its temporary files; without a file system of its own, each file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchOrder:
+class LaunchOrder(NamedTuple):
     """One program and its confinement."""
 
     argv: tuple[str, ...]
     cwd: str
-    environment: dict[str, str] = field(default_factory=dict[str, str])
+    environment: dict[str, str]
     """The variables of the program. The launcher has none of them."""
     namespaces: bool
     """Whether namespaces are added to Landlock and the filter: own processes, files and network."""
@@ -41,6 +41,8 @@ class LaunchOrder:
     seccomp: bool
     readable: tuple[str, ...]
     writable: tuple[str, ...]
+    parent: int
+    """The pid of the parent."""
     exact: tuple[str, ...] = ()
     """Readable and writable paths that are opened without following a link."""
     hidden: tuple[str, ...] = ()
@@ -49,8 +51,6 @@ class LaunchOrder:
     """The control groups to enter."""
     may_leave_session: bool = True
     """Whether its processes may leave their process group. False if nothing else can end those that do."""
-    parent: int
-    """The pid of the parent."""
     grace_s: float = 0.0
     """How long the program may live after the parent has exited, with namespaces."""
     descriptor_variable: str = ""
@@ -59,10 +59,10 @@ class LaunchOrder:
     """With namespaces: the socket on which the listener for the proxy is sent."""
     proxy_port: int | None = None
     """Without: the port of the proxy on loopback, the only one that can be reached."""
-    limits: LaunchLimits = field(default_factory=LaunchLimits)
+    limits: LaunchLimits = LaunchLimits()
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return json.dumps({**self._asdict(), "limits": self.limits._asdict()}).encode()
 
     @staticmethod
     def decode(text: bytes) -> "LaunchOrder":

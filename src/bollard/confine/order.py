@@ -3,8 +3,7 @@
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from bollard.confine.limits import CPU_S, JAIL_FILE_BYTES, MEMORY_BYTES, OPEN_FILES, PROCESSES
 
@@ -50,8 +49,7 @@ def readable_above(path: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JailLimits:
+class JailLimits(NamedTuple):
     """The limits of each process of a program, and of their number."""
 
     memory_bytes: int = MEMORY_BYTES
@@ -61,30 +59,29 @@ class JailLimits:
     cpu_s: int = CPU_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JailOrder:
+class JailOrder(NamedTuple):
     """One program and its confinement."""
 
     level: Level
     namespaces: bool
     """Whether namespaces are added to Landlock and the filter."""
-    bubblewrap: str = ""
-    """The path of bubblewrap, if that is the level."""
     argv: tuple[str, ...]
     cwd: str
     environment: dict[str, str]
     readable: tuple[str, ...]
     writable: tuple[str, ...]
-    group: str = ""
-    """The control group to enter; empty if the limit of the user bounds the processes."""
     parent: int
     """The pid of the host. The program ends when the host exits."""
     status: int
     """The descriptor for the status report."""
-    limits: JailLimits = field(default_factory=JailLimits)
+    bubblewrap: str = ""
+    """The path of bubblewrap, if that is the level."""
+    group: str = ""
+    """The control group to enter; empty if the limit of the user bounds the processes."""
+    limits: JailLimits = JailLimits()
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return json.dumps({**self._asdict(), "limits": self.limits._asdict()}).encode()
 
     @staticmethod
     def decode(text: bytes) -> "JailOrder":

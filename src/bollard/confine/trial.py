@@ -74,7 +74,15 @@ def _namespaces(folder: str) -> bool:
 
 def _view() -> bool:
     order = LaunchOrder(
-        argv=(), cwd="/", namespaces=True, landlock=False, seccomp=False, readable=("/usr",), writable=(), parent=0
+        argv=(),
+        cwd="/",
+        environment={},
+        namespaces=True,
+        landlock=False,
+        seccomp=False,
+        readable=("/usr",),
+        writable=(),
+        parent=0,
     )
     separate_namespaces()
     first = os.fork()

@@ -54,7 +54,7 @@ class Dialer(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        del local_address  # no request has one
+        del local_address, socket_options  # no request has them
         try:
             async with asyncio.timeout(timeout or CONNECT_S):
                 dialled, opened = await self._ask(host, port, timeout or CONNECT_S)
@@ -66,8 +66,6 @@ class Dialer(httpcore2.AsyncNetworkBackend):
             inner = {"problem_type": "os.EMFILE"}
             raise _NotConnected(fault("no connection: Too many open files", "net.no_connection", inner=inner))
         try:
-            for option in socket_options or ():
-                opened.setsockopt(*option)
             return AnyIOStream(await SocketStream.from_socket(opened))
         except BaseException:
             opened.close()

@@ -14,7 +14,15 @@ from tests.host.plugins.conftest import files_of, zip_of
 
 from bollard.host.agents.agent import AgentRegistry
 from bollard.host.agents.routing import BindingRegistry
-from bollard.host.errors import Conflict, HostError, NotFound, Overloaded, PluginUnusable, StorageUnavailable
+from bollard.host.errors import (
+    Conflict,
+    HostError,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    PluginUnusable,
+    StorageUnavailable,
+)
 from bollard.host.limits import PLUGIN_UPLOADS, PLUGIN_UPLOADS_OF_WORKSPACE
 from bollard.host.log.journal import Journal
 from bollard.host.plugins.code_store import CodeStore
@@ -148,6 +156,17 @@ async def test_a_store_failure_leaves_no_plugin_in_use(house: House, monkeypatch
     assert house.fleet.pids == []
     await house.repository.uploads.sweep()
     assert house.shelved() == set()
+
+
+async def test_a_plugin_that_asks_for_a_denied_path_is_recorded_and_not_installed(house: House) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await house.install(sandbox="{read: [/srv/keys]}")
+    with pytest.raises(InvalidRequest):
+        await house.develop(sandbox="{write: [/srv/keys]}")
+    assert refused.value.reason == "plugin_path_denied"
+    data = {"plugin": "acme/parrot", "by": "user:ann", "path": "/srv/keys"}
+    assert house.records() == [("plugin.refused", data)] * 2
+    assert house.repository.of("default") == []
 
 
 async def test_code_that_fails_to_start_is_not_stored(house: House) -> None:

@@ -33,6 +33,7 @@ _SUBJECTS: Final = (
 _ASKED: Final = ("action", "resource", "key", "target")
 """Fields of run API calls that are joined."""
 _OUTCOMES: Final = ("outcome", "code", "status", "decision", "reason")
+_OUTCOMES_OF: Final = {"worker.violation": ("kind",), "plugin.refused": ("path",)}
 _DIGESTS: Final = (
     "definition_sha256",
     "arguments_sha256",
@@ -111,7 +112,7 @@ def _subject(kind: str, data: dict[str, JsonValue]) -> str | None:
 
 
 def _outcomes(kind: str) -> tuple[str, ...]:
-    return ("kind",) if kind == "worker.violation" else _OUTCOMES
+    return _OUTCOMES_OF.get(kind, _OUTCOMES)
 
 
 def _capability(data: dict[str, JsonValue]) -> JsonObject | None:
