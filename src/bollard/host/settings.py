@@ -141,8 +141,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `best` (the strongest level of this machine), or `none`. `bollard doctor` shows the level."""
     sandbox_roots: tuple[Path, ...] = ()
     """Folders below which plugins and MCP servers may ask for files (`sandbox`); none by default. Each plugin needs
-    consent in addition. The data directory, `bollard.toml`, the TLS key and credentials such as `~/.ssh` stay closed. In
-    the environment the folders are separated by `:`."""
+    consent in addition. The data directory, `bollard.toml`, the TLS key and credentials such as `~/.ssh` stay closed.
+    In the environment the folders are separated by `:`."""
     journal: str = "process"
     """Where the log is written: in a separate `process`, or in a `thread` of the host, which handles fewer concurrent
     runs and needs a third less memory."""
