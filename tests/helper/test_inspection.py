@@ -15,7 +15,9 @@ import psutil
 import pytest
 from tests.ports import free_port
 
+from bollard.confine.probe import machine_findings
 from bollard.helper.host_link import HOST_PID_VARIABLE
+from bollard.protocol import CHANNEL_FD_VARIABLE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
 INSPECT = Path(__file__).with_name("inspect.py")
@@ -23,6 +25,45 @@ PATIENCE_S = 60.0
 NOBODY = 65534
 HELPERS = ("bollard.host.log.journal_process", "bollard.knowledge", "bollard.mcp_bridge")
 Start = Callable[..., subprocess.Popen[bytes]]
+
+
+PARROT = """
+from bollard.sdk import RunContext, runner
+
+print("loaded", flush=True)
+
+@runner(name="default", label="Parrot")
+async def parrot(ctx: RunContext):
+    yield ctx.delta("hello")
+"""
+WAITING = """
+import os, subprocess, sys
+from bollard.confine.launch import Launch, LaunchNeeds
+from bollard.confine.probe import machine_findings
+from bollard.confine.worker_level import choose_level
+
+argv = ["/bin/sh", "-c", "echo ready; read line"]
+launch = Launch(choose_level("best", machine_findings()), argv, cwd="/", needs=LaunchNeeds())
+variables = launch.environment({"SECRET": "canary"})
+started = subprocess.Popen(
+    launch.argv, env=variables, pass_fds=launch.descriptors, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+)
+launch.release()
+assert started.stdout.readline() == b"ready\\n", "the sandbox did not start"
+print(started.pid, flush=True)
+sys.stdin.read()
+"""
+HELD_MODEL = """
+import sys
+from bollard.local_model import __main__ as model
+
+def hold(arguments):
+    print("held", flush=True)
+    sys.stdin.read()
+
+model.read_settings = hold
+model.main([])
+"""
 
 
 def as_user() -> list[str]:
@@ -125,3 +166,52 @@ def test_no_process_of_the_user_reads_the_host(start: Start, tmp_path: Path) -> 
     for pid in (host.pid, *below):
         wait_hidden(pid)
     assert inspect(host.pid, *below) == {pid: [] for pid in (host.pid, *below)}
+
+
+@pytest.mark.full
+def test_no_process_of_the_user_reads_a_worker_or_a_runtime(start: Start, tmp_path: Path) -> None:
+    """A worker has the variables of its plugin, and a remote runtime its key. Neither needs a host to start."""
+    plugin = tmp_path / "parrot.py"
+    plugin.write_text(PARROT, encoding="utf-8")
+    tmp_path.chmod(0o755)
+    ours, theirs = socket.socketpair()
+    with theirs:
+        environment = {**os.environ, CHANNEL_FD_VARIABLE: str(theirs.fileno())}
+        words = ["-P", "-m", "bollard.runtime", str(plugin)]
+        worker = start(words, env=environment, pass_fds=[theirs.fileno()], stdout=subprocess.PIPE)
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == b"loaded\n"
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the runtime waits for its answer
+        url = f"ws://127.0.0.1:{silent.getsockname()[1]}/"
+        runtime = start(["-P", "-m", "bollard.runtime", "--connect", url, "--", "true"])
+        with silent.accept()[0]:
+            pids = (worker.pid, runtime.pid)
+            for pid in pids:
+                wait_hidden(pid)
+            assert inspect(*pids) == {pid: [] for pid in pids}
+    ours.close()
+
+
+@pytest.mark.full
+def test_no_process_of_the_user_reads_the_processes_that_wait_for_a_sandbox(start: Start, tmp_path: Path) -> None:
+    """Their memory has the order of the program, with its variables."""
+    if not machine_findings().view:
+        pytest.skip("no process waits for a sandbox on this machine")
+    tmp_path.chmod(0o755)
+    host = start(["-c", WAITING], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert host.stdout is not None
+    outer = int(host.stdout.readline())
+    (first,) = psutil.Process(outer).children()
+    for pid in (outer, first.pid):
+        wait_hidden(pid)
+    assert inspect(outer, first.pid) == {outer: [], first.pid: []}
+
+
+@pytest.mark.full
+def test_no_process_of_the_user_reads_the_local_model(start: Start) -> None:
+    """It keeps a key in memory. Without weights it ends at once, so it is held where its library is loaded."""
+    held = start(["-c", HELD_MODEL], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert held.stdout is not None
+    assert held.stdout.readline() == b"held\n"
+    wait_hidden(held.pid)
+    assert inspect(held.pid) == {held.pid: []}

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -124,6 +125,7 @@ SYSCALLS: Final[dict[str, tuple[int | None, int | None]]] = {
 OPEN_HOW_NO_ESCAPE: Final = 0x08 | 0x04 | 0x02
 """RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS."""
 _CAPABILITY_VERSION_3: Final = 0x20080522
+_PR_SET_DUMPABLE: Final = 4
 _PR_CAPBSET_DROP: Final = 24
 _PR_CAP_AMBIENT: Final = 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
@@ -189,6 +191,13 @@ def open_without_links(root: str, path: str) -> int:
 def prctl(option: int, *arguments: int) -> int:
     padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
     return _check_result(_libc.prctl(ctypes.c_int(option), *padded), "prctl")
+
+
+def deny_inspection() -> None:
+    """Deny other processes of this user the memory, the environment and the descriptors of this process. A program that
+    it executes does not inherit this."""
+    if sys.platform == "linux":
+        prctl(_PR_SET_DUMPABLE, 0)
 
 
 def unshare(flags: int) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Final, NoReturn
 
-from bollard.confine.kernel import clear_capabilities, prctl, separate_namespaces
+from bollard.confine.kernel import clear_capabilities, deny_inspection, prctl, separate_namespaces
 from bollard.confine.landlock import restrict
 from bollard.confine.launch_order import HOME, PROXY_PORT, SHARED, TEMPORARY, LaunchOrder
 from bollard.confine.limits import LAUNCH_BACKLOG, ORDER_BYTES
@@ -26,7 +26,6 @@ from bollard.confine.view import enter_view
 
 EXIT_BROKEN: Final = 125
 _PR_SET_PDEATHSIG: Final = 1
-_PR_SET_DUMPABLE: Final = 4
 _NO_DUMP: Final = 1
 """The size of a memory dump. With 0 the kernel still pipes dumps to a program, if the machine has one for them."""
 _SIOCSIFFLAGS: Final = 0x8914
@@ -69,7 +68,7 @@ def _send_listener(control: int) -> None:
 def _supervise(order: LaunchOrder) -> NoReturn:
     """Wait for the first process of the namespace, and end like the program. No filter binds the two processes that
     wait, so no program may take them over, or read from their memory what the order says."""
-    prctl(_PR_SET_DUMPABLE, 0)
+    deny_inspection()
     reading, writing = os.pipe()
     nothing = os.open(os.devnull, os.O_RDWR)  # now: the first process moves the root of this one, too
     first = os.fork()

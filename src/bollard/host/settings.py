@@ -156,8 +156,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     workspace_processes: int = SHARED_PROCESSES
     """Processes and threads of all workers and MCP servers of one workspace together; 0 is no limit."""
     sandbox_roots: tuple[Path, ...] = ()
-    """Folders below which plugins may ask for files (`spec.sandbox` of a manifest); none by default. Each plugin needs
-    consent in addition. In the environment they are separated by `:`."""
+    """Folders below which plugins and MCP servers may ask for files (`sandbox`); none by default. Each plugin needs
+    consent in addition. The data directory, `bollard.toml`, the TLS key and credentials such as `~/.ssh` stay closed.
+    In the environment the folders are separated by `:`."""
     journal: str = "process"
     """Where the log is written: in a separate `process`, or in a `thread` of the host, which handles fewer concurrent
     runs and needs a third less memory."""

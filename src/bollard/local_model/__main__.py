@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bollard.confine.helper import confine_helper
-from bollard.helper.host_link import deny_inspection
+from bollard.confine.kernel import deny_inspection
 
 KEY_VARIABLE: Final = "BOLLARD_LOCAL_MODEL_KEY"
 """The key that callers must send; without it anyone on this machine may call. Not an argument, because arguments are

@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn, Protocol, cast
 
 from bollard import __version__
 from bollard.confine.errors import ConfineError
-from bollard.helper.host_link import deny_inspection
+from bollard.confine.kernel import deny_inspection
 from bollard.manifest import PluginLoadError
 from bollard.protocol import WorkerIdentity
 from bollard.runtime.dial import Dial, prepare_dial

@@ -1,5 +1,5 @@
 """A worker that speaks the protocol by hand. The arguments say how it breaks it: `version`, `runners` (1 000 large
-ones), `strikes` (as soon as it is ready), or nothing."""
+ones), `many` (1 000 that fit into a frame), `strikes` (as soon as it is ready), or nothing."""
 
 import json
 import os
@@ -22,6 +22,8 @@ def runner(name, **metadata):
 def runners():
     if "runners" in sys.argv:
         return [runner(f"r{number}", padding="x" * 3000) for number in range(1000)]
+    if "many" in sys.argv:
+        return [runner(f"r{number}") for number in range(1000)]
     return [runner("default")]
 
 

@@ -78,3 +78,11 @@ async def test_a_list_of_a_thousand_runners_that_cannot_be_read_is_refused_with_
     assert "the worker's answer to runners/list cannot be read: a frame is larger than 2097152 bytes" in str(problem)
     assert problem.details["inner"]["problem_type"] == "worker.unreadable"
     assert found[0].kind == "oversized"
+
+
+async def test_a_list_of_a_thousand_runners_that_fits_into_a_frame_is_refused_with_a_sentence(pools: Any) -> None:
+    pool, found = open_hostile(pools, "many")
+    problem = await pool.prove()
+    assert "the worker's answer to runners/list cannot be read: more than 10000 JSON values" in str(problem)
+    assert problem.details["inner"]["problem_type"] == "worker.unreadable"
+    assert found[0].kind == "nodes"

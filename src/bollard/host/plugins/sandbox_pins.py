@@ -1,5 +1,5 @@
 """What plugins from the settings may use: what their manifests asked for when the host started. Nobody consents to a
-manifest that changes later, so it takes effect with the next start of the host (ADR 0124)."""
+manifest that changes later, so it takes effect with the next start of the host (ADR 0125)."""
 
 from pathlib import Path
 
