@@ -76,7 +76,7 @@ TABLES = ", ".join(
 )
 
 
-def _server() -> str:
+def find_server() -> str:
     """A URL that answers. These tests are never left out: without a server they fail."""
     named = os.environ.get("BOLLARD_TEST_POSTGRES")
     problems: list[str] = []
@@ -97,7 +97,7 @@ def _with_database(url: str, name: str) -> str:
 @pytest.fixture(scope="session")
 def postgres_database() -> Iterator[str]:
     """The URL of a database of this test process alone."""
-    server = _server()
+    server = find_server()
     name = f"bollard_test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_{os.getpid()}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")

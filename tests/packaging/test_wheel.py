@@ -6,11 +6,16 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
+import psycopg
 import pytest
+import yaml
 from tests.environments import Environment, clean_variables, run
+from tests.host.conftest import find_server
 from tests.ports import free_port
 
 pytestmark = pytest.mark.full
@@ -86,6 +91,50 @@ def test_a_host_of_the_container_starts_is_healthy_and_runs_an_agent(
             with urlopen(page, timeout=30) as console:
                 assert b"/assets/" in console.read()
             assert json.loads(run(bollard, "doctor", cwd=tmp_path, **own))["healthy"] is True
+        finally:
+            host.terminate()
+            host.wait(timeout=60)
+    assert host.returncode == 0
+
+
+@pytest.fixture
+def compose_environment(repository: Path) -> Iterator[dict[str, str]]:
+    """The environment of the host in compose.yaml, with a database of its own on the PostgreSQL of this machine."""
+    compose = yaml.safe_load((repository / "deploy/compose.yaml").read_text(encoding="utf-8"))
+    given = {"BOLLARD_ORIGIN": "https://bollard.example.org", "POSTGRES_PASSWORD": "unused"}
+    words = re.compile(r"\$\{(\w+)(?::-([^}]*)|:\?[^}]*)?\}")
+    found = {
+        name: words.sub(lambda match: given.get(match[1]) or match[2] or "", value)
+        for name, value in compose["services"]["host"]["environment"].items()
+    }
+    server = find_server()
+    name = f"bollard_wheel_{os.getpid()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        yield found | {"BOLLARD_DATABASE": urlunsplit(urlsplit(server)._replace(path=f"/{name}"))}
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_host_with_the_environment_of_compose_serves_its_proxy(
+    installed: Environment, compose_environment: dict[str, str], tmp_path: Path
+) -> None:
+    bollard, port = installed.site / "bin" / "bollard", str(free_port())
+    own = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "BOLLARD_PORT": port, "LANG": "en_US.UTF-8"}
+    with subprocess.Popen(
+        [bollard, "up", "--data", str(tmp_path / "data")],
+        cwd=tmp_path,
+        env=clean_variables(**own, **compose_environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as host:
+        try:
+            assert host.stdout is not None
+            while json.loads(host.stdout.readline()).get("agent") != "demo":
+                pass
+            forwarded = {"host": "bollard.example.org", "x-forwarded-proto": "https", "x-forwarded-for": "192.0.2.1"}
+            with urlopen(Request(f"http://127.0.0.1:{port}/readyz", headers=forwarded), timeout=30) as ready:
+                assert json.load(ready) == {"ready": True, "reasons": []}, "others see no details of a public host"
+            assert "1 2 3" in run(bollard, "chat", "--agent", "demo", "--message", "count 3", cwd=tmp_path, **own)
         finally:
             host.terminate()
             host.wait(timeout=60)

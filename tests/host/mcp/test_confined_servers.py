@@ -21,6 +21,7 @@ from bollard.host.egress.addresses import parse_allow
 from bollard.host.egress.client import EgressClient
 from bollard.host.errors import InvalidRequest
 from bollard.host.log.records import data_of
+from bollard.host.mcp import folder_watch
 
 
 class Names:
@@ -237,6 +238,29 @@ async def test_a_server_that_uses_up_its_memory_ends_with_the_reason(confined: S
     assert told[0].startswith("its memory was used up")
     hoarding.cancel()
     await asyncio.wait([hoarding])
+
+
+async def test_a_server_that_fills_its_folder_ends_and_does_not_start_until_there_is_room(
+    confined: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_watch, "FOLDER_FILES", 50)
+    await curious(confined, "messy")
+    connection = confined.source.connection("w", "messy")
+    assert connection is not None
+    seen: list[str] = []
+
+    def full() -> bool:
+        seen.append(str(connection.problem and connection.problem.details["problem_type"]))
+        return "mcp.folder_full" in seen
+
+    littering = asyncio.create_task(tried(confined, "messy", "litter", 60))
+    await confined.until(full)
+    await asyncio.wait([littering])
+    assert "remove files" in connection.hint
+    folder = confined.data / "mcp" / "w" / "messy"
+    for file in folder.glob("litter-*"):
+        file.unlink()
+    await confined.until(lambda: connection.status == "connected")
 
 
 async def test_a_removed_server_ends_by_sigterm_or_by_force_with_its_folder_left(confined: Servers) -> None:

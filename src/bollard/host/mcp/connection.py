@@ -16,6 +16,7 @@ from bollard.host.capabilities.sources import CallOrder
 from bollard.host.errors import HostError, ToolFailed, caused_by
 from bollard.host.mcp.bridge import McpBridge
 from bollard.host.mcp.consent import ServerTool, ToolConsent, evaluate_tools
+from bollard.host.mcp.folder_watch import FOLDER_FILLED
 from bollard.host.mcp.limits import CALLS_AT_ONCE, LOG_LINES, RECONNECT_MAX_S, START_S, STEADY_S
 from bollard.host.mcp.logins import LoginRepository, Secrets
 from bollard.host.mcp.missing_permission import MEMORY_USED_UP
@@ -323,7 +324,7 @@ class McpConnection:
         problem = Why(closed.problem, closed.details)
         hint = closed.hint
         missing = None if self._process is None else self._process.missing(self._last_lines)
-        if missing is not None and (self.status == "connecting" or missing is MEMORY_USED_UP):
+        if missing is not None and (self.status == "connecting" or missing in (MEMORY_USED_UP, FOLDER_FILLED)):
             inner = {**problem.whole}
             cause = missing.problem
             problem = Why(f"{cause}: {problem}", {**cause.details, "inner": inner})

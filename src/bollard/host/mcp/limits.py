@@ -58,3 +58,11 @@ TRY_S: Final = 30.0
 """Time in which an unsaved server must connect and list its tools."""
 PLACES_SHOWN: Final = 8
 """Places that a server could not reach, in its log and in its problem."""
+FOLDER_BYTES: Final = 2 * 1024 * 1024 * 1024
+"""Files in the folder of one server, which is also its home with the caches of `npx` and `uvx`."""
+FOLDER_FILES: Final = 200_000
+"""Files and folders in it."""
+FOLDER_WATCH_S: Final = 2.0
+"""Time between two looks at the folder of a running server."""
+FOLDER_WATCH_SHARE: Final = 0.02
+"""The largest share of time that looking may take: large folders are looked at less often."""

@@ -17,7 +17,8 @@ class MissingPermission(msgspec.Struct, frozen=True):
 
 
 MEMORY_USED_UP: Final = MissingPermission(
-    why("its memory was used up", "mcp.memory_used_up"), "save it with a larger `sandbox.memory_mib`"
+    why("its memory was used up", "mcp.memory_used_up"),
+    "save it with a larger `sandbox.memory_mib`, or raise the setting workspace_memory_mib",
 )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from bollard.confine.errors import ConfineError
 from bollard.host.egress.connection_log import SERVER, ProxyClient
 from bollard.host.errors import SandboxUnavailable
+from bollard.host.mcp.folder_watch import FOLDER_FILLED, FOLDER_FULL, FolderWatch, is_full
 from bollard.host.mcp.limits import PLACES_SHOWN
 from bollard.host.mcp.missing_permission import MEMORY_USED_UP, MissingPermission, missing_permission
 from bollard.host.mcp.named_files import find_named_files, script_of
@@ -46,6 +47,7 @@ class ServerProcess:
         self._confined = confined
         self._refused = refused
         self._hidden = hidden
+        self._folder: FolderWatch | None = None
         self.pipes: Pipes | None = pipes
         self.exited: Final = child.exited
 
@@ -63,6 +65,8 @@ class ServerProcess:
     def missing(self, lines: Iterable[str]) -> MissingPermission | None:
         """The permission whose lack may have ended it. `lines` are the last ones of its stderr."""
         confined = self._confined
+        if self._folder is not None and self._folder.is_full:
+            return FOLDER_FILLED
         if confined is None:
             return None
         if confined.memory_kills:
@@ -76,6 +80,10 @@ class ServerProcess:
 
         return lacks
 
+    def watch(self, folder: Path) -> None:
+        """End it when its folder is full."""
+        self._folder = FolderWatch(folder, self.kill)
+
     def kill(self) -> None:
         """Kill it and everything that it started."""
         self._child.kill()
@@ -83,6 +91,8 @@ class ServerProcess:
     async def end(self) -> None:
         """End it as MCP specifies, after its stdin was closed: wait, SIGTERM, wait, SIGKILL. Remove what is left."""
         self.release_pipes()
+        if self._folder is not None:
+            await self._folder.close()
         await asyncio.wait([self.exited], timeout=SERVER_END_S)
         self._child.terminate()
         await asyncio.wait([self.exited], timeout=SERVER_KILL_S)
@@ -125,6 +135,8 @@ class StdioServers:
         except ProgramNotFound as error:
             problem = why("the program does not exist", "mcp.no_program")
             raise NotStarted(problem, "use its full path, or a program in the host's PATH") from error
+        if await asyncio.to_thread(is_full, folder):
+            raise NotStarted(FOLDER_FULL.problem, FOLDER_FULL.hint)
         refused: list[str] = []
 
         def note(host: str, port: int) -> None:
@@ -216,6 +228,7 @@ async def _spawn(
         opened.clear()
         if confined is not None:
             await confined.start()
+        process.watch(folder)
     except BaseException:
         if process is not None:
             process.kill()

@@ -45,6 +45,12 @@ def hoard() -> str:
         kept.append(b"x" * (8 << 20))
 
 
+def litter(count: int) -> str:
+    for number in range(count):
+        os.close(os.open(f"litter-{number}", os.O_CREAT | os.O_WRONLY))
+    return "littered"
+
+
 def open_descriptors() -> list[int]:
     found: list[int] = []
     for number in range(256):
@@ -64,6 +70,7 @@ TRIES: dict[str, Callable[..., object]] = {
     "kill": lambda pid: os.kill(pid, signal.SIGKILL),
     "see": lambda: {"cwd": os.getcwd(), "env": dict(os.environ), "pid": os.getpid(), "fds": open_descriptors()},
     "hoard": hoard,
+    "litter": litter,
 }
 
 
