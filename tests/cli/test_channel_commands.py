@@ -22,6 +22,9 @@ def test_a_channel_is_saved_listed_shown_and_deleted(ask) -> None:
     told = ask("channels", "show", "desk", "--text").out
     assert told.startswith("desk: channel of kind http\nsends to: http://127.0.0.1:9/\nenabled: yes\n")
     assert "结果未知的消息会重试" in ask("channels", "show", "desk", "--text", BOLLARD_LANG="zh_Hans").out
+    assert "\nchat commands: /new, " in told
+    assert "\nagents to choose with /agent: none\n" in told
+    assert "\n聊天命令：/new" in ask("channels", "show", "desk", "--text", BOLLARD_LANG="zh_Hans").out
     shown = ask("channels", "show", "desk").json
     assert (shown["secret"], ask("channels", "save", "-", stdin=json.dumps(shown)).json["revision"]) == ("__kept__", 3)
     assert ask("channels", "deliveries", "--text").out == "There are no deliveries yet.\n"

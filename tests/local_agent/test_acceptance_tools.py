@@ -1,9 +1,12 @@
 """LA-04, LA-11, LA-12: tools through a real host: granted, approved, cancelled."""
 
+import base64
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.local_agent.host_kit import PAY, WAIT, WEATHER, AgentHost
+from tests.host.http.chat_program import Program, post
+from tests.local_agent.host_kit import ACCESS, PAY, WAIT, WEATHER, AgentHost
 
 
 def offered(asked: dict[str, Any]) -> list[str]:
@@ -153,3 +156,62 @@ def test_la_12_a_run_cancelled_in_a_tool_leaves_a_valid_history(agent_host: Agen
     last = agent_host.asked()[-1]["messages"]
     assert is_whole(last)
     assert "sunny in Rome" in [message["content"] for message in last]
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    program = Program()
+    program.results = {"message.react": {"result": {"reacted": True}}}
+    yield program
+    program.stop()
+
+
+SECRET = f"whsec_{base64.b64encode(bytes(32)).decode()}"
+EVERYONE = {"approve": {"who": "everyone"}}
+
+
+def chatted(host: AgentHost, program: Program, text: str, number: str, **config: Any) -> str:
+    """Send a message through a channel with actions to an agent that may request them; its run."""
+    channel = {"url": program.url, "actions": ["message.react", "group.member.remove"], "secret": SECRET}
+    saved = host.client.put("/api/v1/channels/hall", channel)
+    assert saved.status in (200, 201), saved.body
+    access = {**ACCESS, "permissions": {**ACCESS["permissions"], "platform": ["request"]}}
+    host.save_agent("warden", policy={"access": access, "audience": EVERYONE}, **config)
+    bound = host.client.put("/api/v1/bindings/hall", {"agent_id": "warden", "scope": {"channel": "hall"}})
+    assert bound.status in (200, 201), bound.body
+    body = {"text": text, "conversation": "lobby", "actor": {"id": "ann"}, "is_private": True}
+    answer = post(host.client, "hall", SECRET, body, number=number)
+    assert answer.status == 202, answer.body
+    return answer.json["run_id"]
+
+
+def test_platform_actions_are_no_tools_unless_the_agent_offers_them(any_host: AgentHost, program: Program) -> None:
+    told = any_host.told(chatted(any_host, program, "hello", "off"))
+    assert told.status == "completed"
+    assert offered(any_host.asked()[0]) == []
+
+
+def test_the_model_requests_a_platform_action_of_its_channel(agent_host: AgentHost, program: Program) -> None:
+    text = 'call message_react {"message": "m1", "reaction": "+1"}'
+    told = agent_host.told(chatted(agent_host, program, text, "react", platform_actions=True))
+    assert (told.status, told.messages[1]["content"]) == ("completed", '{"reacted": true}')
+    request = agent_host.asked()[0]
+    assert offered(request) == ["group_member_remove", "message_react", "message_send"]
+    schema = request["tools"][1]["function"]["parameters"]
+    assert schema["required"] == ["message", "reaction"], "the conversation of the run is the default"
+    assert schema["properties"]["reaction"]["maxLength"] == 64
+    (sent,) = [each for each in program.came if each["type"] == "action.requested"]
+    expected = {"message": "m1", "reaction": "+1", "target": "lobby"}
+    assert (sent["action"], sent["arguments"]) == ("message.react", expected)
+    assert [kind for kind, _ in told.records if kind.startswith("action.")] == ["action.started", "action.completed"]
+
+
+def test_a_risky_platform_action_waits_for_an_approval(agent_host: AgentHost, program: Program) -> None:
+    text = 'call group_member_remove {"user": "bob"}'
+    run_id = chatted(agent_host, program, text, "remove", platform_actions=True)
+    item = parked(agent_host, run_id)
+    assert not [each for each in program.came if each["type"] == "action.requested"]
+    decide(agent_host, item, "deny")
+    told = agent_host.told(run_id)
+    assert "approval_denied" in told.messages[1]["content"]
+    assert not [each for each in program.came if each["type"] == "action.requested"]

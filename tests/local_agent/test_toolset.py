@@ -73,3 +73,14 @@ def test_appended_text_is_added_to_the_prompt_only():
     without = [Message(role="user", content="hi")]
     append_to_prompt(without, "And patient.")
     assert [message.role for message in without] == ["system", "user"]
+
+
+async def test_platform_actions_are_offered_if_the_settings_say_so():
+    host = MemoryHost(tools=[weather], platform={"message.react": {"reacted": True}})
+    assert list((await build_toolset(context(host), AgentConfig())).by_name) == ["weather"]
+    found = await build_toolset(context(host), AgentConfig(platform_actions=True))
+    assert {name: each.kind for name, each in found.by_name.items()} == {"message_react": "action", "weather": "tool"}
+    needed = ["target", "message", "reaction", "channel"]
+    assert found.functions[0].function.parameters["required"] == needed, "this run answers in no channel"
+    narrowed = AgentConfig(platform_actions=True, only_tools=("message.react",))
+    assert list((await build_toolset(context(host), narrowed)).by_name) == ["message_react"]

@@ -38,6 +38,8 @@ def channel_lines(channel: dict[str, Any], text: Text) -> Iterator[str]:
     can = [name for name in ("streaming", "edit", "reaction", "buttons", "forms") if able[f"supports_{name}"]]
     yield text("channels.abilities", what=", ".join(can) or text("rights.none"))
     yield text("channels.actions", what=", ".join(channel["actions"]) or text("rights.none"))
+    yield text("channels.commands", what=", ".join(f"/{name}" for name in channel["commands"]) or text("rights.none"))
+    yield text("channels.agents", what=", ".join(map(printable, channel["agents"])) or text("rights.none"))
     yield text("channels.size", size=able.get("max_message_size") or text("rights.none"))
 
 

@@ -19,18 +19,17 @@ from bollard.host.channels.channel import (
     Outgoing,
 )
 from bollard.host.channels.outgoing_filter import screened
-from bollard.host.channels.platform_actions import ID, PLATFORM_ACTIONS, SHOWN_TEXTS, ActionKind
+from bollard.host.channels.platform_actions import PLATFORM_ACTIONS, SHOWN_TEXTS, ActionKind
 from bollard.host.channels.registry import ChannelRepository
 from bollard.host.errors import OutcomeUnknown, ToolFailed
 from bollard.host.limits import CHANNEL_ANSWER_S
 from bollard.host.reason import Why, why
 from bollard.protocol import JsonObject
+from bollard.protocol.platform_actions import ACTION_FORMS, ID, MESSAGE_CHARACTERS
 from bollard.wire import encode
 
 SEND: Final = "message.send"
 EDIT: Final = "message.edit"
-_TEXT_CHARACTERS: Final = 16_000
-"""The longest message, unless the channel allows less."""
 
 
 class ChannelActions:
@@ -161,14 +160,14 @@ def _text(text: str) -> JsonObject:
 
 
 def _capabilities(channel_id: str, channel: Channel) -> list[Capability]:
-    most = min(channel.abilities.max_message_size or _TEXT_CHARACTERS, _TEXT_CHARACTERS)
+    most = min(channel.abilities.max_message_size or MESSAGE_CHARACTERS, MESSAGE_CHARACTERS)
     text: JsonObject = {"type": "string", "minLength": 1, "maxLength": most}
     effects: Effects = "idempotent" if channel.abilities.dedupe == "native" else "at_most_once"
     sent = {"target": ID, "text": text}
-    kinds = {SEND: ActionKind(description="Send a message", risk="medium", required=sent)}
+    kinds = {SEND: ActionKind(description=ACTION_FORMS[SEND].description, risk="medium", required=sent)}
     if channel.abilities.supports_edit:
         edited = {"target": ID, "message": ID, "text": text}
-        kinds[EDIT] = ActionKind(description="Give a message another text", risk="medium", required=edited)
+        kinds[EDIT] = ActionKind(description=ACTION_FORMS[EDIT].description, risk="medium", required=edited)
     kinds |= {name: PLATFORM_ACTIONS[name] for name in channel.actions}
     return [
         _capability(channel_id, name, kind, "none" if kind.reads else "idempotent" if name == EDIT else effects)

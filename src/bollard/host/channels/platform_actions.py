@@ -12,6 +12,7 @@ import msgspec
 
 from bollard.host.capabilities.capability import Flow, Risk
 from bollard.protocol import JsonObject
+from bollard.protocol.platform_actions import ACTION_FORMS
 
 PlatformAction = Literal[
     "message.recall",
@@ -26,15 +27,6 @@ PlatformAction = Literal[
     "user.info",
     "conversation.members",
 ]
-ID_CHARACTERS: Final = 256
-"""An id of the platform."""
-_NAME_CHARACTERS: Final = 256
-_REACTION_CHARACTERS: Final = 64
-_TEXT_CHARACTERS: Final = 1000
-_MUTE_MAX_S: Final = 366 * 24 * 3600
-_MEMBERS_MAX: Final = 500
-ID: Final[JsonObject] = {"type": "string", "minLength": 1, "maxLength": ID_CHARACTERS}
-_FLAG: Final[JsonObject] = {"type": "boolean"}
 _SENDS: Final = Flow(reads_private=False, brings_untrusted=False, sends_out=True)
 _READS: Final = Flow(reads_private=True, brings_untrusted=True, sends_out=False)
 
@@ -64,62 +56,31 @@ class ActionKind(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def _text(characters: int) -> JsonObject:
-    return {"type": "string", "minLength": 1, "maxLength": characters}
+_RISKS: Final[Mapping[PlatformAction, Risk]] = {
+    "message.recall": "medium",
+    "message.react": "low",
+    "message.pin": "medium",
+    "friend.request.accept": "high",
+    "friend.request.reject": "medium",
+    "group.member.invite": "high",
+    "group.member.remove": "high",
+    "group.member.mute": "high",
+    "group.rename": "medium",
+    "user.info": "low",
+    "conversation.members": "low",
+}
+_READING: Final = ("user.info", "conversation.members")
 
 
-def _count(least: int, most: int) -> JsonObject:
-    return {"type": "integer", "minimum": least, "maximum": most}
+def _kind(name: PlatformAction, risk: Risk) -> ActionKind:
+    form = ACTION_FORMS[name]
+    return ActionKind(
+        description=form.description, risk=risk, required=form.required, optional=form.optional, reads=name in _READING
+    )
 
-
-_MESSAGE: Final = {"target": ID, "message": ID}
-_MEMBER: Final = {"target": ID, "user": ID}
 
 PLATFORM_ACTIONS: Final[Mapping[PlatformAction, ActionKind]] = MappingProxyType(
-    {
-        "message.recall": ActionKind(description="Recall a message", risk="medium", required=_MESSAGE),
-        "message.react": ActionKind(
-            description="Add a reaction to a message, or remove it",
-            risk="low",
-            required={**_MESSAGE, "reaction": _text(_REACTION_CHARACTERS)},
-            optional={"remove": _FLAG},
-        ),
-        "message.pin": ActionKind(
-            description="Pin a message, or unpin it", risk="medium", required=_MESSAGE, optional={"remove": _FLAG}
-        ),
-        "friend.request.accept": ActionKind(
-            description="Accept a friend request",
-            risk="high",
-            required={"request": ID},
-            optional={"target": ID, "text": _text(_TEXT_CHARACTERS)},
-        ),
-        "friend.request.reject": ActionKind(
-            description="Reject a friend request",
-            risk="medium",
-            required={"request": ID},
-            optional={"target": ID, "text": _text(_TEXT_CHARACTERS)},
-        ),
-        "group.member.invite": ActionKind(description="Invite a person to a group", risk="high", required=_MEMBER),
-        "group.member.remove": ActionKind(description="Remove a person from a group", risk="high", required=_MEMBER),
-        "group.member.mute": ActionKind(
-            description="Mute a member of a group for some seconds; 0 ends it",
-            risk="high",
-            required={**_MEMBER, "seconds": _count(0, _MUTE_MAX_S)},
-        ),
-        "group.rename": ActionKind(
-            description="Rename a group", risk="medium", required={"target": ID, "name": _text(_NAME_CHARACTERS)}
-        ),
-        "user.info": ActionKind(
-            description="Look up a person", risk="low", required={"user": ID}, optional={"target": ID}, reads=True
-        ),
-        "conversation.members": ActionKind(
-            description="List the members of a conversation",
-            risk="low",
-            required={"target": ID},
-            optional={"limit": _count(1, _MEMBERS_MAX), "cursor": ID},
-            reads=True,
-        ),
-    }
+    {name: _kind(name, risk) for name, risk in _RISKS.items()}
 )
 SHOWN_TEXTS: Final = ("text", "name", "reaction")
 """The arguments that people read."""

@@ -33,6 +33,7 @@ PERMISSIONS: Final[dict[str, tuple[str, ...]]] = {
     "events": ("page",),
     "artifacts": ("metadata", "read"),
     "agents": ("call",),
+    "platform": ("request",),
 }
 """The permissions that an `Agent` uses, for `@runner(permissions=…)`. Without one of them it works on with less."""
 

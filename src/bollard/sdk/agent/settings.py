@@ -96,6 +96,15 @@ class AgentSettings(BaseModel):
             },
         ),
     ] = "auto"
+    platform_actions: Annotated[
+        bool,
+        _form(
+            "Platform actions",
+            "平台操作",
+            "Offer the granted platform actions of channels to the model as tools, such as reactions and pins.",
+            "把已授权的渠道平台操作作为工具提供给模型，例如回应表情、置顶消息。",
+        ),
+    ] = False
     only_tools: Annotated[
         tuple[str, ...],
         Field(max_length=128),
@@ -142,7 +151,7 @@ class AgentSettings(BaseModel):
         Field(ge=200, le=200_000),
         _form(
             "Longest tool answer",
-            "最长工具回答",
+            "最长工具结果",
             "The maximum number of characters of a tool result for the model. The middle of a longer result is left "
             "out.",
             "模型读取的工具结果的最大字符数。更长的结果省略中间部分。",
@@ -164,7 +173,7 @@ class AgentSettings(BaseModel):
         RerankModel,
         _form(
             "Rerank model",
-            "重排模型",
+            "重排序模型",
             "Sorts the passages of the knowledge bases. Without it, their own order applies.",
             "对知识库返回的段落重新排序；不选则使用知识库自己的顺序。",
         ),

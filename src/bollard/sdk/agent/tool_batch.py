@@ -18,6 +18,8 @@ from bollard.sdk.errors import AgentAPIException
 
 ARGUMENTS_CHARACTERS: Final = 200_000
 UNFINISHED: Final = "Error: the run was stopped before this call ended."
+_PLACE: Final = ("channel", "target")
+"""The arguments of an action that say where."""
 _WHY: Final = {
     "approval_denied": "a person was asked, and said no",
     "approval_expired": "a person was asked, and nobody answered in time",
@@ -87,9 +89,18 @@ class ToolBatch:
     async def _call(self, offered: ToolTarget, arguments: JsonObject, call_id: str) -> "_Outcome":
         if offered.kind == "agent":
             return await self._ask_agent(offered, arguments)
+        if offered.kind == "action":
+            return await self._request_action(offered, arguments)
         result = await self._ctx.api.tools.call(offered.target, arguments, call_id)
         text = result_text(result, self._config.tool_result_characters)
         return _Outcome(text=text, is_error=result.is_error, refs=result.artifact_refs)
+
+    async def _request_action(self, offered: ToolTarget, arguments: JsonObject) -> "_Outcome":
+        target = {name: value for name, value in arguments.items() if name in _PLACE}
+        payload = {name: value for name, value in arguments.items() if name not in _PLACE}
+        outcome = await self._ctx.api.platform.request(offered.target, target or None, payload)
+        said = outcome.outcome if outcome.result is None else json.dumps(outcome.result, ensure_ascii=False)
+        return _Outcome(text=_cut(said, self._config.tool_result_characters), is_error=False)
 
     async def _ask_agent(self, offered: ToolTarget, arguments: JsonObject) -> "_Outcome":
         question = arguments.get("text")

@@ -1,4 +1,5 @@
-"""`Toolset`: the functions that a model may call, which are the granted tools and agents of the run.
+"""`Toolset`: the functions that a model may call, which are the granted tools and agents of the run, and its platform
+actions if the settings offer them.
 
 The prompt lists the names and descriptions of skills; built-in tools of the host load their texts and files.
 """
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from bollard.protocol import FunctionTool, FunctionToolSpec, JsonObject, Message
+from bollard.protocol.platform_actions import ACTION_FORMS
 from bollard.sdk.agent.settings import AgentSettings
 from bollard.sdk.context import RunContext
 from bollard.sdk.errors import AgentAPIException
@@ -20,6 +22,11 @@ SKILLS_AT_MOST: Final = 100
 DESCRIPTION_CHARACTERS: Final = 1024
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _ANYTHING: Final[JsonObject] = {"type": "object"}
+_TARGET: Final[JsonObject] = {
+    "type": "string",
+    "description": "The conversation, by the id of the platform. The default is the conversation of this run.",
+}
+_CHANNEL: Final[JsonObject] = {"type": "string", "description": "The channel. The default is the one of this run."}
 _TEXT: Final[JsonObject] = {
     "type": "object",
     "properties": {"text": {"type": "string", "description": "What the agent is told. It knows nothing else."}},
@@ -30,10 +37,10 @@ _TEXT: Final[JsonObject] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTarget:
-    """One function of the model, and its tool or agent."""
+    """One function of the model, and its tool, agent or platform action."""
 
     name: str
-    kind: Literal["tool", "agent"]
+    kind: Literal["tool", "agent", "action"]
     target: str
     """Its name in the run API."""
 
@@ -54,6 +61,8 @@ async def build_toolset(ctx: RunContext[Any], config: AgentSettings) -> Toolset:
     if config.tool_choice == "none":
         return EMPTY_TOOLSET
     found = [*(await _tools(ctx)), *_agents(ctx)]
+    if config.platform_actions:
+        found += _actions(ctx)
     wanted = frozenset(config.only_tools)
     functions: list[FunctionTool] = []
     by_name: dict[str, ToolTarget] = {}
@@ -124,6 +133,30 @@ def _agents(ctx: RunContext[Any]) -> Iterator[tuple[ToolTarget, FunctionToolSpec
         about = each.description or f"Ask the agent {each.name or each.agent_id}."
         spec = FunctionToolSpec(name=name, description=_short(about), parameters=_TEXT)
         yield ToolTarget(name=name, kind="agent", target=each.agent_id), spec
+
+
+def _actions(ctx: RunContext[Any]) -> Iterator[tuple[ToolTarget, FunctionToolSpec]]:
+    """The platform actions that the run may request."""
+    answers = ctx.delivery.reply_target is not None
+    for action in ctx.resources.platform_capabilities:
+        form = ACTION_FORMS.get(action)
+        about = f"Carry out {action}" if form is None else form.description
+        schema = _action_schema(_ANYTHING if form is None else form.input_schema, answers=answers)
+        name = _plain(action)
+        spec = FunctionToolSpec(name=name, description=f"{about} on the chat platform.", parameters=schema)
+        yield ToolTarget(name=name, kind="action", target=action), spec
+
+
+def _action_schema(schema: JsonObject, *, answers: bool) -> JsonObject:
+    """The arguments of an action, with its channel. A run that answers in a channel acts there by default."""
+    properties, required = schema.get("properties"), schema.get("required")
+    known = properties if isinstance(properties, dict) else {}
+    needed = [each for each in required if each != "target" or not answers] if isinstance(required, list) else []
+    return {
+        **schema,
+        "properties": {**known, "target": _TARGET, "channel": _CHANNEL},
+        "required": needed if answers else [*needed, "channel"],
+    }
 
 
 def _groups(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
