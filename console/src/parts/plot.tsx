@@ -16,8 +16,10 @@ export interface PlotProps {
   /** Seconds since 1970. */
   times: readonly number[];
   series: readonly PlotSeries[];
-  /** A number with its unit. */
+  /** A number, with its unit unless `unit` says it. */
   format: (value: number) => string;
+  /** The unit of the axis of values, in words. */
+  unit?: string | undefined;
   /** Round steps of the axis of values. */
   steps: readonly number[];
   /** `stack`: bars on top of each other. `band`: lines, with the room between the first two filled. */
@@ -29,7 +31,7 @@ export interface PlotProps {
 const HEIGHT_PX = 200;
 const GAP_PX = 16;
 
-export function Plot({ title, times, series, format, steps, kind, empty }: PlotProps): ReactNode {
+export function Plot({ title, times, series, format, unit, steps, kind, empty }: PlotProps): ReactNode {
   const t = useText(texts);
   const { language } = useLanguage();
   const [table, setTable] = useState(false);
@@ -51,6 +53,7 @@ export function Plot({ title, times, series, format, steps, kind, empty }: PlotP
       ) : (
         <>
           <Legend series={series} />
+          {unit === undefined ? null : <p className="text-xs text-muted">{unit}</p>}
           <Canvas title={title} times={times} series={series} format={format} steps={steps} kind={kind} clock={clock} />
         </>
       )}
@@ -58,12 +61,19 @@ export function Plot({ title, times, series, format, steps, kind, empty }: PlotP
   );
 }
 
+const SWATCHES: Record<NonNullable<PlotSeries["texture"]>, (colour: string) => string> = {
+  stripes: (colour) => `repeating-linear-gradient(135deg, ${colour} 0 2px, transparent 2px 4px)`,
+  dots: (colour) => `radial-gradient(${colour} 1px, transparent 1.5px) 0 0 / 4px 4px`,
+};
+
 function Legend({ series }: { series: readonly PlotSeries[] }): ReactNode {
   return (
     <ul className="mb-2 flex flex-wrap gap-x-4 gap-y-1 text-sm text-muted">
-      {series.map(({ name, colour, dashed }) => (
+      {series.map(({ name, colour, dashed, texture }) => (
         <li key={name} className="flex items-center gap-1.5">
-          <span aria-hidden className={cn("inline-block w-3 border-t-[6px]", dashed === true && "border-t-2 border-dashed")} style={{ borderColor: `var(${colour})` }} />
+          {texture === undefined ? (
+            <span aria-hidden className={cn("inline-block w-3 border-t-[6px]", dashed === true && "w-4 border-t-2 border-dashed")} style={{ borderColor: `var(${colour})` }} />
+          ) : <span aria-hidden className="inline-block h-2.5 w-3" style={{ background: SWATCHES[texture](`var(${colour})`) }} />}
           {name}
         </li>
       ))}
@@ -71,7 +81,7 @@ function Legend({ series }: { series: readonly PlotSeries[] }): ReactNode {
   );
 }
 
-function Canvas({ title, times, series, format, steps, kind, clock }: Omit<PlotProps, "empty"> & { clock: Intl.DateTimeFormat }): ReactNode {
+function Canvas({ title, times, series, format, steps, kind, clock }: Omit<PlotProps, "empty" | "unit"> & { clock: Intl.DateTimeFormat }): ReactNode {
   const place = useRef<HTMLDivElement>(null);
   const theme = useThemeName();
   const key = JSON.stringify([times, series]);
@@ -108,14 +118,40 @@ function options(box: HTMLElement, series: readonly PlotSeries[], format: (value
     ],
     series: [
       {},
-      ...series.map(({ name, colour: token, dashed }) =>
+      ...series.map(({ name, colour: token, dashed, texture }) =>
         kind === "stack"
-          ? { label: name, fill: colour(token), width: 0, points: { show: false }, ...(bars === undefined ? {} : { paths: bars }) }
+          ? { label: name, fill: texture === undefined ? colour(token) : textureOf(texture, colour(token), colour("--surface")), width: 0, points: { show: false }, ...(bars === undefined ? {} : { paths: bars }) }
           : { label: name, stroke: colour(token), width: 2, spanGaps: false, ...(dashed === true ? { dash: [5, 4] } : {}), points: { show: true, size: 5, fill: colour(token) } },
       ),
     ],
     ...(kind === "band" ? { bands: [{ series: [1, 2], fill: colour("--accent-soft") }] } : {}),
   };
+}
+
+const TILE_PX = 6;
+
+/** A small tile that a bar repeats: stripes or dots on the colour of the page. */
+function textureOf(texture: NonNullable<PlotSeries["texture"]>, colour: string, ground: string): CanvasPattern | string {
+  const tile = document.createElement("canvas");
+  const size = Math.round(TILE_PX * devicePixelRatio);
+  tile.width = size;
+  tile.height = size;
+  const pen = tile.getContext("2d");
+  if (pen === null) return colour;
+  pen.fillStyle = ground;
+  pen.fillRect(0, 0, size, size);
+  pen.fillStyle = colour;
+  pen.strokeStyle = colour;
+  pen.lineWidth = size / 2.6;
+  pen.beginPath();
+  if (texture === "dots") pen.arc(size / 2, size / 2, size / 3, 0, 2 * Math.PI);
+  else for (const shift of [-size, 0, size]) {
+    pen.moveTo(shift, size);
+    pen.lineTo(shift + size, 0);
+  }
+  if (texture === "dots") pen.fill();
+  else pen.stroke();
+  return pen.createPattern(tile, "repeat") ?? colour;
 }
 
 /** The room that the labels of an axis need. */

@@ -9,6 +9,8 @@ export interface PlotSeries {
   /** One value for each time; null where there is none. */
   values: readonly (number | null)[];
   dashed?: boolean;
+  /** The texture of a bar, so that bars differ in grey too. */
+  texture?: "stripes" | "dots";
 }
 
 /** A stack is drawn from its whole downwards: each series covers the sum of those below it. */

@@ -2,7 +2,7 @@
 import { explainAgentCapabilities } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { useMemo, type ReactNode } from "react";
 import { lists, type Listing } from "@/api/lists";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { AgentSelect } from "@/parts/agent-select";
@@ -10,24 +10,35 @@ import { ListLimit } from "@/parts/list-limit";
 import { Button } from "@/ui/button";
 import { Empty, ErrorNote, Skeleton } from "@/ui/feedback";
 import { Field, Input } from "@/ui/field";
+import { useNarrow } from "@/ui/media";
 import { Page } from "@/ui/page";
 import { bySource, type Offer } from "./groups";
+import { CapabilityPicture } from "./picture";
 import { Source } from "./source";
 import { texts } from "./texts";
+
+/** In a list of more capabilities than `MANY`, a source with more than `LONG` is folded until a person opens it. */
+const MANY = 100;
+const LONG = 30;
 
 export default function CapabilitiesPage(): ReactNode {
   const t = useText(texts);
   const { agent, find = "" } = useSearch({ from: "/capabilities" });
   const query = useOffers(agent);
-  const groups = bySource(query.data?.items ?? [], find);
+  const everything = useOffers(undefined);
+  const groups = useMemo(() => bySource(query.data?.items ?? [], find), [query.data, find]);
+  const drawn = useMemo(() => bySource(everything.data?.items ?? [], find), [everything.data, find]);
+  const folded = find === "" && (query.data?.items.length ?? 0) > MANY;
+  const wide = !useNarrow(768);
   return (
     <Page title={t("title")} description={t("about")}>
       <Choice />
       {query.error === null ? null : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}
       {query.isPending ? <Skeleton rows={8} /> : null}
       {agent === undefined || query.data === undefined ? null : <Summary agent={agent} offers={query.data.items} />}
+      {wide ? <CapabilityPicture groups={drawn} agent={agent} /> : null}
       {query.data !== undefined && groups.length === 0 ? <Nothing searched={find !== ""} agent={agent} /> : null}
-      {groups.map(([source, offers]) => <Source key={source} source={source} offers={offers} />)}
+      {groups.map(([source, offers]) => <Source key={source} source={source} offers={offers} folded={folded && offers.length > LONG} />)}
       <ListLimit lists={[query.data]} />
     </Page>
   );

@@ -3,6 +3,16 @@ import type { AgentCapability, Capability } from "@bollard/client";
 /** A capability of the workspace, or of an agent with what the agent gets and why. */
 export type Offer = Omit<Capability, "available"> & Partial<Pick<Capability, "available">> & Partial<Pick<AgentCapability, "present" | "reasons" | "operations">>;
 
+/** What a capability does with content. */
+export const FLOW = ["reads_private", "brings_untrusted", "sends_out"] as const;
+const NAMED = ["builtin", "agents", "models", "skills", "knowledge", "none"] as const;
+
+/** The name of a source: those of the host have words, others are foreign text. */
+export function sourceName(source: string, t: (key: `source.${(typeof NAMED)[number]}`) => string): string {
+  const named = NAMED.find((each) => each === source);
+  return named === undefined ? source : t(`source.${named}`);
+}
+
 /** Offers by source, in the order of names: what is unavailable has no source and comes last. */
 export function bySource(offers: readonly Offer[], find: string): [source: string, offers: Offer[]][] {
   const words = find.toLowerCase().trim();

@@ -1,30 +1,30 @@
 import { Check, CircleSlash } from "lucide-react";
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
 import { useText } from "@/i18n/i18n";
 import { useHostWords } from "@/i18n/errors";
 import { RiskBadge } from "@/parts/risk-badge";
 import { Badge } from "@/ui/badge";
+import { Button } from "@/ui/button";
+import { cn } from "@/ui/classes";
 import { Facts, Id } from "@/ui/data";
-import type { Offer } from "./groups";
+import { FLOW, sourceName, type Offer } from "./groups";
 import { texts } from "./texts";
 
-const NAMED = ["builtin", "agents", "models", "skills", "knowledge", "none"] as const;
-const FLOW = ["reads_private", "brings_untrusted", "sends_out"] as const;
 
-/** The capabilities of one source. */
-export function Source({ source, offers }: { source: string; offers: readonly Offer[] }): ReactNode {
+/** The capabilities of one source. A long one may be folded: its rows are made when a person opens it. */
+export function Source({ source, offers, folded }: { source: string; offers: readonly Offer[]; folded: boolean }): ReactNode {
   const t = useText(texts);
-  const named = NAMED.find((each) => each === source);
-  const name = named === undefined ? source : t(`source.${named}`);
+  const [open, setOpen] = useState(false);
+  const name = sourceName(source, t);
+  const shown = open || !folded;
   return (
     <section aria-label={name} className="rounded-lg border border-line bg-surface">
-      <header className="flex min-h-11 flex-wrap items-center gap-x-3 border-b border-line px-4 py-1.5">
-        <h2 className="min-w-0 flex-1">{name}</h2>
+      <header className={cn("flex min-h-11 flex-wrap items-center gap-x-3 px-4 py-1.5", shown && "border-b border-line")}>
+        <h2 className="min-w-0 flex-1 wrap-anywhere">{name}</h2>
         <span className="text-sm text-muted">{t("count", { count: offers.length })}</span>
+        {folded ? <Button size="sm" kind="ghost" aria-expanded={open} aria-label={t(open ? "hideOf" : "showOf", { name })} onClick={() => setOpen(!open)}>{t(open ? "hide" : "show")}</Button> : null}
       </header>
-      <ul className="divide-y divide-line">
-        {offers.map((offer) => <Row key={offer.id} offer={offer} />)}
-      </ul>
+      {shown ? <ul className="divide-y divide-line">{offers.map((offer) => <Row key={offer.id} offer={offer} />)}</ul> : null}
     </section>
   );
 }

@@ -3,6 +3,12 @@ import { catalogue } from "@/i18n/i18n";
 export const texts = catalogue(
   {
     title: "Capabilities", about: "What agents of this workspace can be given: tools, skills, models, other agents. An offer grants nothing: an agent gets what its policy names.",
+    picture: "Who can reach what", pictureAbout: "A line means: a run of this agent that begins now would get the capability. Point at a name, or move with the arrow keys, to follow its lines.",
+    show: "Show", hide: "Hide", showOf: "Show the capabilities of {name}", hideOf: "Hide the capabilities of {name}",
+    sources: "Sources", agents: "Agents", partly: "gets a part of the group", nobody: "no agent gets it", reachedBy: "reached by {names}", rest_one: "{count} more in the list", rest_other: "{count} more in the list",
+    sourceLabel_one: "{name}: {count} capability", sourceLabel_other: "{name}: {count} capabilities", agentLabel_one: "{name}: gets {count} capability", agentLabel_other: "{name}: gets {count} capabilities",
+    moreAgents_one: "{count} more agent is not drawn. Choose it above to see it here.", moreAgents_other: "{count} more agents are not drawn. Choose one above to see it here.",
+    "risk.low": "low risk", "risk.medium": "medium risk", "risk.high": "high risk", "risk.critical": "critical risk",
     agent: "Agent", everything: "Everything that is offered", find: "Find", findHelp: "A name or an id", none: "Nothing matches", noneAbout: "Try a shorter name, or show everything that is offered.", all: "Show everything",
     empty: "Nothing is offered yet", emptyAbout: "Install a plugin or add an MCP server: their tools appear here.", count_one: "{count} capability", count_other: "{count} capabilities",
     reads_private: "reads private data", brings_untrusted: "brings untrusted content", sends_out: "sends something out", noFlow: "No private data, no foreign content, nothing sent out",
@@ -15,6 +21,12 @@ export const texts = catalogue(
   },
   {
     title: "能力", about: "可以授权给本工作区智能体的一切：工具、技能、模型、其他智能体。列出不等于授权：智能体只获得其策略中写明的能力。",
+    picture: "谁能使用什么", pictureAbout: "一条线表示：该智能体现在开始的运行会获得这项能力。指向一个名称，或用方向键移动，即可查看它的连线。",
+    show: "展开", hide: "收起", showOf: "展开 {name} 的能力", hideOf: "收起 {name} 的能力",
+    sources: "来源", agents: "智能体", partly: "只获得该组的一部分", nobody: "没有智能体会获得", reachedBy: "可使用的智能体：{names}", rest_one: "其余 {count} 项见列表", rest_other: "其余 {count} 项见列表",
+    sourceLabel_one: "{name}：{count} 项能力", sourceLabel_other: "{name}：{count} 项能力", agentLabel_one: "{name}：获得 {count} 项能力", agentLabel_other: "{name}：获得 {count} 项能力",
+    moreAgents_one: "另有 {count} 个智能体未画出。在上方选择后即可在此查看。", moreAgents_other: "另有 {count} 个智能体未画出。在上方选择后即可在此查看。",
+    "risk.low": "低风险", "risk.medium": "中风险", "risk.high": "高风险", "risk.critical": "极高风险",
     agent: "智能体", everything: "提供的全部能力", find: "查找", findHelp: "名称或 ID", none: "没有匹配项", noneAbout: "请缩短名称，或显示全部能力。", all: "显示全部",
     empty: "还没有提供任何能力", emptyAbout: "安装插件或添加 MCP 服务器后，其工具会出现在这里。", count_one: "{count} 项能力", count_other: "{count} 项能力",
     reads_private: "读取私密数据", brings_untrusted: "带入不可信内容", sends_out: "向外发送内容", noFlow: "不涉及私密数据、外来内容或外发",

@@ -26,13 +26,14 @@ export function Plots({ overview }: { overview: Overview }): ReactNode {
         kind="stack"
         times={times}
         format={number}
+        unit={t("perHour")}
         steps={WHOLE}
         empty={t("noOutcomes")}
         series={[
           { name: t("completed"), colour: "--line-strong", values: hours.map((hour) => hour.completed) },
           { name: t("active"), colour: "--accent", values: hours.map((hour) => hour.active) },
-          { name: t("cancelled"), colour: "--muted", values: hours.map((hour) => hour.cancelled) },
-          { name: t("failed"), colour: "--fail", values: hours.map(failedOf) },
+          { name: t("cancelled"), colour: "--muted", texture: "dots", values: hours.map((hour) => hour.cancelled) },
+          { name: t("failed"), colour: "--fail", texture: "stripes", values: hours.map(failedOf) },
         ]}
       />
       <Plot

@@ -43,7 +43,7 @@ export const RunRow = memo(function RunRow({ run, arrived, onStop }: { run: Agen
   );
 });
 
-/** A menu is made when it is opened first: a page of fifty rows draws in half the time without fifty menus. */
+/** A menu is made when it is opened first: rows come and go while the list scrolls, and few menus are opened. */
 function RowMenu({ run, onStop }: { run: AgentRun; onStop: (id: string) => void }): ReactNode {
   const t = useText(listTexts);
   const [opened, setOpened] = useState(false);
