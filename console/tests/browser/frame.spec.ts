@@ -27,7 +27,7 @@ test("an address with parameters that make no sense opens its page, without them
 });
 
 test("the palette opens a model and a binding, begins a new model, switches the language, and signs out", async ({ page, host }) => {
-  await host.ask("PUT", "/api/v1/models/palette-model", { style: "demo", model_type: "llm", name: "demo" });
+  await host.ask("PUT", "/api/v1/models/palette-model", { style: "openai-chat", model: "any", base_url: "https://models.example.org/v1" });
   await host.ask("PUT", "/api/v1/bindings/palette-binding", { agent_id: "echo", filters: [{ field: "source", values: ["github"] }] });
   const choose = async (words: string, name: RegExp): Promise<void> => {
     await page.keyboard.press("Control+k");
