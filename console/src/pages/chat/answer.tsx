@@ -1,16 +1,19 @@
 /** The pieces of an answer: text, thinking, tool calls, requests, files, and messages that went into the run. */
 import { Brain, ChevronRight, CornerDownRight } from "lucide-react";
-import { memo, type ReactNode } from "react";
-import { ApprovalCard } from "@/parts/approval-card";
+import { lazy, memo, Suspense, type ReactNode } from "react";
 import { FileChip } from "@/parts/file-chip";
-import { QuestionCard } from "@/parts/question-card";
 import type { Block, BlockOf, Source } from "@/parts/run-block";
 import { ToolCallLine } from "@/parts/tool-call-line";
 import { useText } from "@/i18n/i18n";
+import { Skeleton } from "@/ui/feedback";
 import { Markdown } from "@/ui/markdown";
 import { Tooltip } from "@/ui/overlay";
 import { chatTexts } from "./texts";
 import { UserMessage } from "./user-message";
+
+// Most conversations have no requests: their cards are not in the first load.
+const ApprovalCard = lazy(() => import("@/parts/approval-card").then((part) => ({ default: part.ApprovalCard })));
+const QuestionCard = lazy(() => import("@/parts/question-card").then((part) => ({ default: part.QuestionCard })));
 
 export interface AnswerContext {
   runId: string;
@@ -34,9 +37,9 @@ export const AnswerBlock = memo(function AnswerBlock({ block, runId, live, said 
     case "call":
       return <ToolCallLine call={block.call} live={live} />;
     case "approval":
-      return <ApprovalCard approvalId={block.approvalId} status={block.status} />;
+      return <Suspense fallback={<Skeleton rows={3} />}><ApprovalCard approvalId={block.approvalId} status={block.status} /></Suspense>;
     case "question":
-      return <QuestionCard asked={{ ...block, runId, status: live || block.status !== "asked" ? block.status : "expired" }} />;
+      return <Suspense fallback={<Skeleton rows={3} />}><QuestionCard asked={{ ...block, runId, status: live || block.status !== "asked" ? block.status : "expired" }} /></Suspense>;
     case "file":
       return <FileChip file={block.file} />;
     case "steering":
