@@ -37,7 +37,7 @@ test("the palette opens a model and a binding, begins a new model, switches the 
   };
   await choose("palette-m", /palette-model/);
   await expect(page.getByRole("dialog", { name: "palette-model" })).toBeVisible();
-  await expect(page).toHaveURL(/models\?open=palette-model/);
+  await expect(page).toHaveURL(/models\?open=%22palette-model%22/);
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);
   await expect(page).toHaveURL(/models$/);
