@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { STALE, staleKeys } from "./live";
 
@@ -8,7 +9,7 @@ interface Description {
 
 /** The types that the stream of changes sends, as the API describes them. */
 function sentTypes(): string[] {
-  const api = JSON.parse(readFileSync(new URL("../../../docs/reference/openapi.json", import.meta.url), "utf8")) as Description;
+  const api = JSON.parse(readFileSync(join(import.meta.dirname, "../../../docs/reference/openapi.json"), "utf8")) as Description;
   const types = api.paths["/api/v1/changes/stream"]?.get.parameters.find(({ name }) => name === "types")?.description ?? "";
   return types.match(/[a-z]+\.[a-z]+/g) ?? [];
 }
