@@ -2,6 +2,7 @@ import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { show } from "../../tests/surroundings";
+import "./palette"; // loaded before, so that no test waits for its chunk
 import { Palette } from "./palette-dialog";
 import { bestOf, type Target } from "./palette-match";
 

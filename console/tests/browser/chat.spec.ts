@@ -271,7 +271,8 @@ test("a conversation is pinned and stays on top, and a new message elsewhere sho
   };
   await started("pin-1", "the pinned one");
   await page.goto(`${host.url}/chat?conversation=pin-1&agent=demo`);
-  await list.getByRole("button", { name: "Pin the pinned one" }).click();
+  const pinnedRow = list.getByRole("listitem").filter({ hasText: "the pinned one" });
+  await pinnedRow.getByRole("button", { name: "Pin" }).click();
   await started("pin-2", "the newer one");
   await expect(list.getByRole("link").first()).toContainText("the pinned one");
   const newer = list.getByRole("link", { name: /the newer one/ });
@@ -285,8 +286,8 @@ test("a conversation is pinned and stays on top, and a new message elsewhere sho
   await expect(pinned).toContainText("the pinned one");
   await expect(pinned).toContainText("Unread");
   await expect(newer).not.toContainText("Unread");
-  await list.getByRole("button", { name: "Unpin the pinned one" }).click();
-  await expect(list.getByRole("button", { name: "Unpin the pinned one" })).toHaveCount(0);
+  await pinnedRow.getByRole("button", { name: "Unpin" }).click();
+  await expect(list.getByRole("button", { name: "Unpin" })).toHaveCount(0);
 });
 
 test("search finds Chinese words, and a conversation is deleted after a question", async ({ page, host }) => {

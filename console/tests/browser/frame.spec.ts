@@ -27,9 +27,11 @@ test("an address with parameters that make no sense opens its page, without them
 });
 
 test("the palette opens a model and a binding, begins a new model, switches the language, and signs out", async ({ page, host }) => {
-  await host.ask("PUT", "/api/v1/models/palette-model", { style: "demo", model_type: "llm", name: "demo" });
+  await host.ask("PUT", "/api/v1/models/palette-model", { style: "openai-chat", model: "any", base_url: "https://models.example.org/v1" });
   await host.ask("PUT", "/api/v1/bindings/palette-binding", { agent_id: "echo", filters: [{ field: "source", values: ["github"] }] });
+  await expect(page.getByRole("heading", { level: 1, name: "Overview" })).toBeVisible();
   const choose = async (words: string, name: RegExp): Promise<void> => {
+    await expect(page.getByRole("dialog")).toHaveCount(0);
     await page.keyboard.press("Control+k");
     await page.keyboard.type(words);
     await expect(page.getByRole("option").first()).toHaveText(name);
@@ -37,7 +39,7 @@ test("the palette opens a model and a binding, begins a new model, switches the 
   };
   await choose("palette-m", /palette-model/);
   await expect(page.getByRole("dialog", { name: "palette-model" })).toBeVisible();
-  await expect(page).toHaveURL(/models\?open=palette-model/);
+  await expect(page).toHaveURL(/models\?open=%22palette-model%22/);
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);
   await expect(page).toHaveURL(/models$/);
@@ -48,7 +50,7 @@ test("the palette opens a model and a binding, begins a new model, switches the 
   await expect(page.getByRole("dialog", { name: "Add model" })).toBeVisible();
   await page.keyboard.press("Escape");
   await choose("create an", /Create an agent/);
-  await expect(page.getByRole("dialog", { name: "Add agent" })).toBeVisible();
+  await expect(page.getByRole("dialog", { name: "New agent" })).toBeVisible();
   await page.keyboard.press("Escape");
   await choose("中文", /切换到中文/);
   await expect(page.getByRole("heading", { level: 1, name: "智能体" })).toBeVisible();

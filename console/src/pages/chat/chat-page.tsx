@@ -37,6 +37,7 @@ export default function ChatPage(): ReactNode {
   useTitle(title, t("chat"));
   const { history } = useHistory(place);
   const inspector = useInspector(place, history.runs);
+  const [attempt, setAttempt] = useState(0);
   const agent = chooseAgent(agents.agents, search.agent ?? history.runs[0]?.agent_id, agents.hasModel);
   const outbox = useOutbox();
   const onBegun = useCallback(() => {
@@ -57,7 +58,7 @@ export default function ChatPage(): ReactNode {
       </section>
       {inspector.run === undefined ? null : (
         <aside aria-label={t("run")} className="flex w-80 shrink-0 flex-col border-l border-line bg-surface">
-          <Suspense fallback={<Skeleton rows={6} className="p-4" />}><Inspector key={inspector.run.run_id} run={inspector.run} agentName={agents.name(inspector.run.agent_id)} onClose={inspector.toggle} /></Suspense>
+          <Suspense fallback={<Skeleton rows={6} className="p-4" />}><Inspector key={`${inspector.run.run_id} ${attempt}`} onRetry={() => setAttempt(attempt + 1)} run={inspector.run} agentName={agents.name(inspector.run.agent_id)} onClose={inspector.toggle} /></Suspense>
         </aside>
       )}
     </main>

@@ -3,7 +3,7 @@ import { listConversations, searchConversations, type Conversation, type FoundMe
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Pin, PinOff, Plus, Search } from "lucide-react";
-import { useDeferredValue, useEffect, useState, type ReactNode } from "react";
+import { useDeferredValue, useEffect, useId, useState, type ReactNode } from "react";
 import { useText } from "@/i18n/i18n";
 import { Button } from "@/ui/button";
 import { cn } from "@/ui/classes";
@@ -103,12 +103,13 @@ interface Paged {
 
 function Rows({ rows, current, query, empty, onOpen }: { rows: readonly Row[] | undefined; current: Place; query: Paged; empty: ReactNode; onOpen: (() => void) | undefined }): ReactNode {
   const t = useText(chatTexts);
+  const ids = useId();
   if (query.error !== null && rows === undefined) return <ErrorNote error={query.error} onRetry={() => void query.refetch()} />;
   if (rows === undefined) return <Skeleton rows={6} />;
   if (rows.length === 0 && !query.hasNextPage) return empty;
   return (
     <ul className="flex flex-col gap-0.5">
-      {rows.map((row) => (
+      {rows.map((row, index) => (
         <li key={row.key} className="group relative">
           <Link
             to="/chat"
@@ -117,7 +118,7 @@ function Rows({ rows, current, query, empty, onOpen }: { rows: readonly Row[] | 
             aria-current={isSame(row.place, current) ? "page" : undefined}
             className={cn("flex flex-col rounded-md px-2 py-1.5 hover:bg-raised", isSame(row.place, current) && "bg-raised", row.isPinned !== undefined && "pr-8")}
           >
-            <span dir="auto" className={cn(row.snippet ? "line-clamp-2" : "truncate", row.isUnread === true && "font-medium")}>{row.title}</span>
+            <span id={`${ids}-${index}`} dir="auto" className={cn(row.snippet ? "line-clamp-2" : "truncate", row.isUnread === true && "font-medium")}>{row.title}</span>
             <span className="flex items-center gap-2 text-sm text-muted">
               {row.isUnread === true ? <span className="size-2 shrink-0 rounded-full bg-accent"><span className="sr-only">{t("unread")}</span></span> : null}
               <Time at={row.at} />
@@ -125,7 +126,7 @@ function Rows({ rows, current, query, empty, onOpen }: { rows: readonly Row[] | 
               {row.place.bot === undefined ? null : <span className="truncate">{row.place.bot}</span>}
             </span>
           </Link>
-          {row.isPinned === undefined ? null : <PinButton row={row} isPinned={row.isPinned} />}
+          {row.isPinned === undefined ? null : <PinButton row={row} isPinned={row.isPinned} titleId={`${ids}-${index}`} />}
         </li>
       ))}
       {query.hasNextPage ? <li><Button kind="ghost" size="sm" busy={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>{t("older")}</Button></li> : null}
@@ -133,15 +134,16 @@ function Rows({ rows, current, query, empty, onOpen }: { rows: readonly Row[] | 
   );
 }
 
-function PinButton({ row, isPinned }: { row: Row; isPinned: boolean }): ReactNode {
+function PinButton({ row, isPinned, titleId }: { row: Row; isPinned: boolean; titleId: string }): ReactNode {
   const t = useText(chatTexts);
   const { change } = useMarks();
-  const name = t(isPinned ? "unpin" : "pin", { title: row.title });
+  const name = t(isPinned ? "unpin" : "pin");
   return (
     <button
       type="button"
       aria-label={name}
-      title={t(isPinned ? "unpinHere" : "pinHere")}
+      aria-describedby={titleId}
+      title={name}
       className={cn("absolute top-1.5 right-1 grid size-6 place-items-center rounded-sm text-muted hover:bg-pressed hover:text-text", !isPinned && "opacity-0 group-hover:opacity-100 focus-visible:opacity-100 pointer-coarse:opacity-100")}
       onClick={() => change((marks) => (isPinned ? withoutPin(marks, row.place) : withPin(marks, { place: row.place, title: row.title, at: row.at })))}
     >

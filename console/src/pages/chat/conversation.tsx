@@ -141,9 +141,9 @@ function Held({ message, outbox }: { message: Outgoing; outbox: Outbox }): React
   const why = problem === undefined ? t(state) : t("held", { what: t(state), why: error.message });
   return (
     <div className="flex flex-col items-end gap-1">
-      <p role={state === "waiting" ? "status" : "alert"} className="flex items-start gap-1.5 text-right">
-        <Icon aria-hidden className={cn("mt-0.5", tone)} />
-        <span><span className={tone}>{why}</span> {state === "waiting" ? t("byItself") : problem === undefined ? "" : error.hint}</span>
+      <p role={state === "waiting" ? "status" : "alert"} className="text-right">
+        <Icon aria-hidden className={cn("mr-1.5 inline align-text-bottom", tone)} />
+        <span className={tone}>{why}</span> {state === "waiting" ? t("byItself") : problem === undefined ? "" : error.hint}
       </p>
       <span className="flex gap-1.5">
         <Button size="sm" onClick={() => outbox.retry(message.id)}>{t("again")}</Button>

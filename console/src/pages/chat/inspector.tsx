@@ -14,7 +14,15 @@ import { Button } from "@/ui/button";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
 import { chatTexts } from "./texts";
 
-export default function Inspector({ run, agentName, onClose }: { run: AgentRun; agentName: string; onClose: () => void }): ReactNode {
+interface InspectorProps {
+  run: AgentRun;
+  agentName: string;
+  /** Reads the records anew. */
+  onRetry: () => void;
+  onClose: () => void;
+}
+
+export default function Inspector({ run, agentName, onRetry, onClose }: InspectorProps): ReactNode {
   const t = useText(chatTexts);
   const { duration } = useFormats();
   const navigate = useNavigate();
@@ -31,8 +39,8 @@ export default function Inspector({ run, agentName, onClose }: { run: AgentRun; 
         <RunState state={run.status} />
         <Button kind="ghost" size="icon" aria-label={t("hideRun")} onClick={onClose}><X aria-hidden /></Button>
       </header>
-      {error === undefined ? null : <div className="p-3"><ErrorNote error={error} /></div>}
-      {loading && timeline.size === 0 ? <Skeleton rows={6} className="flex-1 p-4" /> : (
+      {error === undefined ? null : <div className="p-3"><ErrorNote error={error} onRetry={onRetry} /></div>}
+      {timeline.size === 0 ? <div className="flex-1 p-4">{loading ? <Skeleton rows={6} /> : null}</div> : (
         <Waterfall spans={[timeline.run]} version={version} from={from} until={until} nameOf={(span) => (span.kind === "run" ? agentName : wordsOf(span))} selected={selected} onSelect={setSelected} onOpen={open} className="flex-1" />
       )}
       <footer className="flex shrink-0 items-center gap-2 border-t border-line px-4 py-2.5 text-sm text-muted">
