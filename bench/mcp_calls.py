@@ -16,6 +16,7 @@ from typing import Final
 
 from mcp import Client, StdioServerParameters
 
+from bollard.confine.cgroup import UNLIMITED
 from bollard.confine.worker_level import WorkerLevel
 from bollard.host.capabilities.sources import CallContext, CallOrder
 from bollard.host.clock import SystemClock
@@ -141,7 +142,7 @@ async def _served(
     sandbox = None
     if level is not None:
         proxy = WorkerProxy(EgressClient(), ConnectionLog(lambda _: None, ProxyCounts()))
-        sandbox = WorkerSandbox(level, proxy, (), data)
+        sandbox = WorkerSandbox(level, proxy, (), data, UNLIMITED)
     source = McpSource(
         changes=SavedChanges(journal, clock),
         secrets=_NoSecrets(),

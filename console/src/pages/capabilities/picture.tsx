@@ -1,9 +1,10 @@
 /** The graph as a picture: where capabilities come from, their risk and flow, and which agents would get them. */
-import { explainAgentCapabilities, listAgents } from "@bollard/client";
+import { explainAgentCapabilities } from "@bollard/client";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { ArrowDownToLine, ArrowUpFromLine, Bot, ChevronDown, ChevronRight, LockKeyhole, Plug, type LucideIcon } from "lucide-react";
 import { useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { lists } from "@/api/lists";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { isHigh, RiskBadge } from "@/parts/risk-badge";
 import { cn } from "@/ui/classes";
@@ -43,7 +44,7 @@ export function CapabilityPicture({ groups, agent }: { groups: readonly (readonl
 /** What each agent would get in a run that begins now. */
 function useReach(agent: string | undefined): { reach: readonly Reach[]; hidden: number } {
   const { language } = useLanguage();
-  const agents = useQuery({ queryKey: ["agents", "list"], queryFn: () => listAgents({ query: { limit: 100 } }) });
+  const agents = useQuery(lists.agents);
   const all = agents.data?.items.map((each) => each.agent_id) ?? [];
   const ids = [...new Set([...(agent === undefined ? [] : [agent]), ...all])].slice(0, MOST_AGENTS);
   const locale = language === "zh" ? "zh_Hans" : "en_US";
