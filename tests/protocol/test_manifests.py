@@ -24,10 +24,12 @@ from bollard.protocol import (
     limits,
     runner_id,
 )
+from bollard.protocol.form import unknown_placeholders, with_display_texts
 
 MANIFEST = {"id": "plugin:acme/helpdesk/default", "name": "default", "label": {"en_US": "Help desk"}}
 DISCOVERY = {"plugin_author": "acme", "plugin_name": "helpdesk", "runner_name": "default", "manifest": MANIFEST}
 ITEM = {"name": "tone", "type": "string", "label": {"en_US": "Tone"}}
+DISPLAY = {"name": "callback", "type": "display", "label": {"en_US": "Callback URL"}, "default": "{host_url}/x"}
 
 LOOK_ALIKES = {
     "empty": "",
@@ -147,7 +149,32 @@ def test_a_form_has_a_limit() -> None:
 
 @for_each("kind", typing.get_args(FormType))
 def test_every_form_type_reads_back_the_same(kind) -> None:
-    assert FormItem.from_wire({**ITEM, "type": kind}).to_wire()["type"] == kind
+    item = {**ITEM, "type": kind} if kind != "display" else {**DISPLAY}
+    assert FormItem.from_wire(item).to_wire()["type"] == kind
+
+
+@for_each("change", [{"default": None}, {"default": " "}, {"default": 1}, {"required": True}, {"options": []}])
+def test_a_display_row_has_a_text_and_no_input(change) -> None:
+    assert refused(FormItem, {**DISPLAY, **change}) == [""]
+
+
+def test_the_host_fills_placeholders_of_a_display_row_and_leaves_others() -> None:
+    row = FormItem.from_wire({**DISPLAY, "default": "{host_url}/x/{secret}/{"})
+    [shown] = with_display_texts([row], {"host_url": "https://a.example"})
+    assert shown.default == "https://a.example/x/{secret}/{"
+    assert unknown_placeholders(row) == ["secret"]
+
+
+@for_each("kind", [*SELECTOR_TYPES, "secret", "display"])
+def test_what_people_choose_cannot_be_locked(kind) -> None:
+    item = {**ITEM, "type": kind, "default": "x", "locked": {"en_US": "No."}}
+    assert refused(FormItem, item) == [""]
+
+
+def test_a_locked_field_needs_a_default() -> None:
+    item = {"name": "region", "type": "string", "label": {"en_US": "Region"}, "locked": {"en_US": "Agreed."}}
+    assert refused(FormItem, item) == [""]
+    assert FormItem.from_wire({**item, "default": ""}).locked == {"en_US": "Agreed."}
 
 
 @pytest.mark.requirement("P02-08")

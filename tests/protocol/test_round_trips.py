@@ -14,7 +14,17 @@ from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from bollard.protocol import AgentRunnerDiscovery, AgentRunnerManifest, JsonValue, Shape, limits, runner_id
+from bollard.protocol import (
+    LEGACY_FORM_TYPES,
+    SELECTOR_TYPES,
+    AgentRunnerDiscovery,
+    AgentRunnerManifest,
+    FormItem,
+    JsonValue,
+    Shape,
+    limits,
+    runner_id,
+)
 from bollard.protocol.export import SHAPES
 
 Wire = st.SearchStrategy[Any]
@@ -144,6 +154,18 @@ def named_once(manifest: dict[str, Any]) -> bool:
     return len(names) == len(set(names))
 
 
+def consistent(item: dict[str, Any]) -> dict[str, Any]:
+    """A display row shows a text, and only a value that is no choice of people is locked."""
+    if item["type"] == "display":
+        kept = {name: item[name] for name in ("name", "type", "label", "description", "show_if") if name in item}
+        return {**kept, "default": "{host_url}"}
+    if item.get("locked") is not None and (
+        item["type"] in {*SELECTOR_TYPES, *LEGACY_FORM_TYPES, "secret"} or item.get("default") is None
+    ):
+        return {name: value for name, value in item.items() if name != "locked"}
+    return item
+
+
 def with_its_id(discovery: dict[str, Any]) -> dict[str, Any]:
     name = discovery["runner_name"]
     computed = runner_id(discovery["plugin_author"], discovery["plugin_name"], name)
@@ -169,6 +191,8 @@ def wires(shape: type[Shape]) -> Wire:
     drawn = st.fixed_dictionaries(always, optional=sometimes)
     if shape is AgentRunnerManifest:
         return drawn.filter(named_once)
+    if shape is FormItem:
+        return drawn.map(consistent)
     return drawn.map(with_its_id) if shape is AgentRunnerDiscovery else drawn
 
 

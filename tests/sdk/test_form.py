@@ -11,6 +11,7 @@ from bollard.protocol import FormItem
 from bollard.sdk import (
     ConfigError,
     DeclarationError,
+    Display,
     EmbeddingModel,
     FallbackModels,
     File,
@@ -97,6 +98,36 @@ def item(model: type[BaseModel], name: str) -> FormItem:
 
 def test_each_type_has_its_form_type():
     assert {found.name: found.type for found in form_of(Everything)} == EXPECTED_TYPES
+
+
+def test_a_field_can_be_locked_and_a_text_displayed():
+    class Settings(BaseModel):
+        region: Annotated[str, Form(locked={"en_US": "Agreed.", "zh_Hans": "已约定。"})] = "eu"
+        depth: Annotated[int, Form(locked="Agreed.")] = 3
+        callback: Display = "{host_url}/hooks/x"
+
+    assert item(Settings, "region").locked == {"en_US": "Agreed.", "zh_Hans": "已约定。"}
+    assert item(Settings, "depth").locked == {"en_US": "Agreed."}
+    assert (item(Settings, "callback").type, item(Settings, "callback").default) == ("display", "{host_url}/hooks/x")
+    assert parse_config(Settings, {"region": "eu", "depth": 3}).callback == "{host_url}/hooks/x"
+
+
+def test_a_lock_is_inherited_by_a_field_of_the_same_type():
+    class Settings(BaseModel):
+        region: Annotated[str, Form(locked="Agreed.")] = "eu"
+
+    class Narrower(Settings):
+        region: str = "eu-central"
+
+    assert item(Narrower, "region").locked == {"en_US": "Agreed."}
+
+
+def test_a_lock_without_a_default_is_refused():
+    class Settings(BaseModel):
+        region: Annotated[str, Form(locked="Agreed.")]
+
+    with pytest.raises(DeclarationError, match="needs a default"):
+        form_of(Settings)
 
 
 def test_required_and_default_follow_the_model():

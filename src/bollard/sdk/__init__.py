@@ -51,6 +51,7 @@ from bollard.sdk.errors import (
     SdkError,
 )
 from bollard.sdk.form import (
+    Display,
     EmbeddingModel,
     FallbackModels,
     File,
@@ -83,6 +84,7 @@ __all__ = [
     "ConfigError",
     "ContentElement",
     "DeclarationError",
+    "Display",
     "EmbeddingModel",
     "FallbackModels",
     "File",

@@ -54,6 +54,8 @@ class Form:
     show_if: Mapping[str, JsonValue] | None = None
     options: Mapping[Any, str | Mapping[str, str]] | None = None
     """Labels of a select's values."""
+    locked: str | Mapping[str, str] | None = None
+    """Why nobody can change the value, which is the default."""
 
 
 class FallbackModels(BaseModel):
@@ -87,6 +89,8 @@ Tools = Annotated[tuple[str, ...], Form("tool-multi-selector")]
 """Names of tools."""
 Files = Annotated[tuple[str, ...], Form("array[file]")]
 """Ids of files."""
+Display = Annotated[str, Form("display")]
+"""A text that people see and copy. It is no part of the configuration: a run reads it as declared."""
 
 _MANY: Final = frozenset({"knowledge-base-multi-selector", "tool-multi-selector", "array[file]"})
 _SCALARS: Final[Mapping[object, FormType]] = {
@@ -158,6 +162,7 @@ def _build_item(model: type[BaseModel], name: str, field: FieldInfo) -> FormItem
             default=_default(subject, field),
             options=_build_options(options, form) if kind in ("select", "multi-select") else None,
             show_if=None if form.show_if is None else dict(form.show_if),
+            locked=None if form.locked is None else localize(form.locked),
         )
     except ValidationError as error:
         hint = "see Form(...) for what a field can say"
@@ -180,6 +185,7 @@ def _form(field: FieldInfo) -> Form:
             description=merged.description or form.description,
             show_if=merged.show_if or form.show_if,
             options=merged.options or form.options,
+            locked=merged.locked or form.locked,
         )
     return merged
 
@@ -201,6 +207,7 @@ def _inherited_form(model: type[BaseModel], name: str, field: FieldInfo, kind: F
             description=form.description or inherited.description,
             show_if=form.show_if or (inherited.show_if if same else None),
             options=form.options or (inherited.options if same else None),
+            locked=form.locked or (inherited.locked if same else None),
         )
     return form
 
