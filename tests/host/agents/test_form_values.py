@@ -8,7 +8,7 @@ from tests.tables import for_each
 from bollard.host.agents.config_form import CONFIG_BYTES, EXPECTED, KEPT, config_from_wire, masked_config, secret_fields
 from bollard.host.errors import InvalidRequest
 from bollard.protocol import FormItem, FormType
-from bollard.protocol.form import default_config
+from bollard.protocol.form import default_config, with_locked_values
 
 OPTIONS = [{"value": "red"}, {"value": 1}, {"value": None}]
 
@@ -73,7 +73,7 @@ BAD: dict[str, list[Any]] = {
 
 
 def test_every_form_type_is_known() -> None:
-    kinds = set(get_args(FormType))
+    kinds = set(get_args(FormType)) - {"display"}  # it has no value
     assert set(GOOD) == set(BAD) == set(EXPECTED) == kinds
 
 
@@ -210,3 +210,52 @@ def test_a_mask_without_a_secret_is_refused() -> None:
 
 def test_a_value_without_a_form_field_is_masked() -> None:
     assert masked_config({"key": "hunter2", "name": "ada"}, [item("name")]) == {"key": KEPT, "name": "ada"}
+
+
+WHY = {"en_US": "Agreed with the customer.", "zh_Hans": "已与客户约定。"}
+
+
+def test_a_display_row_has_no_value() -> None:
+    form = (item("callback", "display", default="{host_url}/x"), item("name", default="ada"))
+    assert config_from_wire({}, form) == {"name": "ada"}
+    assert default_config(form) == {"name": "ada"}
+    assert problems_of({"callback": "x"}, *form) == {"config.callback": "is display only; leave it out"}
+
+
+def test_a_locked_field_has_its_default_and_refuses_another_value_with_the_reason() -> None:
+    form = (item("region", default="eu", locked=WHY), item("steps", "integer", default=3, locked=WHY))
+    assert config_from_wire({}, form) == {"region": "eu", "steps": 3}
+    assert config_from_wire({"region": "eu", "steps": None}, form) == {"region": "eu", "steps": 3}
+    with pytest.raises(InvalidRequest) as caught:
+        config_from_wire({"region": "us", "steps": True}, form)
+    assert caught.value.details["problems"] == [
+        {
+            "field": "config.region",
+            "problem": 'is locked at "eu"; leave it out',
+            "problem_type": "locked",
+            "value": '"eu"',
+            "locked": WHY,
+        },
+        {
+            "field": "config.steps",
+            "problem": "is locked at 3; leave it out",
+            "problem_type": "locked",
+            "value": "3",
+            "locked": WHY,
+        },
+    ]
+
+
+def test_the_value_of_a_locked_field_decides_which_fields_are_shown() -> None:
+    form = (item("mode", default="plain", locked=WHY), item("detail", default="x", show_if={"mode": "deep"}))
+    assert list(problems_of({"mode": "deep", "detail": "y"}, *form)) == ["config.mode"]
+    assert with_locked_values({"mode": "deep"}, form) == {"mode": "plain"}
+
+
+def test_a_hidden_locked_field_has_no_value() -> None:
+    form = (
+        item("deep", "boolean", default=False),
+        item("depth", "integer", default=9, locked=WHY, show_if={"deep": True}),
+    )
+    assert config_from_wire({}, form) == {"deep": False}
+    assert with_locked_values({"deep": True}, form) == {"deep": True, "depth": 9}

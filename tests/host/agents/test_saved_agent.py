@@ -204,3 +204,14 @@ def test_a_saved_agent_with_everyone_keeps_everyone() -> None:
 def test_a_stored_agent_with_a_broken_runner_id_is_refused(runner_id: str) -> None:
     with pytest.raises(InvalidRequest, match="is not a runner id"):
         read_stored(body(runner_id=runner_id))
+
+
+def test_an_agent_that_was_saved_before_a_field_was_locked_runs_with_the_locked_value() -> None:
+    before = [{"name": "turns", "type": "integer", "label": {"en_US": "Turns"}, "default": 8}]
+    saved = save(body(config={"turns": 40}), runner(form=before))
+    now = runner(form=[{**before[0], "locked": {"en_US": "The service allows no more."}}])
+    stored = Saved(workspace="default", id="polly", revision=1, value=saved)
+    agent = agent_on(agent_without_runner(stored), agent_of(now))
+    assert agent.config == {"turns": 8}
+    assert agent_to_wire(agent)["config"] == {"turns": 8}
+    assert save(body(config=agent.config), now).config == {"turns": 8}

@@ -52,7 +52,7 @@ WORKSHOP = """
     from typing import Annotated
 
     from pydantic import BaseModel
-    from bollard.sdk import AgentAPIException, Form, RunContext, content_of, runner
+    from bollard.sdk import AgentAPIException, Display, Form, RunContext, content_of, runner
 
     TURN_S = 0.01
 
@@ -179,6 +179,14 @@ WORKSHOP = """
     @runner(name="locked", label="Locked")
     async def locked(ctx: RunContext[Keys]):
         yield ctx.completed(f"{ctx.config.greeting} {len(ctx.config.key)}")
+
+    class Place(BaseModel):
+        region: Annotated[str, Form(locked={"en_US": "Agreed."})] = "eu"
+        callback: Display = "{host_url}/hooks/{workspace}/{unknown}"
+
+    @runner(name="placed", label="Placed")
+    async def placed(ctx: RunContext[Place]):
+        yield ctx.completed(ctx.config.region)
 """
 
 

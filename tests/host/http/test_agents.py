@@ -10,7 +10,20 @@ from bollard.host.agents.config_form import KEPT
 from bollard.host.settings import Settings
 
 LOCKED = "plugin:local/workshop/locked"
-WORKSHOP_RUNNERS = ("steady", "hasty", "reader", "storer", "carrier", "courier", "bard", "caller", "locked", "twofold")
+PLACED = "plugin:local/workshop/placed"
+WORKSHOP_RUNNERS = (
+    "steady",
+    "hasty",
+    "reader",
+    "storer",
+    "carrier",
+    "courier",
+    "bard",
+    "caller",
+    "locked",
+    "twofold",
+    "placed",
+)
 
 
 def test_every_runner_is_listed_with_its_requests(shop: Any) -> None:
@@ -24,6 +37,32 @@ def test_every_runner_is_listed_with_its_requests(shop: Any) -> None:
     assert steady["permissions"] == {"history": ["page"]}
     assert steady["plugin"] == "local/workshop"
     assert [item["name"] for item in runners[LOCKED]["config_schema"]] == ["greeting", "key"]
+
+
+def test_a_display_row_shows_values_of_the_host(shop: Any) -> None:
+    runners = {item["runner_id"]: item for item in shop.get("/api/v1/runners").json["items"]}
+    region, callback = runners[PLACED]["config_schema"]
+    assert (region["default"], region["locked"]) == ("eu", {"en_US": "Agreed."})
+    assert callback["type"] == "display"
+    assert callback["default"] == f"http://127.0.0.1:{shop.port}/hooks/default/{{unknown}}"
+
+
+def test_a_locked_field_refuses_another_value_and_runs_with_its_own(shop: Any) -> None:
+    refused = shop.put("/api/v1/agents/roamer", {"runner_id": PLACED, "config": {"region": "us", "callback": "x"}})
+    assert (refused.status, refused.error["code"], refused.error["details"]["reason"]) == (
+        400,
+        "invalid_argument",
+        "invalid_config",
+    )
+    problems = {each["field"]: each for each in refused.error["details"]["problems"]}
+    assert problems["config.region"]["problem_type"] == "locked"
+    assert problems["config.region"]["locked"] == {"en_US": "Agreed."}
+    assert problems["config.callback"]["problem_type"] == "display_only"
+    saved = shop.put("/api/v1/agents/roamer", {"runner_id": PLACED})
+    assert (saved.status, saved.json["config"]) == (201, {"region": "eu"})
+    run_id = shop.tell("roamer", "where?").json["run_id"]
+    [said] = [each.data["data"] for each in shop.read(run_id) if each.type == "message.completed"]
+    assert "eu" in str(said)
 
 
 def test_an_agent_is_saved_run_changed_and_deleted(shop: Any) -> None:

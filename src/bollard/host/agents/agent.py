@@ -14,7 +14,7 @@ from bollard.host.agents.policies import AccessPolicy, AgentPolicy, ConcurrencyP
 from bollard.host.errors import InvalidRequest
 from bollard.host.limits import RUN_DEADLINE_MAX_S
 from bollard.protocol import AgentRunnerDiscovery, FormItem, JsonObject, JsonValue, limits
-from bollard.protocol.form import default_config
+from bollard.protocol.form import default_config, with_locked_values
 
 AgentKey = tuple[str, str]
 """Workspace and agent id."""
@@ -105,6 +105,7 @@ def agent_on(agent: Agent, own: Agent) -> Agent:
         permissions=own.permissions,
         capabilities=own.capabilities,
         form=own.form,
+        config=with_locked_values(agent.config, own.form),
     )
 
 

@@ -1,7 +1,8 @@
 """The configuration of an agent: validated against the form of its runner, completed with defaults, and masked.
 
 A value that is `null` was not filled in. A field that `show_if` hides has no effect: it is not required, and what was
-given for it is not kept, so that nothing a person cannot see selects a model or a tool.
+given for it is not kept, so that nothing a person cannot see selects a model or a tool. A locked field has its default,
+and a `display` row has no value.
 """
 
 import math
@@ -40,13 +41,19 @@ class ConfigProblem:
     """One problem of a configuration: its type and the values of its text, by which translations are found, and the
     text."""
 
-    def __init__(self, problem_type: str, text: str, /, **values: str | int) -> None:
+    def __init__(self, problem_type: str, text: str, /, **values: JsonValue) -> None:
         self.text = text
         self.details: JsonObject = {"problem": text, "problem_type": problem_type, **values}
 
 
 def problem_of(item: FormItem, value: JsonValue) -> ConfigProblem | None:
     """The problem of a value, or `None`."""
+    if item.type == "display":
+        return ConfigProblem("display_only", "is display only; leave it out")
+    if item.locked is not None and not same_json(value, item.default):
+        value_text = msgspec.json.encode(item.default).decode()
+        text = f"is locked at {value_text}; leave it out"
+        return ConfigProblem("locked", text, value=value_text, locked={**item.locked})
     if item.type == "select":
         is_chosen_one = any(same_json(value, option) for option in _options(item))
         return None if is_chosen_one else _choose("choose_one", "one", item)
@@ -116,7 +123,7 @@ _ONE: Final = frozenset(
     | {"embedding-model-selector", "outpost-selector"}
 )
 _MANY: Final = frozenset({"array[file]", "knowledge-base-multi-selector", "tool-multi-selector"})
-_FITS: Final[Mapping[FormType, Callable[[JsonValue], bool]]] = MappingProxyType(
+_FITS: Final[Mapping[FormType, Callable[[JsonValue], bool]]] = MappingProxyType(  # all types with a value
     {
         "string": _is_text,
         "text": _is_text,
@@ -207,7 +214,9 @@ def config_from_wire(given: JsonObject, form: Sequence[FormItem], *, before: Jso
             continue
         value = filled.get(item.name)
         if value is None:
-            value = item.default  # defaults come from the plugin and are not checked
+            value = (
+                None if item.type == "display" else item.default
+            )  # defaults come from the plugin and are not checked
         elif problem := _problem(item, value):
             problems[item.name] = problem
             continue

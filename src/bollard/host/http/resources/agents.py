@@ -21,6 +21,7 @@ from bollard.host.http.resources.saved_routes import SavedResource, SavedRoutes,
 from bollard.host.identity.caller import Caller
 from bollard.host.log.saved_resources import Saved
 from bollard.protocol import AgentRunnerDiscovery, JsonObject
+from bollard.protocol.form import with_display_texts
 
 _SECONDS: Final[JsonObject] = {"type": "number", "exclusiveMinimum": 0}
 _LISTED: Final = answer_body(
@@ -99,7 +100,10 @@ class Agents(SavedRoutes[Agent]):
         runners: Mapping[RunnerKey, AgentRunnerDiscovery],
         offers: Offers,
         pages: Pages,
+        address: str | None,
     ) -> None:
+        """`address` is the public address of the host. Without one, forms show the address of the request."""
+        self._address = address
         self._offers = offers
         self._registry = registry
         self._agents = repository
@@ -150,6 +154,8 @@ class Agents(SavedRoutes[Agent]):
         "GET /api/v1/runners",
         name="listRunners",
         summary="List the runners that plugins offer.",
+        description="`config_schema` is the form of the configuration. A field with `locked`, the reason by locale, "
+        "has its default as its value. A `display` row shows its default; the host has replaced its placeholders.",
         right="runners.read",
         query=PAGE,
         answers={200: _RUNNER.page("runners")},
@@ -157,16 +163,23 @@ class Agents(SavedRoutes[Agent]):
     async def list_runners(self, request: Request) -> Response:
         workspace = caller_of(request).workspace
         found = [self._runners[key] for key in sorted(self._runners) if key[0] == workspace]
-        return self._pages.of_all(request, "runners.list", found, lambda runner: runner.manifest.id, _offered)
+        host_url = self._address or str(request.base_url).rstrip("/")
+
+        def offered(runner: AgentRunnerDiscovery) -> JsonObject:
+            return _offered(runner, {"host_url": host_url, "workspace": workspace})
+
+        return self._pages.of_all(request, "runners.list", found, lambda runner: runner.manifest.id, offered)
 
 
 def _saved(agent: Agent) -> Saved[Agent]:
     return Saved(workspace=agent.workspace, id=agent.agent_id, revision=agent.revision, value=agent)
 
 
-def _offered(runner: AgentRunnerDiscovery) -> JsonObject:
-    """The manifest as the runner declares it: the most that its agents may be granted, and the form to fill in."""
-    manifest = runner.manifest
+def _offered(runner: AgentRunnerDiscovery, shown: Mapping[str, str]) -> JsonObject:
+    """The manifest as the runner declares it: the most that its agents may be granted, and the form to fill in. `shown`
+    are the values of placeholders."""
+    form = with_display_texts(runner.manifest.config_schema, {**shown, "runner_id": runner.manifest.id})
+    manifest = runner.manifest.model_copy(update={"config_schema": form})
     asked: JsonObject = {family: [*names] for family, names in manifest.permissions.model_dump().items() if names}
     return {
         "runner_id": manifest.id,
