@@ -9,9 +9,12 @@ import pytest
 from tests.cli.conftest import BOLLARD
 from tests.tables import for_each
 
+from bollard.cli.agents.agents import form_lines, new_agent
 from bollard.cli.agents.document_edits import Assignment, EditedFile, assigned, read_assignment, written
 from bollard.cli.client.documents import parse_document
 from bollard.cli.errors import UsageProblem
+from bollard.cli.language import LANGUAGES, Text
+from bollard.cli.terminal.columns import printable
 
 # --- assignments, without a host ---
 
@@ -127,6 +130,35 @@ def test_set_changes_fields_and_prints_old_and_new_values(ask, slowly: str) -> N
         "hint: a field of its form begins with config., for example config.steps=…; `bollard agents show slowly` lists "
         "the others\n",
     )
+
+
+def test_show_prints_locked_fields_with_the_reason_and_display_rows() -> None:
+    hostile = "https://a.example\x1b[2J"
+    form = [
+        {
+            "name": "region",
+            "type": "string",
+            "label": {"en_US": "Region", "zh_Hans": "区域"},
+            "locked": {"en_US": "Agreed.", "zh_Hans": "已约定。"},
+        },
+        {"name": "callback", "type": "display", "label": {"en_US": "Callback"}, "default": hostile},
+        {"name": "hidden", "type": "string", "label": {"en_US": "Hidden"}, "locked": {"en_US": "Agreed."}},
+        {"name": "steps", "type": "integer", "label": {"en_US": "Steps"}},
+    ]
+    english, chinese = ([*form_lines({"region": "eu", "steps": 1}, form, Text(each))] for each in LANGUAGES)
+    assert english == ['  Region: "eu" (locked: Agreed.)', f"  Callback: {printable(hostile)}"]
+    assert chinese[0] == '  区域："eu"（已锁定：已约定。）'
+    assert "\x1b" not in english[1]
+
+
+def test_a_draft_leaves_out_display_rows() -> None:
+    label = {"en_US": "Callback"}
+    form = [
+        {"name": "callback", "type": "display", "label": label, "default": "x"},
+        {"name": "steps", "type": "integer", "label": label, "default": 3, "locked": {"en_US": "Agreed."}},
+    ]
+    runner = {"runner_id": "r", "label": label, "permissions": {}, "config_schema": form, "capabilities": {}}
+    assert new_agent("polly", runner)["config"] == {"steps": 3}
 
 
 @pytest.mark.full

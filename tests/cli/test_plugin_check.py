@@ -239,6 +239,36 @@ class Settings(BaseModel):
     assert chinese[0]["problem"] == '默认值 "twice" 不符合类型 integer'
 
 
+def test_an_unknown_placeholder_and_a_lock_without_chinese_are_found(bollard, write, sample) -> None:
+    form = """
+      config_schema:
+        - {name: hook, type: display, label: {en_US: Hook, zh_Hans: 回调}, default: "{host_url}/{agent}"}
+        - {name: region, type: string, label: {en_US: Region, zh_Hans: 区域}, default: eu, locked: {en_US: Agreed}}
+"""
+    write("sample/manifest.yaml", MANIFEST.rstrip() + form)
+    findings = bollard("plugin", "check", "sample").json["findings"]
+    found = {each["rule"]: (each["field"], each["problem"]) for each in findings}
+    assert found["PC10"] == (
+        "config_schema.hook",
+        "the text has {agent}, which the host does not replace; it replaces {host_url}, {runner_id}, {workspace}",
+    )
+    assert found["PC03"] == ("config_schema.region.locked", "has no text for zh_Hans")
+    write(
+        "sample/manifest.yaml",
+        MANIFEST.rstrip() + form.replace("{agent}", "{workspace}").replace("Agreed", "Agreed, zh_Hans: 已约定"),
+    )
+    assert rules(bollard("plugin", "check", "sample")) == []
+
+
+def test_a_lock_on_a_selector_fails(bollard, write, sample) -> None:
+    item = "{name: m, type: llm-model-selector, label: {en_US: M, zh_Hans: 模型}, default: x, locked: {en_US: Agreed}}"
+    write("sample/manifest.yaml", MANIFEST.rstrip() + f"\n      config_schema: [{item}]\n")
+    done = bollard("--lang", "zh_Hans", "plugin", "check", "sample")
+    assert "PL10" in rules(done)
+    finding = next(each for each in done.json["findings"] if each["rule"] == "PL10")
+    assert (finding["field"], "不能锁定：类型为 llm-model-selector" in finding["problem"]) == ("config_schema.0", True)
+
+
 def test_a_default_with_an_unknown_tool_fails(bollard, write, sample) -> None:
     item = "{name: t, type: tool-multi-selector, label: {en_US: T, zh_Hans: 工具}, default: [%s]}"
     form = f"\n      config_schema: [{item}]\n"

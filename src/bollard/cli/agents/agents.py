@@ -27,8 +27,11 @@ AgentId = Annotated[str, typer.Argument(metavar="ID", help="agents.id")]
 
 
 def _label(agent: dict[str, Any], text: Text) -> str:
-    label: dict[str, str] = agent["label"]
-    return label.get(text.language) or label.get("en_US", "")
+    return _in_language(agent["label"], text)
+
+
+def _in_language(words: Mapping[str, str], text: Text) -> str:
+    return words.get(text.language) or words.get("en_US", "")
 
 
 def _shown_label(agent: dict[str, Any], text: Text) -> str:
@@ -57,6 +60,18 @@ def agent_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
     yield text("agents.times", deadline=f"{agent['deadline_s']:g}", idle=f"{agent['idle_s']:g}")
     yield text("agents.config", config=printable(json.dumps(agent["config"], ensure_ascii=False)))
     yield from _warning_lines(agent, text)
+
+
+def form_lines(config: Mapping[str, Any], form: Sequence[Mapping[str, Any]], text: Text) -> Iterator[str]:
+    """The fields of a form that cannot be set: locked ones with the value and the reason, and `display` rows."""
+    for item in form:
+        label = printable(_in_language(item["label"], text))
+        if item["type"] == "display":
+            yield text("agents.form.display", label=label, value=printable(str(item["default"])))
+        elif item.get("locked") is not None and item["name"] in config:  # a hidden field has no value
+            value = shorten(json.dumps(config[item["name"]], ensure_ascii=False), _VALUE_CHARACTERS)
+            why = printable(_in_language(item["locked"], text))
+            yield text("agents.form.locked", label=label, value=printable(value), why=why)
 
 
 def saved_lines(agent: dict[str, Any], text: Text) -> Iterator[str]:
@@ -103,7 +118,9 @@ def show(shell: HostShell, agent: AgentId) -> int:
         return shell.show(found, ())
     permissions = shell.get(AGENTS.one(agent, f"/permissions?locale={shell.text.language}"))["items"]
     may = (f"  {printable(each['text'])}" for each in permissions)
-    return shell.show(found, [*agent_lines(found, shell.text), shell.text("agents.permissions"), *may])
+    runner = runner_meant(shell.all(RUNNERS), found["runner_id"])
+    fixed = () if runner is None else form_lines(found["config"], runner["config_schema"], shell.text)
+    return shell.show(found, [*agent_lines(found, shell.text), *fixed, shell.text("agents.permissions"), *may])
 
 
 app.add_save(AGENTS, saved_lines)
@@ -250,7 +267,11 @@ def new_agent(agent_id: str, runner: Mapping[str, Any]) -> "JsonObject":
         "agent_id": agent_id,
         "runner_id": runner["runner_id"],
         "label": runner["label"],
-        "config": {item["name"]: item["default"] for item in form if item.get("default") is not None},
+        "config": {
+            item["name"]: item["default"]
+            for item in form
+            if item.get("default") is not None and item["type"] != "display"
+        },
         "policy": {
             "access": {"permissions": {family: [*names] for family, names in asked.items() if names}},
             "concurrency": {"mode": "steer" if runner["capabilities"].get("steering") else "queue"},

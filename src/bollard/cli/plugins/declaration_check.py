@@ -9,7 +9,8 @@ from bollard.cli.limits import LINE_CHARACTERS
 from bollard.cli.plugins.findings import Finding
 from bollard.cli.terminal.columns import shorten
 from bollard.host.agents.config_form import problem_of
-from bollard.protocol import NOTHING_SELECTED, AgentRunnerManifest, FormItem, PluginMetadata
+from bollard.protocol import DISPLAY_PLACEHOLDERS, NOTHING_SELECTED, AgentRunnerManifest, FormItem, PluginMetadata
+from bollard.protocol.form import unknown_placeholders
 
 
 def check_labels(metadata: PluginMetadata | None, runners: Sequence[AgentRunnerManifest], text: Text) -> list[Finding]:
@@ -21,6 +22,11 @@ def check_labels(metadata: PluginMetadata | None, runners: Sequence[AgentRunnerM
         labels.append((runner.name, "label", runner.label))
         labels += [(runner.name, f"config_schema.{item.name}.label", item.label) for item in runner.config_schema]
         labels += [row for item in runner.config_schema for row in _options(runner.name, item)]
+        labels += [
+            (runner.name, f"config_schema.{item.name}.locked", item.locked)
+            for item in runner.config_schema
+            if item.locked is not None
+        ]
     return [
         Finding(rule="PC03", where=where, field=field, problem=text("PC03.problem"), hint=text("fix.PC03"))
         for where, field, label in labels
@@ -63,7 +69,11 @@ def check_defaults(
             if item.type == "tool-multi-selector" and (unknown := _unknown_tool(item)):
                 problems[runner.name, item.name] = text("PC10.tool", name=unknown)
                 hints[runner.name, item.name] = text("PC10.tool_hint")
-            if item.default is None or problem_of(item, item.default) is None:
+            if placeholders := unknown_placeholders(item):
+                known = ", ".join(f"{{{name}}}" for name in DISPLAY_PLACEHOLDERS)
+                problems[runner.name, item.name] = text("PC10.placeholder", name=placeholders[0], known=known)
+                hints[runner.name, item.name] = text("PC10.placeholder_hint")
+            if item.default is None or item.type == "display" or problem_of(item, item.default) is None:
                 continue
             options = ", ".join(json.dumps(option.value, ensure_ascii=False) for option in item.options or ())
             key = "PC10.options" if item.type in ("select", "multi-select") else "PC10.problem"

@@ -28,6 +28,7 @@ from bollard.protocol import (
     limits,
 )
 from bollard.protocol.context import DeliveryContext
+from bollard.protocol.form import same_json
 from bollard.sdk import AgentAPIException, ApiCaller
 from bollard.sdk.testing import MemoryHost, Recording, RunLedger, RunOutcome, ScriptedModel, record
 from bollard.sdk.testing.live_run import HostCaller
@@ -65,10 +66,15 @@ def _demo_reply(request: ModelsInvoke) -> Message | str:
 
 
 def whole_config(given: JsonObject, form: Sequence[FormItem]) -> JsonObject:
-    """The configuration of an agent, with defaults and models filled in. Raises if a field is missing."""
+    """The configuration of an agent, with defaults and models filled in. Raises if a field is missing, or cannot be
+    set."""
     config = dict(given)
     for item in form:
         if item.name in config:
+            if item.type == "display" or (item.locked is not None and not same_json(config[item.name], item.default)):
+                raise UsageProblem("error.config_fixed", "hint.config_fixed", name=item.name)
+            continue
+        if item.type == "display":
             continue
         value = item.default if item.default is not None else _DEMO_VALUES.get(item.type)
         if value is not None:
