@@ -40,6 +40,22 @@ export function FileInput({ label, className, ...rest }: Omit<ComponentProps<"in
   );
 }
 
+/** A checkbox with its label beside it, its help and its error. */
+export function CheckField({ label, help, error, checked, disabled, onChange }: { label: ReactNode; help?: ReactNode; error?: ReactNode; checked: boolean; disabled?: boolean; onChange: (checked: boolean) => void }): ReactNode {
+  const id = useId();
+  const described = [help === undefined ? "" : `${id}-help`, error === undefined ? "" : `${id}-error`].filter(Boolean).join(" ");
+  return (
+    <div className="flex items-start gap-2">
+      <Checkbox id={id} className="mt-0.5" disabled={disabled} checked={checked} aria-describedby={described || undefined} aria-invalid={error === undefined ? undefined : true} onChange={(event) => onChange(event.target.checked)} />
+      <div className="min-w-0">
+        <label htmlFor={id} className="font-medium">{label}</label>
+        {help === undefined ? null : <p id={`${id}-help`} className="text-sm text-muted">{typeof help === "string" ? <InlineCode text={help} /> : help}</p>}
+        {error === undefined ? null : <p id={`${id}-error`} className="text-sm text-fail">{error}</p>}
+      </div>
+    </div>
+  );
+}
+
 export interface FieldProps {
   label: ReactNode;
   help?: ReactNode;

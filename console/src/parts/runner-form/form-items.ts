@@ -12,6 +12,8 @@ export interface FormItem {
   default?: unknown;
   options?: readonly { value: unknown; label?: Localized }[];
   show_if?: Readonly<Record<string, unknown>>;
+  /** Why nobody can change the value, which is the default. */
+  locked?: Localized;
 }
 export type Config = Readonly<Record<string, unknown>>;
 
@@ -26,9 +28,19 @@ export function isShown(item: FormItem, items: readonly FormItem[], config: Conf
   return Object.entries(item.show_if ?? {}).every(([name, wanted]) => {
     const other = items.find((each) => each.name === name);
     if (other !== undefined && !seen.includes(name) && !isShown(other, items, config, [...seen, item.name])) return false;
-    const value = config[name] ?? other?.default;
+    const value = (other?.locked === undefined ? config[name] : undefined) ?? other?.default;
     return same(value, wanted) || (Array.isArray(wanted) && wanted.some((one) => same(value, one)));
   });
+}
+
+/** The value of a locked field in words: the labels of options, `true` and `false` as given, everything else as text or JSON. */
+export function shownValue(item: FormItem, language: Language, yes: string, no: string): string {
+  const word = (value: unknown): string => {
+    const option = item.options?.find((each) => same(each.value, value));
+    if (option?.label !== undefined) return localized(option.label, language) ?? "";
+    return typeof value === "string" ? value : typeof value === "boolean" ? (value ? yes : no) : JSON.stringify(value);
+  };
+  return Array.isArray(item.default) ? item.default.map(word).join("\n") : word(item.default);
 }
 
 function same(one: unknown, other: unknown): boolean {

@@ -1,18 +1,20 @@
 /** Draws the form of a runner. Selectors offer what the workspace has. */
 import { listCapabilities, listFiles, listKnowledgeBases, listModels } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { Lock } from "lucide-react";
+import { useId, type ReactNode } from "react";
 import { useSession } from "@/api/session";
 import { catalogue, useLanguage, useText } from "@/i18n/i18n";
 import { text } from "@/i18n/text";
 import { withField } from "@/parts/schema-form/schema";
-import { Checkbox, Field, Input, Select, Textarea } from "@/ui/field";
+import { CopyButton } from "@/ui/feedback";
+import { CheckField, Checkbox, Field, Input, Select, Textarea } from "@/ui/field";
 import { JsonEditor } from "./json-editor";
-import { isShown, localized, type Config, type FormItem } from "./form-items";
+import { isShown, localized, shownValue, type Config, type FormItem } from "./form-items";
 
 const texts = catalogue(
-  { none: "None", fallbacks: "Fallbacks, in order", nothing: "The workspace has none.", lines: "One entry per line", later: "Machines of users come later." },
-  { none: "无", fallbacks: "备用模型（按顺序）", nothing: "工作区中没有可选项。", lines: "每行一项", later: "用户自己的机器将在以后支持。" },
+  { none: "None", fallbacks: "Fallbacks, in order", nothing: "The workspace has none.", lines: "One entry per line", later: "Machines of users come later.", locked: "Locked: {why}", yes: "Yes", no: "No" },
+  { none: "无", fallbacks: "备用模型（按顺序）", nothing: "工作区中没有可选项。", lines: "每行一项", later: "用户自己的机器将在以后支持。", locked: "已锁定：{why}", yes: "是", no: "否" },
 );
 
 export interface RunnerFormProps {
@@ -31,28 +33,61 @@ export function RunnerForm({ items, config, onChange, problems }: RunnerFormProp
       {items.filter((item) => isShown(item, items, config)).map((item) => {
         const set = (value: unknown): void => onChange(withField(config, item.name, value));
         const value = config[item.name] ?? item.default;
-        const label = localized(item.label, language) ?? item.name;
-        const help = localized(item.description, language);
-        if (item.type === "boolean") {
-          return (
-            <label key={item.name} data-policy={`/config/${item.name}`} className="flex items-start gap-2">
-              <Checkbox className="mt-0.5" checked={value === true} onChange={(event) => set(event.target.checked)} />
-              <span>
-                <span className="font-medium">{label}</span>
-                {help === undefined ? null : <span className="block text-sm text-muted">{help}</span>}
-              </span>
-            </label>
-          );
-        }
+        const words = { label: localized(item.label, language) ?? item.name, help: localized(item.description, language), error: problems[item.name] };
         return (
           <div key={item.name} data-policy={`/config/${item.name}`}>
-            <Field label={label} help={help} error={problems[item.name]} required={item.required ?? false}>
-              {(ids) => <Control item={item} value={value} set={set} ids={ids} choices={choices} />}
-            </Field>
+            {item.type === "display" ? <DisplayRow {...words} value={text(item.default)} />
+            : item.locked !== undefined ? <LockedField {...words} item={item} />
+            : item.type === "boolean" ? <CheckField {...words} checked={value === true} onChange={set} />
+            : (
+              <Field {...words} required={item.required ?? false}>
+                {(ids) => <Control item={item} value={value} set={set} ids={ids} choices={choices} />}
+              </Field>
+            )}
           </div>
         );
       })}
     </div>
+  );
+}
+
+interface Words {
+  label: string;
+  help: string | undefined;
+  error: string | undefined;
+}
+
+/** A text to use elsewhere. It is no part of the configuration. */
+function DisplayRow({ label, help, error, value }: Words & { value: string }): ReactNode {
+  const id = useId();
+  return (
+    <div role="group" aria-labelledby={id} className="flex flex-col gap-1">
+      <span id={id} className="font-medium">{label}</span>
+      {help === undefined ? null : <p className="text-sm text-muted">{help}</p>}
+      <div className="flex items-start gap-1 rounded-md border border-line bg-raised py-0.5 pr-0.5 pl-2.5">
+        <code className="min-w-0 flex-1 self-center font-mono text-sm whitespace-pre-wrap wrap-anywhere">{value}</code>
+        <CopyButton text={value} className="size-7" />
+      </div>
+      {error === undefined ? null : <p className="text-sm text-fail">{error}</p>}
+    </div>
+  );
+}
+
+/** A field that its plugin fixes: the effective value, and why. */
+function LockedField({ label, help, error, item }: Words & { item: FormItem }): ReactNode {
+  const t = useText(texts);
+  const { language } = useLanguage();
+  const value = shownValue(item, language, t("yes"), t("no"));
+  const why = (
+    <>
+      {help === undefined ? null : <span className="block">{help}</span>}
+      <span className="flex items-start gap-1"><Lock aria-hidden className="mt-0.5 size-3.5 shrink-0" /><span>{t("locked", { why: localized(item.locked, language) ?? "" })}</span></span>
+    </>
+  );
+  return (
+    <Field label={label} help={why} error={error}>
+      {(ids) => (value.includes("\n") ? <Textarea {...ids} readOnly value={value} /> : <Input {...ids} readOnly value={value} />)}
+    </Field>
   );
 }
 
@@ -86,6 +121,9 @@ function useChoices(): Choices {
   };
 }
 
+/** A reference to a secret of the workspace names it, so it is shown. */
+const REFERENCE = "secret:";
+
 interface ControlProps {
   item: FormItem;
   value: unknown;
@@ -106,7 +144,7 @@ function Control({ item, value, set, ids, choices }: ControlProps): ReactNode {
     case "float":
       return <Input {...ids} type="number" step={item.type === "integer" ? 1 : "any"} value={text(value)} onChange={(event) => set(event.target.value === "" ? undefined : Number(event.target.value))} />;
     case "secret":
-      return <Input {...ids} type="password" autoComplete="off" value={text(value)} onChange={(event) => set(given(event.target.value))} />;
+      return <Input {...ids} type={text(value).startsWith(REFERENCE) ? "text" : "password"} autoComplete="off" value={text(value)} onChange={(event) => set(given(event.target.value))} />;
     case "text":
     case "prompt-editor":
       return <Textarea {...ids} className={item.type === "prompt-editor" ? "min-h-32" : ""} value={text(value)} onChange={(event) => set(event.target.value)} />;

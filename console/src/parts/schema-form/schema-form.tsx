@@ -4,7 +4,7 @@ import { catalogue, useLanguage, useText, type Language } from "@/i18n/i18n";
 import { text } from "@/i18n/text";
 import { cn } from "@/ui/classes";
 import { InlineCode } from "@/ui/data";
-import { Checkbox, Field, Input, Select, Textarea } from "@/ui/field";
+import { CheckField, Checkbox, Field, Input, Select, Textarea } from "@/ui/field";
 import { controlOf, isFields, problemOf, withChoices, withField, type ControlKind, type Fields, type Schema, type Value } from "./schema";
 
 const texts = catalogue(
@@ -102,13 +102,7 @@ function SchemaField({ name, path, schema, required, value, onChange, context }:
   const disabled = context.fixed.includes(path);
   if (kind === "flag" && schema.nullable !== true) {
     return (
-      <label className="flex items-start gap-2">
-        <Checkbox className="mt-0.5" disabled={disabled} checked={(value ?? schema.default) === true} onChange={(event) => onChange(event.target.checked)} />
-        <span>
-          <span className="font-medium">{label}</span>
-          {help === undefined ? null : <span className="block text-sm text-muted"><InlineCode text={help} /></span>}
-        </span>
-      </label>
+      <CheckField label={label} help={help} error={context.problems[path]} disabled={disabled} checked={(value ?? schema.default) === true} onChange={onChange} />
     );
   }
   if (kind === "locales") return <Locales label={label} disabled={disabled} value={isFields(value) ? value : {}} onChange={onChange} />;
