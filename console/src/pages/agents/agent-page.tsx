@@ -13,38 +13,42 @@ import { DeleteButton } from "@/parts/saved-resource/delete-button";
 import { editableFields, saveResource, useSaved } from "@/parts/saved-resource/saving";
 import { isFields, withField, type Fields } from "@/parts/schema-form/schema";
 import { Button } from "@/ui/button";
+import { cn } from "@/ui/classes";
 import { Card } from "@/ui/data";
 import { ErrorNote, Skeleton } from "@/ui/feedback";
-import { Checkbox, Field, Input } from "@/ui/field";
+import { CheckField, Field, Input } from "@/ui/field";
 import { Page } from "@/ui/page";
 import { useNotes } from "@/ui/toast";
 import { ChatLink } from "./agents-page";
 import { Permissions } from "./permissions";
 import { Policies } from "./policies";
+import { TestChat } from "./test-chat";
 import { texts } from "./texts";
+import { useTrial, type Trial } from "./trial";
 
 export default function AgentPage(): ReactNode {
   const { agentId } = useParams({ from: "/agents/$agentId" });
   const { runner } = useSearch({ from: "/agents/$agentId" });
   const t = useText(texts);
   const query = useSaved("agents", agentId);
+  const trial = useTrial(agentId);
   const isNew = query.error instanceof ApiError && query.error.status === 404 && runner !== undefined;
-  if (query.data !== undefined) return <Editor key={text(query.data.revision)} id={agentId} before={query.data} />;
-  if (isNew) return <NewAgent id={agentId} runner={runner} />;
+  if (query.data !== undefined) return <Editor key={text(query.data.revision)} id={agentId} before={query.data} trial={trial} />;
+  if (isNew) return <NewAgent id={agentId} runner={runner} trial={trial} />;
   return <Page title={t("title")} entity={agentId}>{query.error === null ? <Skeleton /> : <ErrorNote error={query.error} onRetry={() => void query.refetch()} />}</Page>;
 }
 
 /** A new agent begins with the operations that its runner asks for: without them most runners cannot answer. The form shows each. */
-function NewAgent({ id, runner }: { id: string; runner: string }): ReactNode {
+function NewAgent({ id, runner, trial }: { id: string; runner: string; trial: Trial }): ReactNode {
   const t = useText(texts);
   const runners = useQuery({ queryKey: ["runners", "list"], queryFn: () => listRunners({ query: { limit: 100 } }) });
   if (runners.data === undefined) return <Page title={t("title")} entity={id}>{runners.error === null ? <Skeleton /> : <ErrorNote error={runners.error} onRetry={() => void runners.refetch()} />}</Page>;
   const asked = runners.data.items.find((each) => each.runner_id === runner)?.permissions ?? {};
-  return <Editor id={id} before={undefined} start={{ runner_id: runner, label: { en_US: id }, policy: { access: { permissions: asked } } }} />;
+  return <Editor id={id} before={undefined} trial={trial} start={{ runner_id: runner, label: { en_US: id }, policy: { access: { permissions: asked } } }} />;
 }
 
 /** Edits a saved agent, or a new one that starts with these fields. */
-function Editor({ id, before, start = {} }: { id: string; before: Fields | undefined; start?: Fields }): ReactNode {
+function Editor({ id, before, trial, start = {} }: { id: string; before: Fields | undefined; trial: Trial; start?: Fields }): ReactNode {
   const t = useText(texts);
   const { language } = useLanguage();
   const { may } = useSession();
@@ -52,6 +56,7 @@ function Editor({ id, before, start = {} }: { id: string; before: Fields | undef
   const navigate = useNavigate();
   const queries = useQueryClient();
   const [fields, setFields] = useState<Fields>(() => (before === undefined ? start : withField(editableFields("agents", before), "warnings", undefined)));
+  const [saved] = useState(fields);
   const saving = useMutation({
     mutationFn: () => saveResource("agents", id, fields, before),
     onSuccess: () => {
@@ -73,13 +78,14 @@ function Editor({ id, before, start = {} }: { id: string; before: Fields | undef
     <Page title={t("title")} entity={id} description={text(fields.runner_id)} actions={actions}>
       {saving.error === null ? null : <ErrorNote error={saving.error} />}
       <Warnings warnings={saving.data?.warnings ?? before?.warnings} />
-      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+      <Permissions draft={useDeferredValue(fields)} />
+      <div className={cn("grid items-start gap-4", may("runs.create") && "lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]")}>
         <fieldset disabled={!mayWrite} className="flex min-w-0 flex-col gap-4">
           <Identity fields={fields} setFields={setFields} />
           <Configuration fields={fields} setFields={setFields} problems={problems} />
           <Policies fields={fields} setFields={setFields} problems={problems} />
         </fieldset>
-        <Permissions draft={useDeferredValue(fields)} />
+        {may("runs.create") ? <TestChat trial={trial} isSaved={before !== undefined} isChanged={JSON.stringify(fields) !== JSON.stringify(saved)} /> : null}
       </div>
     </Page>
   );
@@ -102,10 +108,7 @@ function Identity({ fields, setFields }: PartProps): ReactNode {
           <Field label={`${t("label")} (${t("english")})`}>{(ids) => <Input {...ids} value={text(label.en_US)} onChange={(event) => set("en_US", event.target.value)} />}</Field>
           <Field label={`${t("label")} (${t("chinese")})`}>{(ids) => <Input {...ids} value={text(label.zh_Hans)} onChange={(event) => set("zh_Hans", event.target.value)} />}</Field>
         </div>
-        <label className="flex items-start gap-2">
-          <Checkbox className="mt-0.5" checked={fields.enabled !== false} onChange={(event) => setFields({ ...fields, enabled: event.target.checked })} />
-          <span><span className="font-medium">{t("enabled")}</span><span className="block text-sm text-muted">{t("enabledHelp")}</span></span>
-        </label>
+        <CheckField label={t("enabled")} help={t("enabledHelp")} checked={fields.enabled !== false} onChange={(enabled) => setFields({ ...fields, enabled })} />
       </div>
     </Card>
   );

@@ -1,6 +1,8 @@
+import { ApiError } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { ask } from "@/api/request";
+import { useErrorText } from "@/i18n/errors";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { PermissionSentences, type PermissionSentence } from "@/parts/permission-sentences";
 import type { Fields } from "@/parts/schema-form/schema";
@@ -19,14 +21,16 @@ export function Permissions({ draft }: { draft: Fields }): ReactNode {
     retry: false,
     placeholderData: (before) => before,
   });
+  const isRefused = query.error instanceof ApiError && query.error.status === 400;
+  const refusal = useErrorText(query.error);
   const sentences = query.data?.items ?? [];
   return (
-    <Card title={t("permissions")} className="lg:sticky lg:top-0">
+    <Card title={t("permissions")}>
       <p className="mb-3 text-sm text-muted">{t("permissionsAbout")}</p>
-      {query.error === null ? null : <ErrorNote error={query.error} />}
+      {query.error === null ? null : isRefused ? <p role="status" className="mb-2 text-sm text-wait">{t("refused")} {refusal.message}</p> : <ErrorNote error={query.error} />}
       {query.isPending ? <Skeleton rows={3} /> : null}
       {query.data !== undefined && sentences.length === 0 ? <p>{t("noPermissions")}</p> : null}
-      <PermissionSentences items={sentences} onOpen={reveal} />
+      {isRefused ? null : <PermissionSentences items={sentences} onOpen={reveal} />}
     </Card>
   );
 }
