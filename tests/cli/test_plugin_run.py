@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from bollard.cli.errors import UsageProblem
+from bollard.cli.plugins.session_run import whole_config
+from bollard.protocol import FormItem
 from bollard.sdk.testing import replay
 
 pytestmark = pytest.mark.full
@@ -352,3 +355,15 @@ def test_a_recording_contains_no_secret(bollard, talk, tmp_path) -> None:
     config = '{"token": "very-secret"}'
     bollard("plugin", "run", "talk.py", "--record", "turn.jsonl", "--config", config, stdin="x\n")
     assert "very-secret" not in (tmp_path / "turn.jsonl").read_text()
+
+
+def test_a_display_row_has_no_value_and_a_locked_field_only_its_own() -> None:
+    label = {"en_US": "X"}
+    form = [
+        FormItem.from_wire({"name": "callback", "type": "display", "label": label, "default": "{host_url}"}),
+        FormItem.from_wire({"name": "steps", "type": "integer", "label": label, "default": 3, "locked": label}),
+    ]
+    assert whole_config({}, form) == whole_config({"steps": 3}, form) == {"steps": 3}
+    for given in ({"callback": "x"}, {"steps": 4}):
+        with pytest.raises(UsageProblem, match="config_fixed"):
+            whole_config(given, form)
