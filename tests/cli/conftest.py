@@ -376,7 +376,8 @@ def steady_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHos
     try:
         agents = ("assistant", "demo", "echo", "steady", "deaf")
         plugins = ("--plugins", str(steady), "--plugins", str(deaf))
-        yield running.start(*plugins, agents=agents, BOLLARD_EGRESS_ALLOW="127.0.0.1")
+        roots = {"BOLLARD_SANDBOX_ROOTS": str(tmp_path_factory.getbasetemp())}
+        yield running.start(*plugins, agents=agents, BOLLARD_EGRESS_ALLOW="127.0.0.1", **roots)
     finally:
         running.close()
 

@@ -23,7 +23,7 @@ from bollard.confine.probe import Findings, probe
 
 ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "deploy" / "seccomp.json"
-OWN = {"mount", "mount_setattr", "pivot_root", "umount2", "unshare"}
+OWN = {"mount", "mount_setattr", "move_mount", "open_tree", "pivot_root", "umount2", "unshare"}
 """What the profile of runtimes refuses to programs without capabilities, besides namespaces by `clone`."""
 NAMESPACE_FLAGS = 0x7E020000
 

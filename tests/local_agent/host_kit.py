@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.host.conftest import _server, _with_database
+from tests.host.conftest import _with_database, find_server
 from tests.host.http.conftest import Client, HostThread
 from tests.local_agent.provider_kit import RunningProvider
 
@@ -138,7 +138,7 @@ ACCESS: dict[str, Any] = {
 @contextmanager
 def own_database() -> Iterator[str]:
     """The URL of a database of this test process alone."""
-    server, name = _server(), f"bollard_agent_{os.getpid()}"
+    server, name = find_server(), f"bollard_agent_{os.getpid()}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         connection.execute(f"CREATE DATABASE {name}")

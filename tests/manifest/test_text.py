@@ -55,7 +55,7 @@ def test_an_unusable_manifest_declares_nothing(tmp_path: Path, text: str) -> Non
 def test_the_command_of_a_valid_manifest_is_declared(tmp_path: Path) -> None:
     text = f"{HEAD}spec:\n  command: [node, worker.mjs]\n  env: [TZ]\n  runners: nonsense\n"
     assert declared_worker(plugin(tmp_path, text)) == DeclaredWorker(
-        env=("TZ",), command=("node", "worker.mjs"), version="1"
+        env=("TZ",), command=("node", "worker.mjs"), version="1", plugin_id="acme/parrot"
     )
     broken = text.replace("kind: Plugin", "kind: Other")
     assert declared_worker(plugin(tmp_path, broken)) == DeclaredWorker(env=("TZ",))

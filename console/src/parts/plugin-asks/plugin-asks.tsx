@@ -52,7 +52,7 @@ const texts = catalogue(
     runner: "Runner {name}", nothing: "Asks for nothing of a run.", env: "Reads the variable {name} of the host.", tool: "Offers the tool {name}.", command: "Runs the program {command}.",
     limit: "A run gets a permission only if the policy of its agent gives it too.", none: "This plugin asks for nothing.", process: "Its code runs in processes of its own, confined to what is listed here. The page Settings shows how well this host confines.",
     network_none: "Asks for no network.", network_open: "Reaches every public address of the network.", network_names: "Reaches these names over the network: {names}.",
-    env_elsewhere: "Reads the variable {name} of its machine.", process_elsewhere: "Its code runs on another machine, confined as far as that machine can.", network_elsewhere: "Uses the network of its machine without a filter.",
+    env_elsewhere: "Reads the variable {name} of its machine.", process_elsewhere: "Its code runs on another machine, confined as far as that machine can.",
     read_elsewhere: "Reads {path} on its machine.", write_elsewhere: "Reads and writes {path} on its machine.",
     read: "Reads {path} on the host.", write: "Reads and writes {path} on the host.", memory: "Each worker may use {count} MiB of memory.", cpu: "Each worker may use {count} processors.",
   },
@@ -60,13 +60,13 @@ const texts = catalogue(
     runner: "运行器 {name}", nothing: "不需要运行的任何权限。", env: "读取主机的环境变量 {name}。", tool: "提供工具 {name}。", command: "运行程序 {command}。",
     limit: "只有智能体的策略也给予某项权限，运行才会得到它。", none: "该插件不需要任何权限。", process: "它的代码在自己的进程中运行，只能使用这里列出的内容。“设置”页显示本主机的隔离级别。",
     network_none: "不需要网络。", network_open: "访问网络上的所有公网地址。", network_names: "访问网络上的这些域名：{names}。",
-    env_elsewhere: "读取所在机器的环境变量 {name}。", process_elsewhere: "它的代码在另一台机器上运行，隔离程度取决于那台机器。", network_elsewhere: "不受过滤地使用所在机器的网络。",
+    env_elsewhere: "读取所在机器的环境变量 {name}。", process_elsewhere: "它的代码在另一台机器上运行，隔离程度取决于那台机器。",
     read_elsewhere: "读取所在机器上的 {path}。", write_elsewhere: "读写所在机器上的 {path}。",
     read: "读取主机上的 {path}。", write: "读写主机上的 {path}。", memory: "每个工作进程最多使用 {count} MiB 内存。", cpu: "每个工作进程最多使用 {count} 个处理器。",
   },
 );
 
-/** `isElsewhere`: the code runs on the machine of a runtime, where the host confines and filters nothing. */
+/** `isElsewhere`: the code runs on the machine of a runtime, which confines it as far as that machine can. */
 export function PluginAsks({ asks, isElsewhere = false }: { asks: Asks; isElsewhere?: boolean }): ReactNode {
   const t = useText(texts);
   const says = usePermissionText();
@@ -98,7 +98,7 @@ export function PluginAsks({ asks, isElsewhere = false }: { asks: Asks; isElsewh
 function Needs({ sandbox, isElsewhere }: { sandbox: Sandbox; isElsewhere: boolean }): ReactNode {
   const t = useText(texts);
   const { network = "none", read = [], write = [], memory_mib: memory, cpu } = sandbox;
-  const reach = network === "none" ? t("network_none") : isElsewhere ? t("network_elsewhere") : network === "open" ? t("network_open") : t("network_names", { names: [network].flat().join(", ") });
+  const reach = network === "none" ? t("network_none") : network === "open" ? t("network_open") : t("network_names", { names: [network].flat().join(", ") });
   return (
     <>
       <Line icon={Globe}>{reach}</Line>
