@@ -368,7 +368,8 @@ async def deaf(ctx: RunContext):
 
 @pytest.fixture(scope="session")
 def steady_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
-    """A host with a runner that reads its steering messages, and one that announces them and does not."""
+    """A host with a runner that reads its steering messages, and one that announces them and does not. Plugins and MCP
+    servers may have files in `shared`."""
     running = RunningHost(tmp_path_factory.mktemp("steady"))
     deaf = running.folder / "deaf.py"
     deaf.write_text(DEAF, encoding="utf-8")
@@ -376,7 +377,8 @@ def steady_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHos
     try:
         agents = ("assistant", "demo", "echo", "steady", "deaf")
         plugins = ("--plugins", str(steady), "--plugins", str(deaf))
-        roots = {"BOLLARD_SANDBOX_ROOTS": str(tmp_path_factory.getbasetemp())}
+        (running.folder / "shared").mkdir()
+        roots = {"BOLLARD_SANDBOX_ROOTS": str(running.folder / "shared")}
         yield running.start(*plugins, agents=agents, BOLLARD_EGRESS_ALLOW="127.0.0.1", **roots)
     finally:
         running.close()

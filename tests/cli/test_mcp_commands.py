@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import RunningHost
 
 PROGRAMS = Path(__file__).parents[1] / "host" / "mcp" / "programs"
 PLAIN = [sys.executable, str(PROGRAMS / "hostile.py")]
@@ -18,8 +19,8 @@ def ask(bollard: Any, steady_host: Any) -> Any:
     return lambda *arguments, **more: bollard(*arguments, **{**steady_host.variables, **more})
 
 
-def test_a_server_is_added_consented_changed_and_removed(ask: Any, tmp_path: Path) -> None:
-    words = tmp_path / "words"
+def test_a_server_is_added_consented_changed_and_removed(ask: Any, steady_host: RunningHost) -> None:
+    words = steady_host.folder / "shared/words"
     words.write_text("Act.")
     added = ask("mcp", "add", "sly", "--allow", "act", "--text", "--", *PLAIN, "changing", str(words))
     assert (added.code, added.out.partition(",")[0]) == (0, "saved sly"), added.err
