@@ -1,9 +1,7 @@
 /** Capabilities: what the workspace offers, by source; and what one agent would get of it, with the reasons. */
-import { explainAgentCapabilities } from "@bollard/client";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, type ReactNode } from "react";
-import { lists, type Listing } from "@/api/lists";
 import { useLanguage, useText } from "@/i18n/i18n";
 import { AgentSelect } from "@/parts/agent-select";
 import { ListLimit } from "@/parts/list-limit";
@@ -13,6 +11,7 @@ import { Field, Input } from "@/ui/field";
 import { useNarrow } from "@/ui/media";
 import { Page } from "@/ui/page";
 import { bySource, type Offer } from "./groups";
+import { offersOf } from "./offers";
 import { CapabilityPicture } from "./picture";
 import { Source } from "./source";
 import { texts } from "./texts";
@@ -24,8 +23,9 @@ const LONG = 30;
 export default function CapabilitiesPage(): ReactNode {
   const t = useText(texts);
   const { agent, find = "" } = useSearch({ from: "/capabilities" });
-  const query = useOffers(agent);
-  const everything = useOffers(undefined);
+  const { language } = useLanguage();
+  const query = useQuery(offersOf(agent, language));
+  const everything = useQuery(offersOf(undefined, language));
   const groups = useMemo(() => bySource(query.data?.items ?? [], find), [query.data, find]);
   const drawn = useMemo(() => bySource(everything.data?.items ?? [], find), [everything.data, find]);
   const folded = find === "" && (query.data?.items.length ?? 0) > MANY;
@@ -42,18 +42,6 @@ export default function CapabilitiesPage(): ReactNode {
       <ListLimit lists={[query.data]} />
     </Page>
   );
-}
-
-function useOffers(agent: string | undefined) {
-  const { language } = useLanguage();
-  return useQuery<Listing<Offer>>({
-    queryKey: ["capabilities", agent ?? "", language],
-    queryFn: async () => {
-      if (agent === undefined) return lists.capabilities.queryFn();
-      const { items } = await explainAgentCapabilities({ path: { agent_id: agent }, query: { locale: language === "zh" ? "zh_Hans" : "en_US" } });
-      return { items, isWhole: true };
-    },
-  });
 }
 
 function Choice(): ReactNode {

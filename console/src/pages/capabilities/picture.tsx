@@ -1,5 +1,4 @@
 /** The graph as a picture: where capabilities come from, their risk and flow, and which agents would get them. */
-import { explainAgentCapabilities } from "@bollard/client";
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { ArrowDownToLine, ArrowUpFromLine, Bot, ChevronDown, ChevronRight, LockKeyhole, Plug, type LucideIcon } from "lucide-react";
@@ -11,6 +10,7 @@ import { cn } from "@/ui/classes";
 import { Card } from "@/ui/data";
 import { FLOW, sourceName, type Offer } from "./groups";
 import { followed, neighbour, pictureOf, ROW_PX, type Picture, type PictureLine, type PictureRow, type Reach } from "./picture-layout";
+import { offersOf } from "./offers";
 import { texts } from "./texts";
 
 /** Agents in the picture. A chosen one is always among them. */
@@ -47,11 +47,10 @@ function useReach(agent: string | undefined): { reach: readonly Reach[]; hidden:
   const agents = useQuery(lists.agents);
   const all = agents.data?.items.map((each) => each.agent_id) ?? [];
   const ids = [...new Set([...(agent === undefined ? [] : [agent]), ...all])].slice(0, MOST_AGENTS);
-  const locale = language === "zh" ? "zh_Hans" : "en_US";
   const reach = useQueries({
-    queries: ids.map((id) => ({ queryKey: ["capabilities", id, language], queryFn: async () => (await explainAgentCapabilities({ path: { agent_id: id }, query: { locale } })).items })),
+    queries: ids.map((id) => offersOf(id, language)),
     combine: (answers) => ids.map((id, index): Reach => {
-      const items = answers[index]?.data;
+      const items = answers[index]?.data?.items;
       return { id, reaches: items === undefined ? undefined : new Set(items.filter((item) => item.present).map((item) => item.id)) };
     }),
   });
