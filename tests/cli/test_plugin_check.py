@@ -391,7 +391,7 @@ def test_a_program_runs_in_the_terminal_in_its_folder(bollard, tiny) -> None:
     done = bollard("plugin", "run", "tiny", "--message", "hello", "--text", SECRET="not for it")
     assert done.code == 0
     assert "tiny: hello" in done.out
-    assert f"arguments --loud in {tiny.resolve()} with HOME LANG PATH" in done.out + done.err
+    assert f"arguments --loud in {tiny.resolve()} with BOLLARD_SANDBOX_NETWORK HOME LANG PATH" in done.out + done.err
     assert "SECRET" not in done.out + done.err
 
 

@@ -295,5 +295,5 @@ def separate_namespaces() -> None:
     user, group = os.geteuid(), os.getegid()
     unshare(_NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | _NEWNET)
     for name, text in _SETTINGS:
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+        with open(f"/proc/self/{name}", "w", encoding="utf-8") as file:  # a codec that is loaded already
             file.write(text.format(user, group))

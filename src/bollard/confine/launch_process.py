@@ -38,7 +38,7 @@ def main(descriptor: int) -> NoReturn:
     try:
         order = _read_order(descriptor)
         for group in order.groups:
-            with open(f"{group}/cgroup.procs", "w", encoding="ascii") as file:
+            with open(f"{group}/cgroup.procs", "w", encoding="utf-8") as file:
                 file.write("0")
         if order.namespaces:
             separate_namespaces()
