@@ -38,8 +38,8 @@ class InlineRequests:
         self._text = text
         self._turn = asyncio.Lock()
         self._approvals: dict[str, asyncio.Task[None]] = {}
-        self._sent: set[str] = set()
-        """Approvals that this chat has decided."""
+        self._sent: dict[str, tuple[str, str]] = {}
+        """The decision of this chat and the name of the call, by approval, until the host has confirmed it."""
         self._answers: set[asyncio.Task[None]] = set()
         self._questions: dict[str, list[str]] = {}
         """The choices of each open question."""
@@ -55,7 +55,12 @@ class InlineRequests:
     def approval_ended(self, data: JsonObject) -> None:
         approval_id = str(data.get("approval_id"))
         task = self._approvals.pop(approval_id, None)
-        if approval_id in self._sent or task is None:
+        if approval_id in self._sent:
+            # The stream says so before it shows what the call returned; the answer to the request may come later.
+            if data.get("decision") == self._sent[approval_id][0]:
+                self._confirm(approval_id)
+            return
+        if task is None:
             return
         task.cancel()
         self._renderer.note(self._text("chat.decided_elsewhere", approval=approval_id))
@@ -129,14 +134,20 @@ class InlineRequests:
             body: JsonObject = {"decision": decision, "digest": found["digest"]}
             if found["display"]["attached"] and decision == "allow_once":
                 body["inspected"] = True
-            self._sent.add(approval_id)
+            self._sent[approval_id] = decision, str(found["name"])
             try:
                 await self._client.post(f"{path}/decide", body)
             except HostProblem as error:
-                self._sent.discard(approval_id)
-                self._left_to_others(error, approval_id, name)
+                if self._sent.pop(approval_id, None) is not None:
+                    self._left_to_others(error, approval_id, name)
             else:
-                self._renderer.note(self._text(f"approvals.decided.{decision}", name=printable(str(found["name"]))))
+                self._confirm(approval_id)
+
+    def _confirm(self, approval_id: str) -> None:
+        """Show the decision of this chat, once."""
+        if (sent := self._sent.pop(approval_id, None)) is not None:
+            decision, name = sent
+            self._renderer.note(self._text(f"approvals.decided.{decision}", name=printable(name)))
 
     def _left_to_others(self, error: HostProblem, approval_id: str, name: str) -> None:
         """Say why the person cannot decide, and who can."""
