@@ -5,7 +5,7 @@ import { show } from "../../tests/surroundings";
 import { AgentSelect } from "./agent-select";
 import { ListLimit } from "./list-limit";
 
-it("says that a list is longer than what is shown, and nothing about whole ones", async () => {
+it("names a truncated list, and is silent about a complete one", async () => {
   const whole = { items: ["a"], isWhole: true };
   show(<><ListLimit lists={[whole, undefined]} /><ListLimit lists={[whole, { items: ["b"], isWhole: false }]} /></>, [], () => ({}));
   await screen.findByText(/^Only the first 2,000 entries are listed here\./);

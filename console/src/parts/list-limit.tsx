@@ -8,7 +8,7 @@ const texts = catalogue(
   { limit: "这里只列出前 {count} 项，其余可通过 API 查看。" },
 );
 
-/** Says that a list is longer than what is shown, if one of these is. */
+/** A notice if one of these lists is truncated. */
 export function ListLimit({ lists }: { lists: readonly (Listing<unknown> | undefined)[] }): ReactNode {
   const t = useText(texts);
   const { number } = useFormats();
